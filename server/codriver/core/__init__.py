@@ -1,0 +1,1 @@
+"""The pure core: one immutable state, changed only by dispatched actions."""

@@ -1,0 +1,1 @@
+"""A capped entity store and the Datalog that queries it, without I/O."""

@@ -1,0 +1,1 @@
+"""Reading, balancing and editing Lisp text, without I/O."""

@@ -1,0 +1,1 @@
+"""REPL connections: the contract of an adapter, nREPL, discovery, supervised processes."""

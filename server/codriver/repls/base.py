@@ -1,0 +1,280 @@
+"""The contract between Codriver and one REPL connection.
+
+An *adapter* is our side of one REPL. What every adapter guarantees, whatever the server behind it does:
+
+* **Order.** Events of one evaluation reach the listener in the order the server sent them, and all that came before
+  the evaluation was over reach it before `Adapter.evaluate` returns.
+* **The end.** `Adapter.evaluate` returns once, at the first `done` that concerns the evaluation. Later messages with
+  its id still reach the listener under the same evaluation; a second `done` is ignored.
+* **Never twice.** An adapter sends a request once. After a lost connection nothing is sent again: the caller gets
+  `ReplDisconnectedError` and the code may or may not have run.
+* **Draining.** The adapter always reads, also when nobody waits, so a flooding REPL cannot stall on us.
+* **Time.** Every op but evaluation has a time limit of its own; a server that does not answer raises
+  `OpTimedOutError`, and the connection lives on.
+* **Closing.** Leaving the context that opened the adapter closes its sessions and sockets; leaving twice is harmless.
+
+One evaluation at a time per session: the caller queues. Different sessions may run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from codriver.errors import RefusedError
+
+MAIN_SESSION = "main"
+"""The adapter's name of the session that all callers share unless they ask for their own."""
+
+CAPABILITIES = (
+    "evaluate",
+    "load-file",
+    "interrupt",
+    "restart",
+    "complete",
+    "lookup",
+    "clojuredocs",
+    "stdin",
+    "sessions",
+    "print-limits",
+    "macroexpand",
+    "test",
+    "stacktrace",
+)
+"""All capability names, in the order they are shown. `restart` is given by whoever supervises the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a REPL listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """How one capability is provided: by the server's op `op`, or by us on top of it (`adapted`)."""
+
+    op: str
+    adapted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a REPL showed that it can do, from `describe` and probes and never from what its name promises."""
+
+    dialect: str
+    """`clojure`, `clojurescript`, `babashka`, `basilisp`, `python`, `hy`, `nbb`, `squint` or `unknown`."""
+    versions: Mapping[str, str]
+    ops: frozenset[str]
+    support: Mapping[str, Support]
+    """By capability name. What is not a key cannot be had."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """By capability name: one line that says what would provide it."""
+    isolation: Literal["session", "connection", "none"] = "session"
+    """Whether sessions of one connection, only separate connections, or nothing at all keep namespaces apart."""
+    process_id: int | None = None
+    project_root: str | None = None
+    notes: tuple[str, ...] = ()
+    """Sentences a user should know, such as why this REPL cannot be interrupted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One top-level form of the code to evaluate. `line` and `column` count from 1 within the code."""
+
+    text: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A request to evaluate.
+
+    `forms` are the top-level forms of `code` in order, or empty when the caller did not split it. An adapter whose
+    server answers one value for many forms sends them one by one; others send `code` whole.
+    """
+
+    id: str
+    code: str
+    session: str = MAIN_SESSION
+    namespace: str | None = None
+    forms: tuple[Form, ...] = ()
+    file: str | None = None
+    line: int = 1
+    column: int = 1
+    max_length: int | None = None
+    max_depth: int | None = None
+    max_value_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Text the program printed. `evaluation` events carry it as it comes; it may hold part of a line."""
+
+    stream: Literal["out", "err"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A form's printed value, as opaque text. `truncated`: the server itself cut it."""
+
+    text: str
+    namespace: str | None = None
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InputNeeded:
+    """The evaluation reads from stdin and waits; `Adapter.send_input` serves it."""
+
+
+Event = Output | Value | InputNeeded
+
+Listener = Callable[[str | None, Event], None]
+"""Called on the event loop with (evaluation id, event). The id is None for output that no evaluation of ours caused.
+It must return quickly and not raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationError:
+    """Why an evaluation failed. Lines and columns count from 1; `form` is the index, from 1, of the failing form."""
+
+    type: str
+    message: str
+    phase: str | None = None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    form: int | None = None
+    trace: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an evaluation ended."""
+
+    status: Literal["done", "failed", "interrupted"]
+    namespace: str | None = None
+    error: EvaluationError | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """What an interrupt did.
+
+    `interrupted`: the server said so. `requested`: asked for, and the server's answer does not prove that the code
+    stopped (a JVM keeps a busy thread for seconds). `idle`: nothing ran.
+    """
+
+    outcome: Literal["interrupted", "requested", "idle"]
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """What is known of a symbol. Keys of `extra` are those the server gave, for what has no field here."""
+
+    name: str
+    namespace: str | None = None
+    doc: str | None = None
+    arglists: tuple[str, ...] = ()
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    macro: bool = False
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One candidate. `type` is the server's word for what it is (`function`, `macro`, `var`, `module`, …)."""
+
+    candidate: str
+    type: str | None = None
+    namespace: str | None = None
+
+
+class OpTimedOutError(RefusedError):
+    """A REPL did not answer an op in time. The connection lives on."""
+
+    reason = "repl-not-answering"
+
+    def __init__(self, op: str, timeout_s: float) -> None:
+        super().__init__(
+            f"the REPL did not answer the op {op!r} within {timeout_s:g} s",
+            hint="it may be busy or stuck: look at list_sessions and server_health, interrupt what runs, or restart it",
+        )
+        self.op = op
+
+
+class CapabilityMissingError(RefusedError):
+    """The REPL cannot do what was asked."""
+
+    reason = "capability-missing"
+
+    def __init__(self, capability: str, provider: str | None = None) -> None:
+        super().__init__(
+            f"this REPL has no capability {capability!r}",
+            hint=provider or "use a REPL that has it: list_sessions shows what each can do",
+            details={"capability": capability},
+        )
+        self.capability = capability
+
+
+class Adapter(Protocol):
+    """Our side of one REPL connection. See the module's docstring for what it guarantees."""
+
+    @property
+    def profile(self) -> Profile:
+        """What the REPL can do. Constant for the life of the connection."""
+
+    async def evaluate(self, evaluation: Evaluation) -> Ending:
+        """Run code and return when it is over; events reach the listener meanwhile.
+
+        Cancelling the call stops the waiting, not the work.
+
+        Raises:
+            ReplDisconnectedError: the connection ended first; the code may have run.
+        """
+
+    async def load_file(self, evaluation: Evaluation, path: str) -> Ending:
+        """Load `evaluation.code`, the text of the file `path`, as that file. Otherwise like `evaluate`."""
+
+    async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
+        """Ask the server to stop what runs in `session`.
+
+        Raises:
+            CapabilityMissingError: this REPL cannot interrupt.
+            OpTimedOutError: it did not answer.
+        """
+
+    async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
+        """Give `text` to code that reads from stdin in `session`; the caller adds the newline."""
+
+    async def complete(self, prefix: str, namespace: str | None, session: str = MAIN_SESSION) -> tuple[Completion, ...]:
+        """Completions of `prefix`, in the server's order."""
+
+    async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
+        """What is known of `symbol`; None when it does not resolve."""
+
+    async def open_session(self, name: str) -> None:
+        """Make a session of its own under `name` (namespace, `*1`). `MAIN_SESSION` is always there.
+
+        Raises:
+            CapabilityMissingError: this REPL keeps nothing apart.
+        """
+
+    async def close_session(self, name: str) -> None:
+        """End a session made by `open_session`; an unknown name is ignored."""
+
+    async def wait_closed(self) -> str:
+        """Wait until the connection is over and give the cause in words."""

@@ -1,0 +1,1 @@
+"""The MCP tools: one manifest, one gate, one file a tool family."""
