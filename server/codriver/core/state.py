@@ -1,0 +1,228 @@
+"""What the server is at this moment, as one immutable value.
+
+Everything that outlives a call is here: the life cycle, the REPLs with their sessions, the clients, the evaluations.
+Live things (sockets, tasks, buffers) are elsewhere, found by the ids kept here, so that the state can always be
+printed. Times are epoch milliseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Phase = Literal["stopped", "starting", "started", "stopping"]
+ReplPhase = Literal["starting", "connecting", "connected", "waiting", "stopped"]
+"""`starting`: its process comes up; `connecting`: being reached; `waiting`: between two tries; `stopped`: given up."""
+
+EvaluationStatus = Literal["queued", "running", "needs-input", "done", "failed", "interrupted", "lost"]
+LIVE: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input"})
+HELD: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
+"""The statuses in which an evaluation holds its lane: nothing else runs there meanwhile."""
+
+MAIN = "main"
+
+K = TypeVar("K")
+V = TypeVar("V")
+_EMPTY: Mapping[str, object] = MappingProxyType({})
+
+
+def with_item(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
+    """The mapping with `key` set to `value`; the given one is not changed."""
+    return MappingProxyType({**mapping, key: value})
+
+
+def without_item(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
+    """The mapping without `key`; the given one is not changed."""
+    return MappingProxyType({k: v for k, v in mapping.items() if k != key})
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The server's own life cycle. `port_note` names the port asked for when it was taken."""
+
+    phase: Phase = "stopped"
+    session_id: str = ""
+    process_id: int = 0
+    version: str = ""
+    workspace: str = ""
+    host: str = ""
+    port: int = 0
+    port_note: str | None = None
+    started_at: int = 0
+    stop_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One connected MCP client. `name` is what it calls itself at the handshake or in a modern request."""
+
+    id: str
+    connected_at: int
+    name: str = ""
+    version: str = ""
+    protocol: str = ""
+    initialized: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One session of a REPL. `who` owns it when it is isolated, and it ends with `client`."""
+
+    name: str = MAIN
+    who: str | None = None
+    client: str | None = None
+    namespace: str | None = None
+    last_activity: int | None = None
+    last_evaluation_by: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """By `who`: the number of their newest evaluation here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """How a connected REPL provides one capability."""
+
+    op: str
+    adapted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a connected REPL showed that it can do."""
+
+    dialect: str = "unknown"
+    versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    capabilities: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
+    missing: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    isolation: Literal["session", "connection", "none"] = "session"
+    process_id: int | None = None
+    project_root: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a REPL comes from: an address, a port file, or something that we start ourselves."""
+
+    kind: Literal["address", "port-file", "process"]
+    text: str
+    """The address, the port file's path, or the word or command line to start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repl:
+    """One REPL. `key` is its stable name for clients; `generation` rises at every (re)connection."""
+
+    id: str
+    key: str
+    origin: Origin
+    keyed: bool = True
+    """False while `key` is only provisional: a REPL known by address gets its key when it shows its dialect."""
+    phase: ReplPhase = "connecting"
+    address: str | None = None
+    note: str | None = None
+    generation: int = 0
+    failures: int = 0
+    starts: tuple[int, ...] = ()
+    """When its process was started, newest last; only the last minute matters."""
+    profile: Profile | None = None
+    sessions: Mapping[str, Session] = field(default_factory=lambda: MappingProxyType({MAIN: Session()}))
+
+    @property
+    def owned(self) -> bool:
+        """Whether the process behind it is ours to restart and to end."""
+        return self.origin.kind == "process"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a caller asked to evaluate. Kept until the evaluation is over, then only its head."""
+
+    code: str
+    kind: Literal["evaluate", "load-file"] = "evaluate"
+    namespace: str | None = None
+    path: str | None = None
+    description: str | None = None
+    forms: tuple[tuple[str, int, int], ...] = ()
+    """Its top-level forms: text, line, column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an evaluation failed; counts from 1."""
+
+    type: str
+    message: str
+    phase: str | None = None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    form: int | None = None
+    trace: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One evaluation, from the moment it was accepted."""
+
+    id: str
+    number: int
+    repl: str
+    session: str
+    who: str
+    client: str | None
+    request: Request | None
+    head: str
+    status: EvaluationStatus
+    requested_at: int
+    started_at: int | None = None
+    ended_at: int | None = None
+    generation: int = 0
+    namespace: str | None = None
+    failure: Failure | None = None
+    notes: tuple[str, ...] = ()
+    previous: int = 0
+    """The number of the same caller's evaluation before this one in the same session, 0 for none."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.status not in LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Latch:
+    """An error worth remembering, kept until the server stops. `count`: how often it was seen."""
+
+    code: str
+    text: str
+    first_at: int
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The whole server. `evaluated` numbers the evaluations ever accepted."""
+
+    life: Life = field(default_factory=Life)
+    clients: Mapping[str, Client] = field(default_factory=lambda: MappingProxyType({}))
+    repls: Mapping[str, Repl] = field(default_factory=lambda: MappingProxyType({}))
+    evaluations: Mapping[str, Evaluation] = field(default_factory=lambda: MappingProxyType({}))
+    evaluated: int = 0
+    latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
+
+    def capabilities(self) -> frozenset[str]:
+        """What at least one connected REPL can do; the tools on offer follow from it."""
+        names: set[str] = set()
+        for repl in self.repls.values():
+            if repl.phase == "connected" and repl.profile:
+                names.update(repl.profile.capabilities)
+                if repl.owned:
+                    names.add("restart")
+            elif repl.phase == "starting" or (repl.generation == 0 and repl.phase == "connecting"):
+                # A REPL on its way can be asked to evaluate: the evaluation waits for it.
+                names.add("evaluate")
+        return frozenset(names)
