@@ -1,0 +1,101 @@
+"""What waits to be written to one client.
+
+A response is never dropped. A notification may be: beyond the limits the oldest waiting notification goes first, and
+is counted. So a client that reads slowly costs itself notifications, and nobody else anything. A client that sends
+without ever reading is not read any more while `is_congested`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import anyio
+
+BATCH_BYTES = 64 * 1024
+"""About what a socket takes in one call."""
+
+
+class Outbox:
+    """A queue of encoded lines for one connection, emptied by one writer."""
+
+    def __init__(self, *, max_notifications: int, max_notification_bytes: int, congested_bytes: int) -> None:
+        self._max_notifications = max_notifications
+        self._max_notification_bytes = max_notification_bytes
+        self._congested_bytes = congested_bytes
+        self._lines: OrderedDict[int, bytes] = OrderedDict()
+        self._notifications: OrderedDict[int, int] = OrderedDict()
+        self._next = 0
+        self._waiting_bytes = 0
+        self._notification_bytes = 0
+        self._filled = anyio.Event()
+        self._room = anyio.Event()
+        self._closed = False
+        self.dropped = 0
+        """How many notifications this client lost."""
+
+    @property
+    def waiting(self) -> int:
+        """How many lines wait."""
+        return len(self._lines)
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether so much waits that nothing more should be read from this client."""
+        return self._waiting_bytes > self._congested_bytes
+
+    def put(self, line: bytes) -> None:
+        """Add a response. It stays until it is written or the connection is gone."""
+        self._add(line)
+
+    def offer(self, line: bytes) -> None:
+        """Add a notification; the oldest waiting ones make room for it."""
+        self._notifications[self._next] = len(line)
+        self._notification_bytes += len(line)
+        self._add(line)
+        while (
+            len(self._notifications) > self._max_notifications
+            or self._notification_bytes > self._max_notification_bytes
+        ):
+            oldest, size = self._notifications.popitem(last=False)
+            self._notification_bytes -= size
+            self._waiting_bytes -= len(self._lines.pop(oldest))
+            self.dropped += 1
+
+    async def batch(self) -> bytes | None:
+        """The next lines as one piece of bytes, in order; None when the outbox is closed and empty."""
+        while not self._lines:
+            if self._closed:
+                return None
+            self._filled = anyio.Event()
+            await self._filled.wait()
+        size, lines = 0, []
+        while self._lines and size < BATCH_BYTES:
+            number, line = self._lines.popitem(last=False)
+            self._notification_bytes -= self._notifications.pop(number, 0)
+            size += len(line)
+            lines.append(line)
+        return lines[0] if len(lines) == 1 else b"".join(lines)
+
+    def written(self, size: int) -> None:
+        """The writer got rid of `size` bytes of a batch."""
+        self._waiting_bytes -= size
+        if not self.is_congested:
+            self._room.set()
+
+    async def wait_for_room(self) -> None:
+        """Return once the outbox is not congested."""
+        while self.is_congested and not self._closed:
+            self._room = anyio.Event()
+            await self._room.wait()
+
+    def close(self) -> None:
+        """No more will come; the writer ends when it has written what waits."""
+        self._closed = True
+        self._filled.set()
+        self._room.set()
+
+    def _add(self, line: bytes) -> None:
+        self._lines[self._next] = line
+        self._next += 1
+        self._waiting_bytes += len(line)
+        self._filled.set()

@@ -1,0 +1,50 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.wire.lines import LineDecoder, LineTooLongError
+
+CASES = [
+    (b"", []),
+    (b"a\n", [b"a"]),
+    (b"a\r\n", [b"a"]),
+    (b"a\nb\n", [b"a", b"b"]),
+    (b"\n \n\r\na\n\n", [b"a"]),
+    ("\u20ac\U0001f600\n".encode(), ["\u20ac\U0001f600".encode()]),
+    (b"a\rb\n", [b"a\rb"]),
+    (b"a", []),
+]
+
+
+@pytest.mark.parametrize(("data", "lines"), CASES)
+def test_lines_come_out_whole(data, lines):
+    assert LineDecoder(max_line_bytes=100).feed(data) == lines
+
+
+@pytest.mark.parametrize(("data", "lines"), CASES)
+def test_lines_come_out_byte_by_byte(data, lines):
+    decoder = LineDecoder(max_line_bytes=100)
+    assert [line for i in range(len(data)) for line in decoder.feed(data[i : i + 1])] == lines
+
+
+@given(st.lists(st.binary(max_size=20).filter(lambda b: b"\n" not in b), max_size=10), st.data())
+def test_any_split_gives_the_same_lines(lines, data):
+    stream = b"".join(line + b"\n" for line in lines)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5)))
+    decoder = LineDecoder(max_line_bytes=100)
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    got = [line for piece in pieces for line in decoder.feed(piece)]
+    assert got == [line for line in (raw.removesuffix(b"\r") for raw in lines) if line.strip()]
+
+
+def test_a_line_at_the_limit_passes():
+    assert LineDecoder(max_line_bytes=3).feed(b"abc\n") == [b"abc"]
+
+
+@pytest.mark.parametrize("pieces", [[b"abcd\n"], [b"ab", b"cd"], [b"a\nabcd\nb\n"], [b"a\nbcde"]])
+def test_a_line_beyond_the_limit_names_both_numbers(pieces):
+    *before, last = pieces
+    decoder = LineDecoder(max_line_bytes=3)
+    assert [decoder.feed(piece) for piece in before] == [[] for _ in before]
+    with pytest.raises(LineTooLongError, match="at least 4 bytes is longer than the limit of 3 bytes"):
+        decoder.feed(last)
