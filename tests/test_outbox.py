@@ -6,11 +6,6 @@ from codriver.outbox import Outbox
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def outbox(**limits):
     return Outbox(**{"max_notifications": 3, "max_notification_bytes": 100, "congested_bytes": 50} | limits)
 
