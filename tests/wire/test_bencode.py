@@ -1,0 +1,183 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.wire.bencode import BencodeError, Decoder, encode
+
+VALUES = [
+    (b"i0e", 0),
+    (b"i-42e", -42),
+    (b"0:", ""),
+    (b"5:hello", "hello"),
+    ("6:при".encode(), "при"),
+    (b"2:\xff\xfe", b"\xff\xfe"),
+    (b"le", []),
+    (b"de", {}),
+    (b"li1e1:ali2eee", [1, "a", [2]]),
+    (b"d2:id1:16:statusl4:doneee", {"id": "1", "status": ["done"]}),
+    (b"d1:a1:b1:cd1:di1eee", {"a": "b", "c": {"d": 1}}),
+]
+NO_BENCODE = [
+    (b"x", "0x78"),
+    (b"HTTP/1.1 200 OK\r\n", "0x48"),
+    (b"e", "nothing was open"),
+    (b"ie", "integer reads"),
+    (b"i--1e", "integer reads"),
+    (b"i1x2e", "integer reads"),
+    (b"1x:a", "length is"),
+    (b"99999999999999:", "more than 12 digits"),
+    (b"i" + b"1" * 2000, "more than 1000 digits"),
+    (b"di1e1:ae", "key must be a string"),
+    (b"dlei1ee", "key must be a string"),
+    (b"d1:ae", "key without a value"),
+]
+bencode_values = st.recursive(
+    st.integers(-(10**30), 10**30) | st.text() | st.binary().filter(lambda raw: not is_utf8(raw)),
+    lambda children: st.lists(children, max_size=5) | st.dictionaries(st.text(), children, max_size=5),
+    max_leaves=20,
+)
+
+
+def feed_byte_by_byte(raw):
+    decoder = Decoder()
+    return [value for byte in raw for value in decoder.feed(bytes([byte]))]
+
+
+def is_utf8(raw):
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("raw", "value"), VALUES)
+def test_a_whole_value_is_read(raw, value):
+    assert Decoder().feed(raw) == [value]
+
+
+@pytest.mark.parametrize(("raw", "value"), VALUES)
+def test_a_value_that_comes_byte_by_byte_is_read(raw, value):
+    decoder = Decoder()
+    got = [value for byte in raw for value in decoder.feed(bytes([byte]))]
+    assert got == [value]
+    assert decoder.is_idle
+
+
+@pytest.mark.parametrize(("raw", "value"), VALUES)
+def test_bytes_left_over_begin_the_next_value(raw, value):
+    decoder = Decoder()
+    assert decoder.feed(raw + b"d2:i") == [value]
+    assert not decoder.is_idle
+    assert decoder.feed(b"d1:7e") == [{"id": "7"}]
+
+
+def test_several_values_in_one_piece_come_in_order():
+    assert Decoder().feed(b"".join(raw for raw, _ in VALUES)) == [value for _, value in VALUES]
+
+
+def test_keys_out_of_order_are_read():
+    assert Decoder().feed(b"d1:b1:x1:a1:ye") == [{"b": "x", "a": "y"}]
+
+
+def test_the_last_of_two_equal_keys_holds():
+    assert Decoder().feed(b"d1:a1:x1:a1:ye") == [{"a": "y"}]
+
+
+def test_a_split_character_arrives_whole():
+    raw = encode("ж😀")
+    for cut in range(len(raw)):
+        decoder = Decoder()
+        assert decoder.feed(raw[:cut]) + decoder.feed(raw[cut:]) == ["ж😀"]
+
+
+@pytest.mark.parametrize(("raw", "words"), NO_BENCODE)
+def test_what_is_no_bencode_is_refused_in_words(raw, words):
+    with pytest.raises(BencodeError, match=words):
+        Decoder().feed(raw)
+
+
+@pytest.mark.parametrize(("raw", "words"), NO_BENCODE)
+def test_what_is_no_bencode_is_refused_byte_by_byte_too(raw, words):
+    with pytest.raises(BencodeError, match=words):
+        feed_byte_by_byte(raw)
+
+
+def test_values_before_a_fault_are_not_lost():
+    with pytest.raises(BencodeError) as caught:
+        Decoder().feed(b"i1e2:abx")
+    assert caught.value.decoded == (1, "ab")
+
+
+def test_nesting_has_a_limit():
+    assert Decoder(max_depth=3).feed(b"llleee") == [[[[]]]]
+    with pytest.raises(BencodeError, match="limit of 3"):
+        Decoder(max_depth=3).feed(b"llll")
+
+
+def test_a_string_beyond_the_limit_is_refused_before_its_bytes_come():
+    assert Decoder(max_string_bytes=5).feed(b"5:hello") == ["hello"]
+    with pytest.raises(BencodeError, match="6 bytes is longer than the limit of 5 bytes"):
+        Decoder(max_string_bytes=5).feed(b"6:")
+
+
+def test_100000_levels_are_refused_and_crash_nothing():
+    with pytest.raises(BencodeError, match="nested deeper"):
+        Decoder().feed(b"l" * 100_000)
+
+
+def test_a_long_string_in_small_pieces_is_whole():
+    text = "0123456789" * 100_000
+    raw = encode({"value": text})
+    decoder = Decoder()
+    got = [value for at in range(0, len(raw), 4096) for value in decoder.feed(raw[at : at + 4096])]
+    assert got == [{"value": text}]
+
+
+def test_keys_are_written_in_the_order_of_their_bytes():
+    assert encode({"b": 1, "a": [2, "x"], "é": b"\xff"}) == "d1:ali2e1:xe1:bi1e2:é1:".encode() + b"\xffe"
+
+
+def test_a_key_that_is_no_utf8_comes_back_as_the_same_bytes():
+    raw = b"d1:\xff1:ae"
+    assert encode(Decoder().feed(raw)[0]) == raw
+
+
+@pytest.mark.parametrize("value", [None, True, 1.5, {"a": object()}, {1, 2}])
+def test_what_bencode_cannot_say_is_refused(value):
+    with pytest.raises(TypeError, match="bencode cannot say"):
+        encode(value)
+
+
+@given(bencode_values)
+def test_every_value_survives_the_round_trip(value):
+    assert Decoder().feed(encode(value)) == [value]
+
+
+@given(st.lists(bencode_values, max_size=4), st.data())
+def test_any_cut_gives_the_same_values(values, data):
+    raw = b"".join(encode(value) for value in values)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=6)))
+    decoder = Decoder()
+    got = [
+        value
+        for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True)
+        for value in decoder.feed(raw[start:end])
+    ]
+    assert got == values
+
+
+@given(st.binary(max_size=200))
+def test_garbage_gives_values_or_a_bencode_error(raw):
+    try:
+        whole = Decoder().feed(raw)
+    except BencodeError as error:
+        whole = [*error.decoded, "fault"]
+    decoder = Decoder()
+    pieces = []
+    try:
+        for byte in raw:
+            pieces += decoder.feed(bytes([byte]))
+    except BencodeError:
+        pieces.append("fault")
+    assert pieces == whole
