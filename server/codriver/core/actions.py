@@ -103,6 +103,7 @@ class ReplFound(ReplAction):
     origin: Origin
     address: str | None = None
     keyed: bool = True
+    dialect: str = "unknown"
     now: int = field(default_factory=lambda: from_context("now"))
 
 

@@ -121,6 +121,7 @@ def _found(state: State, action: ReplFound) -> Outcome:
         origin=action.origin,
         keyed=known.keyed if known else action.keyed,
         address=action.address,
+        expected_dialect=action.dialect,
         generation=known.generation if known else 0,
     )
     return _begin(_put(state, repl), repl, action.now)

@@ -123,6 +123,8 @@ class Repl:
     """False while `key` is only provisional: a REPL known by address gets its key when it shows its dialect."""
     phase: ReplPhase = "connecting"
     address: str | None = None
+    expected_dialect: str = "unknown"
+    """What it is likely to speak, until it shows it."""
     note: str | None = None
     generation: int = 0
     failures: int = 0
@@ -130,6 +132,11 @@ class Repl:
     """When its process was started, newest last; only the last minute matters."""
     profile: Profile | None = None
     sessions: Mapping[str, Session] = field(default_factory=lambda: MappingProxyType({MAIN: Session()}))
+
+    @property
+    def dialect(self) -> str:
+        """What it speaks, or is expected to."""
+        return self.profile.dialect if self.profile else self.expected_dialect
 
     @property
     def owned(self) -> bool:

@@ -1,0 +1,64 @@
+"""The server's life cycle: exclusive states, and what is asked of the shell at each step."""
+
+from codriver.core import app
+from codriver.core.actions import Listening, Start, Stop, Stopped
+from codriver.core.effects import Announce, Listen, WindDown
+from codriver.core.state import State
+
+START = Start("s-1", 42, "1.0", "/w", now=5)
+
+
+def run(*actions, state=None):
+    state = state or State()
+    effects = []
+    for action in actions:
+        outcome = app.handle(state, action, {})
+        state = outcome.state
+        effects += outcome.effects
+    return state, effects
+
+
+def listening(asked):
+    return Listening("127.0.0.1", 5000, asked)
+
+
+def test_a_start_asks_to_listen_and_a_listener_that_is_open_is_announced():
+    state, effects = run(START, listening(5000))
+    assert state.life.phase == "started"
+    assert [type(effect) for effect in effects] == [Listen, Announce]
+    assert state.life.port_note is None
+
+
+def test_another_port_than_the_one_asked_for_is_noted_with_both():
+    state, _ = run(START, listening(1664))
+    assert "1664" in state.life.port_note
+    assert "5000" in state.life.port_note
+
+
+def test_any_free_port_needs_no_note():
+    assert run(START, listening(0))[0].life.port_note is None
+
+
+def test_a_second_start_changes_nothing():
+    once, _ = run(START, listening(0))
+    assert run(START, state=once) == (once, [])
+
+
+def test_a_stop_winds_down_once_and_ends_stopped():
+    state, effects = run(START, listening(0), Stop("asked"), Stop("again"), Stopped())
+    assert state.life.phase == "stopped"
+    assert [effect for effect in effects if isinstance(effect, WindDown)] == [WindDown(reason="asked")]
+
+
+def test_a_stop_while_stopped_changes_nothing():
+    assert run(Stop("asked")) == (State(), [])
+
+
+def test_a_stop_while_starting_winds_down_and_a_late_listener_is_not_announced():
+    _, effects = run(START, Stop("asked"), listening(0))
+    assert [type(effect) for effect in effects] == [Listen, WindDown]
+
+
+def test_the_state_can_be_printed_at_any_time():
+    state, _ = run(START, listening(0))
+    assert "s-1" in repr(state)

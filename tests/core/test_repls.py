@@ -1,0 +1,359 @@
+"""REPLs and evaluations in the core: pure, so every course of events can be played."""
+
+from dataclasses import replace
+
+import pytest
+
+from codriver.core import effects, repl
+from codriver.core.actions import (
+    CancelQueued,
+    ClientGone,
+    Evaluate,
+    EvaluationEnded,
+    InputGiven,
+    InputWanted,
+    LatchError,
+    ReplConnected,
+    ReplForgotten,
+    ReplFound,
+    ReplLost,
+    RestartRepl,
+    RetryDue,
+    Say,
+    SessionOpened,
+)
+from codriver.core.dispatch import Core
+from codriver.core.evaluations import KEPT, next_id, session_key
+from codriver.core.routes import HANDLERS
+from codriver.core.state import Capability, Life, Origin, Profile, Request, State
+
+ADDRESS = Origin("address", "127.0.0.1:7888")
+PROCESS = Origin("process", "python")
+CLOJURE = Profile(
+    dialect="clojure", capabilities={"evaluate": Capability("eval"), "interrupt": Capability("interrupt")}
+)
+NOTHING_APART = replace(CLOJURE, dialect="nbb", isolation="none")
+
+
+class Server:
+    """A core with a shell that only remembers what it was asked to do."""
+
+    def __init__(self):
+        self.effects = []
+        self.now = 1000
+        remember = dict.fromkeys(("app", "mcp", "repl", "log", "db"), self.effects.append)
+        self.core = Core(
+            state=State(life=Life(phase="started", session_id="abcdef")),
+            settings=None,
+            handlers=HANDLERS,
+            performers=remember,
+        )
+
+    def do(self, *actions):
+        self.effects.clear()
+        self.core.dispatch({"now": self.now}, actions)
+        return list(self.effects)
+
+    def of(self, kind):
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    @property
+    def state(self):
+        return self.core.state
+
+    def connect(self, profile=CLOJURE, origin=ADDRESS, key="clj", identity="r1", *, keyed=True):
+        self.do(ReplFound(identity, key, origin, "127.0.0.1:7888", keyed=keyed))
+        return self.do(ReplConnected(identity, profile, "127.0.0.1:7888"))
+
+    def evaluate(self, code="1", who="a", session="main", identity="r1", client="c1"):
+        evaluation = next_id(self.state)
+        self.do(Evaluate(evaluation, identity, session, who, client, Request(code, description=f"why {code}")))
+        return evaluation
+
+    def status(self, evaluation):
+        return self.state.evaluations[evaluation].status
+
+    def log(self):
+        return [(e.category, e.text) for e in self.of(effects.Append)]
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+def test_a_found_repl_is_connected_to_and_its_tools_are_announced(server):
+    server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888"))
+    assert server.of(effects.ConnectRepl) == [effects.ConnectRepl(id="r1")]
+    server.do(ReplConnected("r1", CLOJURE, "127.0.0.1:7888"))
+    assert server.of(effects.NotifyClients) == [effects.NotifyClients(changed="tools")]
+    assert server.state.repls["r1"].generation == 1
+
+
+def test_the_same_repl_found_again_changes_nothing(server):
+    server.connect()
+    before = server.state
+    assert server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888")) == []
+    assert server.state is before
+
+
+def test_a_port_file_rewritten_while_its_repl_is_away_leads_to_the_new_address(server):
+    server.connect()
+    server.do(ReplLost("r1", "gone"))
+    server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:9999"))
+    assert server.state.repls["r1"].address == "127.0.0.1:9999"
+    assert server.of(effects.ConnectRepl) == [effects.ConnectRepl(id="r1")]
+
+
+def test_a_repl_known_by_address_gets_its_key_from_its_dialect_once(server):
+    server.connect(key="nrepl-7888", keyed=False)
+    assert server.state.repls["r1"].key == "clj"
+    server.do(ReplLost("r1", "gone"), ReplConnected("r1", NOTHING_APART, "x:1"))
+    assert server.state.repls["r1"].key == "clj"
+
+
+def test_two_repls_of_one_dialect_get_different_keys(server):
+    server.connect(key="nrepl", keyed=False)
+    server.connect(key="nrepl", keyed=False, identity="r2")
+    assert [r.key for r in server.state.repls.values()] == ["clj", "clj-2"]
+
+
+def test_losing_a_connection_is_retried_after_a_doubling_pause_up_to_ten_seconds(server):
+    server.connect()
+    delays = []
+    for _ in range(8):
+        server.do(ReplLost("r1", "gone"))
+        delays.append(server.of(effects.RetryRepl)[0].delay_s)
+        server.do(RetryDue("r1", server.state.repls["r1"].failures))
+    assert delays == [0.25, 0.5, 1, 2, 4, 8, 10, 10]
+
+
+def test_a_retry_that_a_later_failure_made_stale_does_nothing(server):
+    server.connect()
+    server.do(ReplLost("r1", "gone"))
+    server.do(RetryDue("r1", 1))
+    server.do(ReplLost("r1", "gone again"))
+    assert server.do(RetryDue("r1", 1)) == []
+
+
+def test_every_reconnect_raises_the_generation_and_starts_the_pause_anew(server):
+    server.connect()
+    server.do(ReplLost("r1", "gone"), ReplConnected("r1", CLOJURE, "x:1"))
+    assert (server.state.repls["r1"].generation, server.state.repls["r1"].failures) == (2, 0)
+
+
+def test_a_lost_repl_takes_its_tools_with_it_and_clients_are_told(server):
+    server.connect()
+    server.do(ReplLost("r1", "gone"))
+    assert server.of(effects.NotifyClients) == [effects.NotifyClients(changed="tools")]
+    assert server.state.capabilities() == frozenset()
+
+
+def test_a_process_that_ends_again_and_again_is_given_up_with_its_reason(server):
+    server.do(ReplFound("r1", "py", PROCESS))
+    for _ in range(3):
+        server.do(ReplLost("r1", "exit status 1"))
+        assert server.state.repls["r1"].phase == "waiting"
+        server.do(RetryDue("r1", server.state.repls["r1"].failures))
+        assert server.of(effects.StartRepl)
+    server.do(ReplLost("r1", "exit status 1"))
+    given_up = server.state.repls["r1"]
+    assert given_up.phase == "stopped"
+    assert "exit status 1" in given_up.note
+    assert "4 times within a minute" in given_up.note
+    assert not server.of(effects.RetryRepl)
+
+
+def test_a_process_that_ends_once_an_hour_is_always_started_again(server):
+    server.do(ReplFound("r1", "py", PROCESS))
+    for _ in range(10):
+        server.now += 3_600_000
+        server.do(ReplLost("r1", "exit status 1"), RetryDue("r1", server.state.repls["r1"].failures + 1))
+    assert server.state.repls["r1"].phase == "starting"
+
+
+def test_a_forgotten_port_file_drops_a_repl_that_is_away_but_not_a_connected_one(server):
+    server.connect()
+    server.do(ReplForgotten("r1"))
+    assert "r1" in server.state.repls
+    server.do(ReplLost("r1", "gone"), ReplForgotten("r1"))
+    assert "r1" not in server.state.repls
+
+
+def test_an_evaluation_runs_at_once_in_a_free_session_and_is_logged_before_it_runs(server):
+    server.connect()
+    server.evaluate("(+ 1 2)")
+    assert [type(e) for e in server.effects] == [effects.Append, effects.Append, effects.RunEvaluation]
+    assert server.log() == [("otherOutput", "why (+ 1 2)"), ("evaluatedCode", "(+ 1 2)")]
+
+
+def test_evaluations_of_one_session_run_one_at_a_time_in_the_order_they_came(server):
+    server.connect()
+    first, second, third = (server.evaluate(str(n)) for n in range(3))
+    assert [server.status(e) for e in (first, second, third)] == ["running", "queued", "queued"]
+    server.do(EvaluationEnded(first, "done"))
+    assert [e.evaluation for e in server.of(effects.RunEvaluation)] == [second]
+    server.do(EvaluationEnded(second, "failed"))
+    assert server.status(third) == "running"
+
+
+def test_a_queued_evaluation_is_logged_when_it_runs_not_when_it_came(server):
+    server.connect()
+    first, _ = server.evaluate("1"), server.evaluate("2")
+    assert server.log() == []
+    server.do(EvaluationEnded(first, "done"))
+    assert ("evaluatedCode", "2") in server.log()
+
+
+def test_sessions_run_side_by_side(server):
+    server.connect()
+    server.do(SessionOpened("r1", "b", "b", "c2"))
+    first, second = server.evaluate(), server.evaluate(session="b")
+    assert (server.status(first), server.status(second)) == ("running", "running")
+
+
+def test_a_repl_that_keeps_nothing_apart_runs_one_evaluation_at_a_time_over_all_sessions(server):
+    server.connect(NOTHING_APART)
+    server.do(SessionOpened("r1", "b", "b", "c2"))
+    first, second = server.evaluate(), server.evaluate(session="b")
+    assert (server.status(first), server.status(second)) == ("running", "queued")
+
+
+def test_an_evaluation_that_needs_input_still_holds_its_session(server):
+    server.connect()
+    first, second = server.evaluate(), server.evaluate()
+    server.do(InputWanted(first))
+    assert (server.status(first), server.status(second)) == ("needs-input", "queued")
+    server.do(InputGiven(first))
+    assert server.status(first) == "running"
+
+
+def test_an_evaluation_that_comes_while_the_repl_starts_waits_for_it(server):
+    server.do(ReplFound("r1", "py", PROCESS))
+    evaluation = server.evaluate()
+    assert server.status(evaluation) == "queued"
+    server.do(ReplConnected("r1", CLOJURE, "x:1"))
+    assert server.status(evaluation) == "running"
+    assert server.state.evaluations[evaluation].generation == 1
+
+
+def test_a_repl_on_its_way_already_offers_to_evaluate(server):
+    server.do(ReplFound("r1", "py", PROCESS))
+    assert server.state.capabilities() == {"evaluate"}
+
+
+def test_a_lost_connection_ends_what_ran_and_what_was_queued_and_nothing_is_sent_again(server):
+    server.connect()
+    ran, queued = server.evaluate(), server.evaluate()
+    server.do(ReplLost("r1", "the socket closed"))
+    assert (server.status(ran), server.status(queued)) == ("lost", "lost")
+    assert "may have run" in server.state.evaluations[ran].failure.message
+    assert "never sent" in server.state.evaluations[queued].failure.message
+    server.do(ReplConnected("r1", CLOJURE, "x:1"))
+    assert server.of(effects.RunEvaluation) == []
+
+
+def test_a_failed_try_to_connect_leaves_waiting_evaluations_in_the_queue(server):
+    server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888"))
+    evaluation = server.evaluate()
+    server.do(ReplLost("r1", "connection refused"))
+    assert server.status(evaluation) == "queued"
+
+
+def test_an_end_that_comes_twice_counts_once(server):
+    server.connect()
+    evaluation = server.evaluate()
+    server.do(EvaluationEnded(evaluation, "done", "user"))
+    before = server.state
+    assert server.do(EvaluationEnded(evaluation, "failed")) == []
+    assert server.state is before
+
+
+def test_a_queued_evaluation_can_be_taken_out_and_a_running_one_cannot(server):
+    server.connect()
+    running, queued = server.evaluate(), server.evaluate()
+    server.do(CancelQueued(queued, "cancelled"), CancelQueued(running, "cancelled"))
+    assert (server.status(running), server.status(queued)) == ("running", "interrupted")
+
+
+def test_a_restart_ends_what_runs_as_interrupted_and_starts_the_process_anew(server):
+    server.connect(origin=PROCESS)
+    ran, queued = server.evaluate(), server.evaluate()
+    server.do(RestartRepl("r1", "asked"))
+    assert (server.status(ran), server.status(queued)) == ("interrupted", "lost")
+    assert [type(e) for e in server.effects if e.namespace == "repl" and hasattr(e, "id")] == [
+        effects.EndRepl,
+        effects.StartRepl,
+    ]
+
+
+def test_a_repl_that_is_not_ours_is_never_restarted(server):
+    server.connect()
+    before = server.state
+    assert server.do(RestartRepl("r1", "asked")) == []
+    assert server.state is before
+
+
+def test_the_sessions_of_a_client_that_is_gone_are_closed(server):
+    server.connect()
+    server.do(SessionOpened("r1", "b", "b", "c2"))
+    server.do(ClientGone("c2"))
+    assert server.of(effects.CloseSession) == [effects.CloseSession(id="r1", name="b")]
+    assert list(server.state.repls["r1"].sessions) == ["main"]
+
+
+def test_who_evaluated_since_is_known_by_number(server):
+    server.connect()
+    mine = server.evaluate(who="me")
+    server.do(EvaluationEnded(mine, "done"))
+    server.evaluate(who="you")
+    again = server.evaluate(who="me")
+    assert server.state.evaluations[again].previous == 1
+    assert server.state.repls["r1"].sessions["main"].last_evaluation_by == {"me": 3, "you": 2}
+
+
+def test_an_ended_evaluation_keeps_the_head_of_its_code_only(server):
+    server.connect()
+    evaluation = server.evaluate("x" * 1000)
+    server.do(EvaluationEnded(evaluation, "done"))
+    ended = server.state.evaluations[evaluation]
+    assert (ended.request, len(ended.head)) == (None, 200)
+
+
+def test_only_so_many_evaluations_are_remembered(server):
+    server.connect()
+    for _ in range(2 * KEPT + 5):
+        server.do(EvaluationEnded(server.evaluate(), "done"))
+    assert KEPT <= len(server.state.evaluations) <= 2 * KEPT
+    assert server.state.evaluated == 2 * KEPT + 5
+
+
+def test_the_namespace_after_an_evaluation_is_the_sessions(server):
+    server.connect()
+    server.do(EvaluationEnded(server.evaluate(), "done", "app.core"))
+    assert server.state.repls["r1"].sessions["main"].namespace == "app.core"
+
+
+def test_isolated_sessions_are_named_behind_the_repls_key(server):
+    server.connect()
+    assert session_key(server.state.repls["r1"], "main") == "clj"
+    assert session_key(server.state.repls["r1"], "me") == "clj/me"
+
+
+def test_evaluation_ids_carry_the_servers_own_id(server):
+    server.connect()
+    assert server.evaluate() == "abcd-1"
+
+
+def test_what_the_server_says_enters_the_log(server):
+    server.do(Say("hello"), Say("oh", error=True))
+    assert server.log() == [("otherOutput", "hello"), ("otherErrorOutput", "oh")]
+
+
+def test_the_same_error_again_is_counted(server):
+    server.do(LatchError("x", "one"), LatchError("x", "two"))
+    assert (server.state.latches["x"].text, server.state.latches["x"].count) == ("two", 2)
+
+
+def test_there_is_a_key_for_every_dialect():
+    assert len(set(repl.KEYS.values())) == len(repl.KEYS)
