@@ -13,7 +13,12 @@ An *adapter* is our side of one REPL. What every adapter guarantees, whatever th
   `OpTimedOutError`, and the connection lives on.
 * **Closing.** Leaving the context that opened the adapter closes its sessions and sockets; leaving twice is harmless.
 
-One evaluation at a time per session: the caller queues. Different sessions may run side by side.
+One evaluation at a time per session: the caller queues, and the adapter holds back what comes all the same.
+Different sessions may run side by side.
+
+Failures are types: `ReplUnreachableError` (nobody listens), `NotAnReplError` (what answers is no nREPL),
+`CapabilityMissingError`, `OpTimedOutError`, `RequestUnsafeError` (this server is known to break on it), all of them
+refusals after which the connection lives on or never was; and `ReplDisconnectedError`, after which it is over.
 """
 
 from __future__ import annotations
@@ -97,8 +102,9 @@ class Form:
 class Evaluation:
     """A request to evaluate.
 
-    `forms` are the top-level forms of `code` in order, or empty when the caller did not split it. An adapter whose
-    server answers one value for many forms sends them one by one; others send `code` whole.
+    `forms` are the top-level forms of `code` in order, or empty when the caller did not split it. They are sent one by
+    one and the first that fails stops the rest: nREPL 1.0.0 goes on with the next form after a failure, and others
+    answer only the last value. Without `forms`, `code` is sent whole and the server decides.
     """
 
     id: str
@@ -203,6 +209,107 @@ class Completion:
     namespace: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """One frame of a stack trace. `tooling`: it belongs to the language or its tools, not to the user's program."""
+
+    text: str
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+    tooling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StackTrace:
+    """The last error of a session: the cause that says most (the innermost), and its frames, innermost first."""
+
+    type: str
+    message: str
+    frames: tuple[StackFrame, ...]
+    data: str | None = None
+    """What `ex-data` holds, printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """One assertion of a test run."""
+
+    test: str
+    namespace: str
+    outcome: Literal["pass", "fail", "error"]
+    message: str | None = None
+    expected: str | None = None
+    actual: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """What a test run gave: assertions counted by outcome, and each result, failures and errors first."""
+
+    tests: int
+    passed: int
+    failed: int
+    errors: int
+    results: tuple[TestResult, ...]
+    output: str = ""
+    """What the tests printed, from its end when it was long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClojureDocs:
+    """What the community wrote on ClojureDocs about a var."""
+
+    name: str
+    namespace: str
+    examples: tuple[str, ...] = ()
+    see_alsos: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    doc: str | None = None
+
+
+class ReplUnreachableError(RefusedError):
+    """Nobody listens where a REPL should be."""
+
+    reason = "repl-unreachable"
+
+    def __init__(self, endpoint: Endpoint, cause: str) -> None:
+        super().__init__(
+            f"no REPL could be reached at {endpoint}: {cause}",
+            hint="start the REPL, or correct its host and port; a port file may be left over from one that ended",
+            details={"endpoint": str(endpoint)},
+        )
+        self.endpoint = endpoint
+        self.cause = cause
+
+
+class NotAnReplError(RefusedError):
+    """Something listens and does not speak nREPL."""
+
+    reason = "not-a-repl"
+
+    def __init__(self, endpoint: Endpoint, cause: str) -> None:
+        super().__init__(
+            f"what listens at {endpoint} is no nREPL server that can be used: {cause}",
+            hint="check the port: a REPL prints it when it starts; a single-threaded REPL may also be stuck in an "
+            "endless loop, or serve one client at a time, and then a restart helps",
+            details={"endpoint": str(endpoint)},
+        )
+        self.endpoint = endpoint
+        self.cause = cause
+
+
+class RequestUnsafeError(RefusedError):
+    """A request that this server is known to break on, and so was not sent."""
+
+    reason = "request-unsafe"
+
+    def __init__(self, problem: str, *, hint: str) -> None:
+        super().__init__(f"the code was not sent: {problem}", hint=hint)
+
+
 class OpTimedOutError(RefusedError):
     """A REPL did not answer an op in time. The connection lives on."""
 
@@ -214,6 +321,16 @@ class OpTimedOutError(RefusedError):
             hint="it may be busy or stuck: look at list_sessions and server_health, interrupt what runs, or restart it",
         )
         self.op = op
+
+
+class EvaluationFailedError(RefusedError):
+    """What was asked for is done by evaluation, and that failed."""
+
+    reason = "evaluation-failed"
+
+    def __init__(self, what: str, error: EvaluationError) -> None:
+        super().__init__(f"{what} failed: {error.type}: {error.message}", hint="correct what was given and call again")
+        self.error = error
 
 
 class CapabilityMissingError(RefusedError):
@@ -265,6 +382,33 @@ class Adapter(Protocol):
 
     async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
         """What is known of `symbol`; None when it does not resolve."""
+
+    async def macroexpand(
+        self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
+    ) -> str:
+        """The expansion of the form `code`, once; with `full`, until nothing is left to expand.
+
+        Raises:
+            EvaluationFailedError: the form cannot be read or expanded.
+        """
+
+    async def run_tests(
+        self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
+    ) -> TestRun:
+        """Run `test` of `namespace`, or all its tests, or with no namespace those of all that are loaded.
+
+        Raises:
+            EvaluationFailedError: there is no such namespace or test, or it does not load.
+        """
+
+    async def last_stacktrace(self, session: str = MAIN_SESSION) -> StackTrace | None:
+        """The last error of `session`; None when there was none."""
+
+    async def stacks(self, session: str = MAIN_SESSION) -> str | None:
+        """What the threads of `session` are doing now, as text; None where the REPL cannot tell. Never raises."""
+
+    async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
+        """What ClojureDocs says of the qualified `symbol`; None when it knows nothing of it."""
 
     async def open_session(self, name: str) -> None:
         """Make a session of its own under `name` (namespace, `*1`). `MAIN_SESSION` is always there.

@@ -1,0 +1,305 @@
+"""How the dialects differ: what each server honours, and code that asks it for what it has no op for.
+
+Code sent by us gives its answer as one JSON text, the only notation that every dialect can write without a library.
+Names reach the code as string literals, never spliced in as code.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.wire.bencode import Value
+
+WORKER_OP: Final = "codriver/about"
+"""The op by which codriver's own worker is known; its answer holds `dialect`, `pid` and `root`."""
+
+_PRINT: Final = "nrepl.middleware.print"
+
+_CLOJURE_JSON: Final = """(letfn [(j [x] (cond (nil? x) "null" (string? x) (pr-str x)
+  (or (number? x) (true? x) (false? x)) (str x)
+  (map? x) (str "{" (apply str (interpose "," (map (fn [[k v]] (str (j (name k)) ":" (j v))) x))) "}")
+  (coll? x) (str "[" (apply str (interpose "," (map j x))) "]")
+  :else (pr-str (str x))))] (j %s))"""
+
+_CLOJURE_FACTS: Final = """{:root (System/getProperty "user.dir")
+ :java (System/getProperty "java.specification.version")
+ :babashka (System/getProperty "babashka.version") :attach (System/getProperty "jdk.attach.allowAttachSelf")}"""
+
+_CLOJURE_LOOKUP: Final = """(let [n (or (find-ns (symbol $ns)) *ns*)
+  v (try (ns-resolve n (symbol $name)) (catch Throwable _ nil)) m (meta v)]
+ (when (var? v) {:name (str (:name m)) :ns (str (ns-name (:ns m))) :doc (:doc m)
+  :arglists (map pr-str (:arglists m)) :file (:file m) :line (:line m) :column (:column m) :macro (:macro m)}))"""
+
+_CLOJURE_COMPLETE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*) p $name]
+ (map (fn [[s v]] {:candidate (str s) :type (cond (class? v) "class" (:macro (meta v)) "macro"
+   (:arglists (meta v)) "function" :else "var")})
+  (take 200 (sort-by (comp str key) (filter (fn [[s _]] (.startsWith (str s) p)) (ns-map n))))))"""
+
+_CLOJURE_EXPAND: Final = """(binding [*ns* (the-ns (symbol $ns))]
+ (require 'clojure.walk) (pr-str ($expand (read-string $code))))"""
+
+_CLOJURE_STACKTRACE: Final = """(when-let [^Throwable e
+  (get @(get @@(resolve 'nrepl.middleware.session/sessions) $session) #'clojure.core/*e)]
+ (let [root (loop [^Throwable t e] (if-let [c (.getCause t)] (recur c) t))]
+  {:type (.getName (class root)) :message (str (.getMessage ^Throwable root))
+   :data (when-let [d (ex-data root)] (binding [*print-length* 50 *print-level* 5] (pr-str d)))
+   :frames (map (fn [^StackTraceElement f] {:class (.getClassName f) :method (.getMethodName f)
+     :file (.getFileName f) :line (.getLineNumber f)}) (take 200 (.getStackTrace ^Throwable root)))}))"""
+
+_CLOJURE_STACKS: Final = """(map (fn [[^Thread t frames]] {:name (.getName t) :state (str (.getState t))
+   :frames (map str (take 40 frames))})
+ (filter (fn [[^Thread t _]] (.contains (.getName t) $session)) (Thread/getAllStackTraces)))"""
+
+_CLOJURE_TEST: Final = """(do (require 'clojure.test)
+ (when (seq $ns) (when-not (find-ns (symbol $ns)) (require (symbol $ns))))
+ (let [results (atom []) seen (atom #{})
+  tests (if (seq $name) [(or (ns-resolve (the-ns (symbol $ns)) (symbol $name))
+      (throw (ex-info (str "there is no test " $name " in " $ns) {})))]
+    (filter (comp :test meta) (mapcat (comp vals ns-interns) (if (seq $ns) [(the-ns (symbol $ns))] (all-ns)))))
+  report (fn [m] (let [v (first clojure.test/*testing-vars*) vm (meta v)]
+    (when (= :begin-test-var (:type m)) (swap! seen conj (:var m)))
+    (when (#{:pass :fail :error} (:type m))
+     (swap! results conj {:test (str (:name vm)) :ns (str (some-> (:ns vm) ns-name)) :outcome (name (:type m))
+      :message (let [c (apply str (interpose " " (reverse clojure.test/*testing-contexts*)))
+                     s (str c (when (and (seq c) (:message m)) ": ") (:message m))] (when (seq s) s))
+      :expected (when (not= :pass (:type m)) (pr-str (:expected m)))
+      :actual (when (not= :pass (:type m)) (let [a (:actual m)] (if (instance? Throwable a)
+         (str (.getName (class a)) ": " (.getMessage ^Throwable a)) (pr-str a))))
+      :file (:file m) :line (:line m) :var-file (:file vm) :var-line (:line vm)}))))]
+  (binding [clojure.test/report report clojure.test/*test-out* *out*]
+   (doseq [[n vs] (group-by (comp :ns meta) tests)] (clojure.test/test-vars vs)))
+  {:tests (count @seen) :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome) @results))}))"""
+
+_BASILISP_LOOKUP: Final = """(let [v (ns-resolve (or (find-ns (symbol $ns)) *ns*) (symbol $name)) m (meta v)]
+ (when v {:name (str (:name m)) :ns (str (:ns m)) :doc (:doc m) :arglists (map pr-str (:arglists m))
+  :file (:file m) :line (:line m) :column (:col m) :macro (:macro m)}))"""
+
+_BASILISP_TEST: Final = """(do (require 'basilisp.test) nil)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What is known of one kind of server once it showed itself to be one. Sources: the answers in the tests."""
+
+    name: str
+    json: str = "%s"
+    """Code around an expression that gives its value as one JSON text."""
+    python_text: bool = False
+    """Printed strings are Python literals, not JSON-like ones."""
+    namespace_by: Literal["key", "in-ns", "ns", "none"] = "key"
+    """How code is evaluated in a namespace: the key `ns`, or a switch there and back, or not at all."""
+    facts: str | None = None
+    """An expression that only this dialect evaluates, giving `root` and, where it is cheap, `pid`."""
+    process_id: str | None = None
+    ask: Mapping[str, str] = field(default_factory=dict)
+    """By capability, an expression that gives its answer; `$name`, `$ns`, `$code`, `$session` are string literals."""
+    tooling: tuple[str, ...] = ()
+    """Parts of file or class names whose stack frames are not the user's."""
+    unsafe_bytes: int | None = None
+    """Requests that are longer and not all ASCII break this server."""
+    send_gap_s: float = 0.0
+    print_limits: str | None = None
+    """An expression that prints more than two parts, where limits may be honoured."""
+    broken: frozenset[str] = frozenset()
+    """Capabilities whose ops are listed and do not work."""
+    adapted: Mapping[str, str] = field(default_factory=dict)
+    """Capabilities that we give without an op of their own, and by what."""
+    counts_lines: bool = True
+    """The server honours `line`, so that the lines it tells are those of the caller's file."""
+    columns_from_zero: bool = False
+    """Its op for symbols counts columns from 0."""
+    home: str = "user"
+    """The namespace in which a new session evaluates."""
+    expanders: tuple[str, str] = ("macroexpand-1", "clojure.walk/macroexpand-all")
+    """The functions that expand once, and until nothing is left."""
+    interrupt_note: str | None = None
+    """Why an interrupt that was confirmed does not prove that the code stopped."""
+    sends_traceback: bool = False
+    """A failure comes with its whole trace, so the last one need not be asked for."""
+    load_moves_namespace: bool = False
+    keeps_apart: Literal["session", "connection", "none"] | None = None
+    """What the dialect's one server keeps apart; None: asked of each server."""
+    notes: tuple[str, ...] = ()
+
+    def print_fields(
+        self, *, max_length: int | None, max_depth: int | None, max_value_bytes: int | None
+    ) -> dict[str, Value]:
+        """The fields of an `eval` that limit what it prints. Source: nREPL documentation, "Pretty Printing"."""
+        if self.print_limits is None:
+            return {}
+        limits = {"print-length": max_length, "print-level": max_depth}
+        options: dict[str, Value] = {name: limit for name, limit in limits.items() if limit is not None}
+        fields: dict[str, Value] = {}
+        if options:
+            fields[f"{_PRINT}/print"] = "nrepl.util.print/pr"
+            fields[f"{_PRINT}/options"] = options
+        if max_value_bytes is not None:
+            fields[f"{_PRINT}/quota"] = max_value_bytes
+        return fields
+
+    def quote(self, text: str) -> str:
+        """`text` as a string literal of the dialect."""
+        # Node's servers count a request in characters where it comes in pieces; ASCII is safe from that.
+        return json.dumps(text, ensure_ascii=not self.python_text)
+
+    def expression(self, capability: str, **names: str) -> str:
+        """The code that asks for `capability`, with `names` in it as literals; its value is one JSON text."""
+        code = self.ask[capability]
+        for name, text in names.items():
+            code = code.replace(f"${name}", text if name == "expand" else self.quote(text))
+        return self.json % code
+
+    def read(self, printed: str) -> object:
+        """The data whose JSON text a server printed as a string.
+
+        Raises:
+            ValueError: it is none.
+        """
+        # Clojure leaves control characters in a printed string as they are; JSON would refuse them.
+        text = ast.literal_eval(printed) if self.python_text else json.loads(printed, strict=False)
+        return json.loads(str(text), strict=False)
+
+
+_JAVA_TOOLING: Final = (
+    "java.", "jdk.", "sun.", "clojure.lang.", "clojure.core", "clojure.main", "clojure.test", "nrepl.", "cider.",
+    "refactor_nrepl.", "orchard.", "shadow.", "leiningen.", "boot.",
+)  # fmt: skip
+_PYTHON_TOOLING: Final = ("site-packages", "dist-packages", "/lib/python", "<frozen", "codriver/worker.py")
+
+CLOJURE: Final = Dialect(
+    "clojure",
+    json=_CLOJURE_JSON,
+    facts=_CLOJURE_FACTS,
+    process_id='(first (re-seq #"[0-9]+" (.getName (java.lang.management.ManagementFactory/getRuntimeMXBean))))',
+    ask={
+        "lookup": _CLOJURE_LOOKUP,
+        "complete": _CLOJURE_COMPLETE,
+        "macroexpand": _CLOJURE_EXPAND,
+        "stacktrace": _CLOJURE_STACKTRACE,
+        "stacks": _CLOJURE_STACKS,
+        "test": _CLOJURE_TEST,
+    },
+    tooling=_JAVA_TOOLING,
+    print_limits="[1 2 3]",
+    interrupt_note=(
+        "the JVM was asked to stop the thread: code that waits ends at once, a loop that never waits may keep "
+        "a core busy for about 5 s more; the session takes new evaluations now"
+    ),
+    keeps_apart="session",
+)
+
+CLOJURESCRIPT: Final = Dialect(
+    "clojurescript",
+    json="(js/JSON.stringify (clj->js %s))",
+    facts="{:root nil :version *clojurescript-version*}",
+    broken=frozenset({"interrupt"}),
+    notes=("ClojureScript cannot be interrupted: its runtime has one thread; reload the runtime to end a loop",),
+)
+
+BABASHKA: Final = Dialect(
+    "babashka",
+    json=_CLOJURE_JSON,
+    process_id="(.pid (java.lang.ProcessHandle/current))",
+    ask={
+        "lookup": _CLOJURE_LOOKUP,
+        "complete": _CLOJURE_COMPLETE,
+        "macroexpand": _CLOJURE_EXPAND,
+        "test": _CLOJURE_TEST,
+    },
+    tooling=_JAVA_TOOLING,
+    notes=("babashka's nREPL server cannot interrupt: stop an endless loop by restarting it",),
+)
+
+NBB: Final = Dialect(
+    "nbb",
+    counts_lines=False,
+    expanders=("macroexpand-1", "macroexpand"),
+    json="(js/JSON.stringify (clj->js %s))",
+    facts="{:root (js/process.cwd) :pid js/process.pid :namespace (str *ns*)}",
+    ask={"macroexpand": "(pr-str ($expand (read-string $code)))"},
+    namespace_by="ns",
+    # Its op calls something that is no function.
+    broken=frozenset({"macroexpand"}),
+    unsafe_bytes=16_000,
+    load_moves_namespace=True,
+    keeps_apart="none",
+    notes=(
+        "nbb cannot be interrupted, and an endless loop blocks it for every client: only a restart helps",
+        "nbb has one namespace for all its clients",
+    ),
+)
+
+SQUINT: Final = Dialect(
+    "squint",
+    counts_lines=False,
+    json="(js/JSON.stringify %s)",
+    facts="{:root (js/process.cwd) :pid js/process.pid}",
+    namespace_by="none",
+    unsafe_bytes=16_000,
+    keeps_apart="none",
+    notes=(
+        "squint cannot be interrupted, and an endless loop blocks it for every client: only a restart helps",
+        "squint prints to the output of its own process: what code prints is seen only when codriver started it",
+    ),
+)
+
+BASILISP: Final = Dialect(
+    "basilisp",
+    columns_from_zero=True,
+    expanders=("macroexpand-1", "macroexpand"),
+    json='(.dumps (python/__import__ "json") (lisp->py %s))',
+    python_text=True,
+    facts='{:root (.getcwd (python/__import__ "os")) :pid (.getpid (python/__import__ "os"))}',
+    ask={"lookup": _BASILISP_LOOKUP, "macroexpand": "(pr-str ($expand (read-string $code)))", "test": _BASILISP_TEST},
+    namespace_by="in-ns",
+    adapted={"stacktrace": "the traceback of the last failure"},
+    sends_traceback=True,
+    tooling=_PYTHON_TOOLING,
+    load_moves_namespace=True,
+    keeps_apart="connection",
+    notes=("Basilisp's own server cannot interrupt; `codriver serve --repl lisp` runs Basilisp so that it can be",),
+)
+
+HY: Final = Dialect(
+    "hy",
+    counts_lines=False,
+    home="Hy",
+    json='(.dumps (__import__ "json") %s)',
+    python_text=True,
+    facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os"))}',
+    namespace_by="none",
+    tooling=_PYTHON_TOOLING,
+    send_gap_s=0.02,
+    # Its op drops the beginning of the file.
+    broken=frozenset({"load-file"}),
+    adapted={"load-file": "eval", "stacktrace": "the traceback of the last failure"},
+    sends_traceback=True,
+    keeps_apart="session",
+    notes=(
+        "hy-nrepl serves one client at a time: another one waits until this one leaves",
+        "hy-nrepl interrupts Python code between two instructions, not a call that blocks",
+    ),
+)
+
+UNKNOWN: Final = Dialect("unknown")
+
+
+def worker(dialect: str) -> Dialect:
+    """Codriver's own worker, evaluating `python` or `lisp`."""
+    return Dialect(
+        "basilisp" if dialect == "lisp" else dialect,
+        json=BASILISP.json if dialect == "lisp" else "%s",
+        python_text=True,
+        tooling=_PYTHON_TOOLING,
+        print_limits="[1 2 3]" if dialect == "lisp" else "[1, 2, 3]",
+        ask=BASILISP.ask if dialect == "lisp" else {},
+        adapted={"stacktrace": "the traceback of the last failure"},
+        sends_traceback=True,
+        keeps_apart="session",
+    )

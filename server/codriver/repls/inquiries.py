@@ -1,0 +1,222 @@
+"""Questions about code: completion, symbols, expansion, tests, stack traces; by the server's op, else by evaluation.
+
+What is evaluated runs in a session of ours, so the caller's `*1`, `*e` and namespace stay as they are, and it is
+answered while the caller's session is busy wherever the server can do two things at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from codriver.errors import CodriverError
+from codriver.repls import answers
+from codriver.repls.base import (
+    MAIN_SESSION,
+    CapabilityMissingError,
+    ClojureDocs,
+    Completion,
+    EvaluationError,
+    EvaluationFailedError,
+    OpTimedOutError,
+    StackFrame,
+    StackTrace,
+    Support,
+    Symbol,
+    TestRun,
+)
+from codriver.repls.failures import read_failure, stack_of
+from codriver.repls.message import Message, as_list, as_map, as_text
+from codriver.repls.nrepl_sessions import TOOL_SESSION
+from codriver.repls.reply import Reply
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.repls.nrepl_sessions import NreplSession, SessionTable
+    from codriver.repls.profile import Probed
+    from codriver.wire.bencode import Value
+
+
+class Inquiries:
+    """The questions one REPL can be asked. Lives as long as its adapter."""
+
+    def __init__(self, sessions: SessionTable, probed: Probed, *, op_timeout_s: float, workspace: Path | None) -> None:
+        self._sessions = sessions
+        self._profile = probed.profile
+        self._dialect = probed.dialect
+        self._op_timeout_s = op_timeout_s
+        self._workspace = workspace
+
+    async def complete(self, prefix: str, namespace: str | None, session: str = MAIN_SESSION) -> tuple[Completion, ...]:
+        """Completions of `prefix`. See `Adapter.complete`."""
+        support = self._require("complete")
+        target = self._sessions.get(session)
+        where = self._namespace(target, namespace)
+        if support.adapted:
+            data = await self._ask("complete", name=prefix, ns=where)
+            return answers.read_completions(as_list(cast("Value", data)))
+        # nREPL reads `prefix`, older cider-nrepl `symbol`; each ignores the other.
+        answer = await self._send(support.op, target, prefix=prefix, symbol=prefix, ns=where)
+        return tuple(
+            found
+            for message in answer
+            for found in answers.read_completions(as_list(message.fields.get("completions")))
+        )
+
+    async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
+        """What is known of `symbol`. See `Adapter.lookup`."""
+        support = self._require("lookup")
+        target = self._sessions.get(session)
+        where = self._namespace(target, namespace)
+        if support.adapted:
+            data = await self._ask("lookup", name=symbol, ns=where)
+            return answers.symbol_of(symbol, as_map(cast("Value", data)))
+        found = answers.read_symbol(symbol, await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where))
+        if found is not None and found.column is not None and self._dialect.columns_from_zero:
+            return replace(found, column=found.column + 1)
+        return found
+
+    async def macroexpand(
+        self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
+    ) -> str:
+        """The expansion of a form. See `Adapter.macroexpand`."""
+        support = self._require("macroexpand")
+        target = self._sessions.get(session)
+        where = self._namespace(target, namespace)
+        if support.adapted:
+            expander = self._dialect.expanders[1 if full else 0]
+            return str(await self._ask("macroexpand", expand=expander, code=code, ns=where))
+        expander = "macroexpand-all" if full else "macroexpand-1"
+        answer = await self._send(support.op, target, code=code, expander=expander, ns=where)
+        self._check("the expansion", answer)
+        return next((text for message in answer if (text := message.text("expansion")) is not None), "")
+
+    async def run_tests(
+        self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
+    ) -> TestRun:
+        """Run tests. See `Adapter.run_tests`."""
+        support = self._require("test")
+        target = self._sessions.get(session)
+        if support.adapted:
+            return await self._test_by_evaluation(namespace or "", test or "", timeout_s)
+        query: dict[str, Value] = {"ns": namespace} if namespace else {}
+        if test:
+            query["tests"] = [test]
+        op = support.op if namespace else self._all_tests_op(support.op)
+        answer = await self._send(op, target, timeout_s=timeout_s, **{**query, "load?": "true"})
+        self._check("the test run", answer)
+        return answers.read_tests(answer)
+
+    async def last_stacktrace(self, session: str = MAIN_SESSION) -> StackTrace | None:
+        """The last error of `session`. See `Adapter.last_stacktrace`."""
+        support = self._require("stacktrace")
+        target = self._sessions.get(session)
+        if self._dialect.sends_traceback:
+            trace = stack_of(target.failure, self._dialect) if target.failure else None
+        elif support.adapted:
+            data = await self._ask("stacktrace", session=target.id or "")
+            trace = answers.stacktrace_of(data, self._dialect)
+        else:
+            trace = answers.read_stacktrace(await self._send(support.op, target))
+        return self._mark(trace) if trace else None
+
+    async def stacks(self, session: str = MAIN_SESSION) -> str | None:
+        """What the threads of `session` do now. See `Adapter.stacks`."""
+        target = self._sessions.get(session)
+        op = "codriver/stacks"
+        try:
+            if op in self._profile.ops:
+                answer = await self._send(op, target)
+                return next((text for message in answer if (text := message.text("stacks"))), None)
+            if "stacks" not in self._dialect.ask:
+                return None
+            data = await self._ask("stacks", session=target.id or "")
+        except CodriverError:
+            # This is asked before an interrupt, to keep what can be learnt: it must never be in its way.
+            return None
+        threads = [as_map(item) for item in as_list(cast("Value", data))]
+        return "\n\n".join(_say_thread(thread) for thread in threads) or None
+
+    async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
+        """What ClojureDocs says. See `Adapter.clojuredocs`."""
+        support = self._require("clojuredocs")
+        namespace, _, name = symbol.rpartition("/")
+        target = self._sessions.get(MAIN_SESSION)
+        answer = await self._send(support.op, target, ns=namespace or "clojure.core", sym=name or symbol)
+        return answers.read_clojuredocs(answer)
+
+    async def _test_by_evaluation(self, namespace: str, test: str, timeout_s: float) -> TestRun:
+        output: list[str] = []
+        tool = await self._sessions.open(TOOL_SESSION)
+        code = self._dialect.expression("test", ns=namespace, name=test)
+        try:
+            answer = await tool.connection.ask("eval", timeout_s=timeout_s, **tool.address(), code=code)
+        except OpTimedOutError:
+            if "interrupt" in self._profile.support:
+                await tool.connection.ask("interrupt", timeout_s=self._op_timeout_s, **tool.address())
+            raise
+        output += [text for message in answer if (text := message.text("out") or message.text("err"))]
+        return answers.tests_of(self._read("the test run", answer), output="".join(output))
+
+    def _all_tests_op(self, op: str) -> str:
+        everything = f"{op}-all"
+        return everything if everything in self._profile.ops else op
+
+    def _mark(self, trace: StackTrace) -> StackTrace:
+        """`trace` with the frames in files of the workspace as the user's, wherever the workspace lies."""
+        if self._workspace is None:
+            return trace
+        root = f"{self._workspace}/"
+        frames: list[StackFrame] = [
+            replace(frame, tooling=False)
+            if frame.file and frame.file.startswith(root) and "site-packages" not in frame.file
+            else frame
+            for frame in trace.frames
+        ]
+        return replace(trace, frames=tuple(frames))
+
+    def _namespace(self, session: NreplSession, namespace: str | None) -> str:
+        return namespace or session.namespace or self._dialect.home
+
+    def _require(self, capability: str) -> Support:
+        if (support := self._profile.support.get(capability)) is None:
+            raise CapabilityMissingError(capability, self._profile.missing.get(capability))
+        return support
+
+    async def _send(
+        self, op: str, session: NreplSession, *, timeout_s: float | None = None, **fields: Value
+    ) -> list[Message]:
+        limit = self._op_timeout_s if timeout_s is None else timeout_s
+        return await session.connection.ask(op, timeout_s=limit, **session.address(), **fields)
+
+    async def _ask(self, capability: str, **names: str) -> object:
+        """The data that our code for `capability` gives."""
+        tool = await self._sessions.open(TOOL_SESSION)
+        code = self._dialect.expression(capability, **names)
+        answer = await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
+        return self._read(capability, answer)
+
+    def _read(self, what: str, answer: list[Message]) -> object:
+        self._check(what, answer)
+        printed = [value for message in answer if (value := message.text("value")) is not None]
+        try:
+            return self._dialect.read(printed[-1]) if printed else None
+        except (ValueError, SyntaxError) as error:
+            shown = printed[-1][:200]
+            fault = EvaluationError("unreadable", f"the REPL printed {shown!r} where JSON was expected")
+            raise EvaluationFailedError(what, fault) from error
+
+    def _check(self, what: str, answer: list[Message]) -> None:
+        if not any(message.is_failed for message in answer):
+            return
+        reply = Reply(None, lambda _evaluation, _event: None)
+        for message in answer:
+            reply.take(message)
+        raise EvaluationFailedError(what, read_failure(reply.failure, self._dialect))
+
+
+def _say_thread(thread: object) -> str:
+    fields = as_map(cast("Value", thread))
+    frames = "\n".join(f"    at {as_text(frame)}" for frame in as_list(fields.get("frames")))
+    return f"{as_text(fields.get('name'))} ({as_text(fields.get('state'))})\n{frames}"

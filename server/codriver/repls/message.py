@@ -1,0 +1,101 @@
+"""One nREPL message as a value: what servers disagree about is settled here, once.
+
+nil comes as an empty list where a text or a map is expected, statuses as a list in any order or as one text, an id as
+``""``, as ``[]`` or not at all. Source: nREPL documentation, "Ops", and the answers of the servers in the tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from codriver.errors import PeerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.wire.bencode import Value
+
+NOTHING: Mapping[str, Value] = MappingProxyType({})
+
+FAILED = frozenset({"eval-error", "error", "namespace-not-found", "unknown-session", "no-code", "unknown-op"})
+"""Status words that mean that what was asked for failed. An `ex` key means the same: some servers send nothing else."""
+
+
+class NotAMessageError(PeerError):
+    """A peer sent bencode that is no dictionary, and so no message."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(f"a message must be a dictionary, and a {type(value).__name__} came")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it came: `id` is None when the server named none, `status` is a set."""
+
+    id: str | None = None
+    session: str | None = None
+    status: frozenset[str] = frozenset()
+    fields: Mapping[str, Value] = field(default_factory=lambda: NOTHING)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the server says that it is finished with the request."""
+        return "done" in self.status
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether this message alone says that the request failed."""
+        return bool(self.text("ex")) or not FAILED.isdisjoint(self.status)
+
+    def text(self, key: str) -> str | None:
+        """The text under `key`; None when it is absent, or nil, or no text."""
+        return as_text(self.fields.get(key))
+
+
+def parse(value: Value) -> Message:
+    """The message that `value` is.
+
+    Raises:
+        NotAMessageError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise NotAMessageError(value)
+    status = value.get("status", [])
+    words = [status] if isinstance(status, str) else status if isinstance(status, list) else []
+    identity = value.get("id")
+    return Message(
+        id=str(identity) if isinstance(identity, int) else (as_text(identity) or None),
+        session=as_text(value.get("session")) or None,
+        status=frozenset(word for word in words if isinstance(word, str)),
+        fields=value,
+    )
+
+
+def as_text(value: Value | None) -> str | None:
+    """`value` as text: bytes that are no UTF-8 with their odd bytes escaped, numbers in digits, all else None."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value) if isinstance(value, int) else None
+
+
+def as_int(value: Value | None) -> int | None:
+    """`value` as a whole number, also when it came as digits; else None."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+        return int(value)
+    return None
+
+
+def as_map(value: Value | None) -> Mapping[str, Value]:
+    """`value` as a map; empty when it is none, as nil is."""
+    return value if isinstance(value, dict) else NOTHING
+
+
+def as_list(value: Value | None) -> list[Value]:
+    """`value` as a list; empty when it is none."""
+    return value if isinstance(value, list) else []

@@ -1,0 +1,381 @@
+"""The adapter for nREPL servers: our side of one REPL that speaks bencode over TCP.
+
+`connect` gives it; `codriver.repls.base` says what it guarantees. Source: nREPL documentation, "Ops".
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.repls.base import (
+    MAIN_SESSION,
+    CapabilityMissingError,
+    Ending,
+    Endpoint,
+    EvaluationError,
+    Form,
+    Interruption,
+    OpTimedOutError,
+    RequestUnsafeError,
+)
+from codriver.repls.failures import read_failure
+from codriver.repls.inquiries import Inquiries
+from codriver.repls.nrepl_sessions import TOOL_SESSION, NreplSession, SessionTable
+from codriver.repls.profile import Probed, probe, read_ops
+from codriver.repls.reply import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from anyio.abc import TaskGroup
+
+    from codriver.repls.base import Adapter, Evaluation, Listener, Profile, Support
+    from codriver.repls.message import Message
+    from codriver.wire.bencode import Value
+
+AFTER_FAILURE_S: Final = 5.0
+"""How long a failure waits for its `done`. Every server sends it at once, or not at all."""
+
+AFTER_INTERRUPT_S: Final = 2.0
+"""How long an interrupted evaluation waits for its own `done`, which may have gone to another connection."""
+
+OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
+"""Ops that give the output of threads that belong to no evaluation, the best first."""
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """One call of `evaluate` or `load_file`: it goes on when nobody waits for it any more."""
+
+    evaluation: Evaluation
+    session: NreplSession
+    over: anyio.Event = field(default_factory=anyio.Event)
+    ending: Ending | None = None
+    fault: CodriverError | None = None
+
+
+@asynccontextmanager
+async def connect(
+    endpoint: Endpoint,
+    *,
+    listener: Listener,
+    connect_timeout_s: float = 5.0,
+    op_timeout_s: float = 10.0,
+    workspace: Path | None = None,
+) -> AsyncIterator[Adapter]:
+    """An adapter for the nREPL server at `endpoint`, connected and probed; leaving the context closes it.
+
+    `op_timeout_s` bounds every op but an evaluation. Stack frames in files under `workspace` count as the user's.
+
+    Raises:
+        ReplUnreachableError: nobody listens there.
+        NotAnReplError: what listens does not answer as an nREPL server does.
+    """
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+
+        def on_stray(message: Message) -> None:
+            Reply(None, listener).take(message)
+
+        sessions = SessionTable(endpoint, tasks, on_stray, op_timeout_s=op_timeout_s)
+        try:
+            probed = await _shake_hands(sessions, connect_timeout_s=connect_timeout_s, op_timeout_s=op_timeout_s)
+            adapter = NreplAdapter(sessions, probed, listener, tasks, op_timeout_s=op_timeout_s, workspace=workspace)
+            await adapter.subscribe_output()
+            yield adapter
+        except Exception as error:  # noqa: BLE001 - raised again below: a task group would wrap it in a group
+            failure = error
+        finally:
+            with anyio.CancelScope(shield=True):
+                await sessions.close_all()
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _shake_hands(sessions: SessionTable, *, connect_timeout_s: float, op_timeout_s: float) -> Probed:
+    main = await sessions.open_main(connect_timeout_s=connect_timeout_s)
+    connection = main.connection
+    try:
+        answer = await connection.ask("describe", timeout_s=op_timeout_s)
+        ops = read_ops(answer)
+        if "eval" not in ops:
+            raise sessions.refuse("it answers `describe` without naming an op `eval`")
+        probed = await probe(connection, answer, ops=ops)
+        sessions.dialect = probed.dialect
+        connection.send_gap_s = probed.dialect.send_gap_s
+        if "clone" in ops:
+            main.id = await sessions.clone(connection)
+    except ReplDisconnectedError as error:
+        raise sessions.refuse(error.cause) from error
+    except OpTimedOutError as error:
+        raise sessions.refuse(f"it took the connection and did not answer {error.op!r} in time") from error
+    return probed
+
+
+class NreplAdapter:
+    """Our side of one nREPL server. Lives as long as the context of `connect`."""
+
+    def __init__(
+        self,
+        sessions: SessionTable,
+        probed: Probed,
+        listener: Listener,
+        tasks: TaskGroup,
+        *,
+        op_timeout_s: float,
+        workspace: Path | None,
+    ) -> None:
+        self._sessions = sessions
+        self._probed = probed
+        self._dialect = probed.dialect
+        self._listener = listener
+        self._tasks = tasks
+        self._op_timeout_s = op_timeout_s
+        self._main = sessions.get(MAIN_SESSION)
+        inquiries = Inquiries(sessions, probed, op_timeout_s=op_timeout_s, workspace=workspace)
+        self.complete = inquiries.complete
+        self.lookup = inquiries.lookup
+        self.macroexpand = inquiries.macroexpand
+        self.run_tests = inquiries.run_tests
+        self.last_stacktrace = inquiries.last_stacktrace
+        self.stacks = inquiries.stacks
+        self.clojuredocs = inquiries.clojuredocs
+
+    @property
+    def profile(self) -> Profile:
+        """What the REPL can do."""
+        return self._probed.profile
+
+    async def evaluate(self, evaluation: Evaluation) -> Ending:
+        """Run code, form by form, and return when it is over. See `Adapter.evaluate`."""
+        return await self._perform(evaluation, self._evaluate_forms)
+
+    async def load_file(self, evaluation: Evaluation, path: str) -> Ending:
+        """Load the text of the file `path` as that file. See `Adapter.load_file`."""
+        support = self._require("load-file")
+        if support.adapted:
+            return await self.evaluate(replace(evaluation, file=path, line=1, column=1))
+
+        async def load(work: _Work) -> Ending:
+            fields: dict[str, Value] = {
+                "file": evaluation.code,
+                "file-path": path,
+                "file-name": path.rpartition("/")[2],
+                **self._print_fields(evaluation),
+            }
+            before = work.session.namespace
+            reply = await self._run_one(work, support.op, fields)
+            if self._dialect.load_moves_namespace:
+                await self._switch(work.session, before or "user")
+            return self._conclude(work, reply, None)
+
+        return await self._perform(evaluation, load)
+
+    async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
+        """Ask the server to stop what runs in `session`. See `Adapter.interrupt`."""
+        support = self._require("interrupt")
+        target = self._sessions.get(session)
+        if (running := target.running) is None:
+            return Interruption("idle")
+        target.is_stopping = True
+        fields: dict[str, Value] = {**target.address(), "interrupt-id": running.id}
+        answer = await target.connection.ask(support.op, timeout_s=self._op_timeout_s, **fields)
+        status = frozenset().union(*(message.status for message in answer))
+        if "session-idle" in status or "interrupt-id-mismatch" in status:
+            return Interruption("idle", note="it was over before the interrupt came")
+        with anyio.move_on_after(AFTER_INTERRUPT_S):
+            await running.over.wait()
+        if not running.over.is_set():
+            running.status.add("interrupted")
+            target.connection.end(running)
+            note = "the REPL confirmed the interrupt and did not end the evaluation: its code may still run"
+            return Interruption("requested", note=note)
+        if self._dialect.interrupt_note:
+            return Interruption("requested", note=self._dialect.interrupt_note)
+        return Interruption("interrupted")
+
+    async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
+        """Give `text` to code that reads from stdin in `session`. See `Adapter.send_input`."""
+        support = self._require("stdin")
+        target = self._sessions.get(session)
+        # Some servers answer at once, some when the text was read, and one sends the evaluation's value under this id.
+        exchange = target.connection.begin(target.running.on_message if target.running else Reply(None, _drop).take)
+        target.connection.end(exchange)
+        with anyio.fail_after(self._op_timeout_s):
+            await target.connection.send(exchange, support.op, {**target.address(), "stdin": text})
+
+    async def open_session(self, name: str) -> None:
+        """Make a session of its own under `name`. See `Adapter.open_session`."""
+        self._require("sessions")
+        await self._sessions.open(name)
+
+    async def close_session(self, name: str) -> None:
+        """End a session made by `open_session`; an unknown name is ignored."""
+        if name != TOOL_SESSION:
+            await self._sessions.close(name)
+
+    async def wait_closed(self) -> str:
+        """Wait until the connection is over and give the cause in words."""
+        connection = self._main.connection
+        await connection.closed.wait()
+        return connection.cause or "the connection ended"
+
+    async def subscribe_output(self) -> None:
+        """Ask for the output of threads that no evaluation owns, where the server offers it."""
+        op = next((op for op in OUTPUT_OPS if op in self.profile.ops), None)
+        if op is None:
+            return
+        connection = self._main.connection
+        exchange = connection.begin(Reply(None, self._listener).take)
+        with anyio.move_on_after(self._op_timeout_s):
+            await connection.send(exchange, op, self._main.address())
+            await exchange.over.wait()
+        connection.end(exchange)
+
+    async def _perform(self, evaluation: Evaluation, act: Callable[[_Work], Awaitable[Ending]]) -> Ending:
+        """Do the work in a task of its own, so that a caller who stops waiting stops nothing."""
+        self._refuse_unsafe(evaluation.code)
+        work = _Work(evaluation, self._sessions.get(evaluation.session))
+        self._main.connection.check_open()
+        self._tasks.start_soon(self._work, work, act)
+        await work.over.wait()
+        if work.fault is not None:
+            raise work.fault
+        return work.ending or Ending("failed", error=EvaluationError("error", "the evaluation ended without an answer"))
+
+    async def _work(self, work: _Work, act: Callable[[_Work], Awaitable[Ending]]) -> None:
+        work.fault = ReplDisconnectedError("it was closed by us")
+        try:
+            async with work.session.lock:
+                work.session.is_stopping = False
+                work.ending = await act(work)
+                work.fault = None
+        except CodriverError as error:
+            work.fault = error
+        finally:
+            work.session.running = None
+            work.over.set()
+
+    async def _evaluate_forms(self, work: _Work) -> Ending:
+        evaluation, session = work.evaluation, work.session
+        forms = evaluation.forms or (Form(evaluation.code, 1, 1),)
+        address = self._dialect.namespace_by
+        before = session.namespace
+        if evaluation.namespace and address != "key" and (error := await self._enter(session, evaluation.namespace)):
+            return Ending("failed", namespace=before, error=error)
+        try:
+            for index, form in enumerate(forms, 1):
+                fields = self._form_fields(evaluation, form)
+                reply = await self._run_one(work, "eval", fields)
+                if reply.is_failed or reply.is_interrupted or session.is_stopping:
+                    return self._conclude(work, reply, index)
+            return self._conclude(work, reply, None)
+        finally:
+            if evaluation.namespace and address in {"in-ns", "ns"}:
+                with anyio.CancelScope(shield=True):
+                    await self._switch(session, before or "user")
+
+    def _form_fields(self, evaluation: Evaluation, form: Form) -> dict[str, Value]:
+        fields: dict[str, Value] = {"code": form.text, **self._print_fields(evaluation)}
+        if evaluation.namespace and self._dialect.namespace_by == "key":
+            fields["ns"] = evaluation.namespace
+        if evaluation.file:
+            fields["file"] = evaluation.file
+        fields["line"] = evaluation.line + form.line - 1
+        # Only the first line of the code begins at the caller's column.
+        fields["column"] = form.column + (evaluation.column - 1 if form.line == 1 else 0)
+        return fields
+
+    def _print_fields(self, evaluation: Evaluation) -> dict[str, Value]:
+        if not self._probed.honours_print_limits:
+            return {}
+        return self._dialect.print_fields(
+            max_length=evaluation.max_length,
+            max_depth=evaluation.max_depth,
+            max_value_bytes=evaluation.max_value_bytes,
+        )
+
+    async def _run_one(self, work: _Work, op: str, fields: dict[str, Value]) -> Reply:
+        """Send one request that evaluates and wait for its end."""
+        session = work.session
+        reply = Reply(work.evaluation.id, self._listener)
+        exchange = session.connection.begin(reply.take)
+        session.running = exchange
+        try:
+            await session.connection.send(exchange, op, {**session.address(), **fields})
+            await session.connection.settle(exchange, after_failure_s=AFTER_FAILURE_S)
+        finally:
+            session.running = None
+            session.connection.end(exchange)
+        # An interrupt whose `done` went elsewhere marks the exchange, not the reply.
+        reply.status |= exchange.status
+        if reply.namespace and not work.evaluation.namespace:
+            session.namespace = reply.namespace
+        return reply
+
+    def _conclude(self, work: _Work, reply: Reply, form: int | None) -> Ending:
+        session = work.session
+        namespace = reply.namespace or session.namespace
+        if reply.is_failed:
+            session.failure = reply.failure
+        if reply.is_interrupted or (session.is_stopping and not reply.is_failed):
+            return Ending("interrupted", namespace=namespace)
+        if not reply.is_failed:
+            return Ending("done", namespace=namespace)
+        error = read_failure(reply.failure, self._dialect)
+        if form is not None and work.evaluation.forms:
+            error = replace(error, form=form)
+        if error.line is not None and not self._dialect.counts_lines and error.file is None:
+            offset = work.evaluation.forms[form - 1].line - 1 if form and work.evaluation.forms else 0
+            error = replace(error, line=error.line + work.evaluation.line - 1 + offset)
+        return Ending("failed", namespace=namespace, error=error)
+
+    async def _enter(self, session: NreplSession, namespace: str) -> EvaluationError | None:
+        """Switch `session` to `namespace`, unless it does not exist: asking for it would make a broken one."""
+        if self._dialect.namespace_by == "none":
+            if namespace in {session.namespace, "user", "Hy"}:
+                return None
+            words = f"this REPL evaluates in one namespace only, and {namespace!r} was asked for; nothing was evaluated"
+            return EvaluationError("namespace-not-found", words)
+        code = self._dialect.json % f"(some? (find-ns (symbol {self._dialect.quote(namespace)})))"
+        answer = await session.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
+        if not any("true" in (message.text("value") or "") for message in answer):
+            return EvaluationError("namespace-not-found", f"there is no namespace {namespace!r}; load it first")
+        await self._switch(session, namespace)
+        return None
+
+    async def _switch(self, session: NreplSession, namespace: str) -> None:
+        if self._dialect.namespace_by == "ns":
+            code = f"(ns {namespace})"
+        elif self._dialect.namespace_by == "in-ns":
+            code = f"(basilisp.core/in-ns '{namespace})"
+        else:
+            return
+        await session.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
+
+    def _refuse_unsafe(self, code: str) -> None:
+        limit = self._dialect.unsafe_bytes
+        if limit is None or code.isascii():
+            return
+        if (size := len(code.encode("utf-8", "surrogatepass"))) > limit:
+            raise RequestUnsafeError(
+                f"{self._dialect.name} loses characters that are not ASCII, or never answers, when a request is longer "
+                f"than {limit} bytes, and this one has {size}",
+                hint="put the code in a file and load that from a short piece of code, or send it in smaller parts",
+            )
+
+    def _require(self, capability: str) -> Support:
+        if (support := self.profile.support.get(capability)) is None:
+            raise CapabilityMissingError(capability, self.profile.missing.get(capability))
+        return support
+
+
+def _drop(_evaluation: str | None, _event: object) -> None:
+    """Nobody reads what a server says about input that nobody waited for."""

@@ -1,0 +1,216 @@
+"""What a REPL can do, found out by asking it: `describe`, then evaluations that change nothing.
+
+Never from names or versions: one server says it is another, and a third gives Clojure's version without being Clojure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from codriver.repls import dialects
+from codriver.repls.base import CAPABILITIES, OpTimedOutError, Profile, Support
+from codriver.repls.message import Message, as_int, as_map, as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from codriver.repls.dialects import Dialect
+    from codriver.repls.nrepl_connection import NreplConnection
+    from codriver.wire.bencode import Value
+
+PROBE_S: Final = 5.0
+"""Time for one probe. A server that needs longer for a constant is busy, and is then taken for what its ops say."""
+
+ATTACH_NEEDED_FROM_JAVA: Final = 21
+"""The first JDK on which a thread can only be stopped through an agent attached to its process. Source: nREPL 1.3."""
+
+OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "evaluate": ("eval",),
+    "load-file": ("load-file",),
+    "interrupt": ("interrupt",),
+    "complete": ("completions", "complete", "cider/complete"),
+    "lookup": ("info", "lookup", "cider/info"),
+    "clojuredocs": ("clojuredocs-lookup", "cider/clojuredocs-lookup"),
+    "stdin": ("stdin",),
+    "macroexpand": ("macroexpand", "cider/macroexpand"),
+    "test": ("test", "cider/test", "codriver/test"),
+    "stacktrace": (
+        "codriver/stacktrace", "analyze-last-stacktrace", "cider/analyze-last-stacktrace", "stacktrace",
+    ),
+}  # fmt: skip
+"""By capability, the ops that give it, the best first. Source: nREPL and cider-nrepl documentation, "Ops"."""
+
+MISSING: Final[Mapping[str, str]] = {
+    "restart": "start the REPL with `codriver serve --repl COMMAND`: what codriver started it can restart",
+    "interrupt": "its server has no op `interrupt`; a REPL that codriver started can be restarted instead",
+    "complete": "start nREPL with cider-nrepl",
+    "lookup": "start nREPL with cider-nrepl",
+    "clojuredocs": "start nREPL with cider-nrepl",
+    "stdin": "its server has no op `stdin`: give the code its input as a value",
+    "sessions": "its server keeps nothing apart: start another REPL for work of its own",
+    "print-limits": "its server ignores limits: long values are cut after they were printed",
+    "macroexpand": "start nREPL with cider-nrepl",
+    "test": "run the project's test command in a shell, or start nREPL with cider-nrepl",
+    "stacktrace": "its server sends the message alone; print the error's stack in the code",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """A profile and how to talk to the server that has it."""
+
+    profile: Profile
+    dialect: Dialect
+    honours_print_limits: bool
+
+
+def read_ops(answer: Sequence[Message]) -> frozenset[str]:
+    """The ops that `describe` lists, as the keys of a map or as a list; empty when it lists none."""
+    for message in answer:
+        listed = message.fields.get("ops")
+        if isinstance(listed, dict) and listed:
+            return frozenset(listed)
+        if isinstance(listed, list) and listed:
+            return frozenset(op for op in listed if isinstance(op, str))
+    return frozenset()
+
+
+def read_versions(answer: Sequence[Message]) -> dict[str, str]:
+    """What the server says of versions, as text by name. Shown to people, and used for nothing."""
+    versions: dict[str, str] = {}
+    for message in answer:
+        for name, version in as_map(message.fields.get("versions")).items():
+            text = as_text(as_map(version).get("version-string")) or as_text(version)
+            if text:
+                versions[name] = text
+    return versions
+
+
+async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: frozenset[str]) -> Probed:
+    """Find out what the server behind `connection` is and can do. `answer` is its answer to `describe`.
+
+    Raises:
+        ReplDisconnectedError: the connection ended first.
+    """
+    dialect, facts = await _identify(connection, ops)
+    if dialect is dialects.CLOJURE and facts.get("babashka"):
+        dialect = dialects.BABASHKA
+    process_id = _number(facts.get("pid"))
+    if process_id is None and dialect.process_id:
+        process_id = _number(await _evaluate(connection, dialect, dialect.process_id))
+    limits = await _honours_print_limits(connection, dialect)
+    isolation = dialect.keeps_apart or await _probe_isolation(connection, ops)
+    support = _support(dialect, ops, isolation=isolation, limits=limits)
+    notes = (*dialect.notes, *_java_notes(facts, support))
+    root = facts.get("root")
+    profile = Profile(
+        dialect=dialect.name,
+        versions=read_versions(answer),
+        ops=ops,
+        support=support,
+        missing={name: MISSING[name] for name in CAPABILITIES if name not in support and name in MISSING},
+        isolation=isolation,
+        process_id=process_id,
+        project_root=root if isinstance(root, str) else None,
+        notes=notes,
+    )
+    return Probed(profile, dialect, limits)
+
+
+async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
+    """The dialect that answers its own question, and its answer; asked in the order that the ops make likely."""
+    if dialects.WORKER_OP in ops:
+        messages = await connection.ask(dialects.WORKER_OP, timeout_s=PROBE_S)
+        about = {key: value for message in messages for key, value in message.fields.items()}
+        return dialects.worker(as_text(about.get("dialect")) or "python"), about
+    if "interrupt" in ops:
+        likely: tuple[Dialect, ...] = (dialects.CLOJURE, dialects.HY, dialects.CLOJURESCRIPT)
+    elif "lookup" in ops:
+        likely = (dialects.NBB, dialects.SQUINT, dialects.CLOJURE, dialects.BASILISP, dialects.CLOJURESCRIPT)
+    else:
+        likely = (dialects.BASILISP, dialects.CLOJURE, dialects.NBB, dialects.SQUINT)
+    for dialect in likely:
+        facts = await _evaluate(connection, dialect, dialect.facts or "nil")
+        if isinstance(facts, dict):
+            return dialect, facts
+    return dialects.UNKNOWN, {}
+
+
+async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: str) -> object:
+    """The data that `expression` gives; None when it gives none, in time and in this dialect."""
+    try:
+        messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.json % expression)
+    except OpTimedOutError:
+        return None
+    printed = [value for message in messages if (value := message.text("value")) is not None]
+    if not printed or any(message.is_failed for message in messages):
+        return None
+    try:
+        return dialect.read(printed[-1])
+    except (ValueError, SyntaxError):
+        return None
+
+
+async def _honours_print_limits(connection: NreplConnection, dialect: Dialect) -> bool:
+    if dialect.print_limits is None:
+        return False
+    fields = dialect.print_fields(max_length=2, max_depth=None, max_value_bytes=None)
+    try:
+        messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.print_limits, **fields)
+    except OpTimedOutError:
+        return False
+    return any("..." in (message.text("value") or "") for message in messages)
+
+
+async def _probe_isolation(connection: NreplConnection, ops: frozenset[str]) -> Literal["session", "none"]:
+    """Whether `*1` of one session is unknown in another."""
+    if "clone" not in ops:
+        return "none"
+    try:
+        ids: list[Value] = []
+        for _ in range(2):
+            answer = await connection.ask("clone", timeout_s=PROBE_S)
+            ids += [identity for message in answer if (identity := message.fields.get("new-session"))]
+        if len(ids) < 2 or ids[0] == ids[1]:
+            return "none"
+        await connection.ask("eval", timeout_s=PROBE_S, code='"codriver-probe"', session=ids[0])
+        seen = await connection.ask("eval", timeout_s=PROBE_S, code="*1", session=ids[1])
+        for identity in ids:
+            await connection.ask("close", timeout_s=PROBE_S, session=identity)
+    except OpTimedOutError:
+        return "none"
+    values = [value for message in seen if (value := message.text("value"))]
+    return "session" if values and "codriver-probe" not in values[-1] else "none"
+
+
+def _support(dialect: Dialect, ops: frozenset[str], *, isolation: str, limits: bool) -> dict[str, Support]:
+    support: dict[str, Support] = {}
+    for name in CAPABILITIES:
+        given = next((op for op in OP_NAMES.get(name, ()) if op in ops and name not in dialect.broken), None)
+        if given:
+            support[name] = Support(given)
+        elif name in dialect.ask or name in dialect.adapted:
+            support[name] = Support(dialect.adapted.get(name, "eval"), adapted=True)
+    if isolation == "session":
+        support["sessions"] = Support("clone")
+    elif isolation == "connection":
+        support["sessions"] = Support("one connection each", adapted=True)
+    if limits:
+        support["print-limits"] = Support("eval")
+    return {name: support[name] for name in CAPABILITIES if name in support}
+
+
+def _java_notes(facts: Mapping[str, object], support: Mapping[str, Support]) -> tuple[str, ...]:
+    java = _number(facts.get("java"))
+    if java is None or java < ATTACH_NEEDED_FROM_JAVA or "interrupt" not in support or facts.get("attach"):
+        return ()
+    note = (
+        f"on Java {java} an endless loop can only be stopped when the JVM was started with "
+        "-Djdk.attach.allowAttachSelf; without it an interrupt ends only code that waits"
+    )
+    return (note,)
+
+
+def _number(value: object) -> int | None:
+    return as_int(value) if isinstance(value, int | str) else None
