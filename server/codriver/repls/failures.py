@@ -52,11 +52,7 @@ _BASILISP_PLACE: Final = re.compile(
     r"| \(line: (?P<read_line>\d+), col: (?P<read_column>\d+)\)$"
 )
 _OUR_CODE: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
-_NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_BASILISP_PLACE: Final = re.compile(
-    r" *\{(?=[^{}]*:line (?P<line>\d+))(?=[^{}]*:col (?P<column>\d+))(?:[^{}]*:phase :(?P<phase>[\w-]+))?[^{}]*\}$"
-    r"| \(line: (?P<read_line>\d+), col: (?P<read_column>\d+)\)$"
-)
-_OUR_CODE})
+_NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_OUR_CODE})
 
 
 @dataclass(frozen=True, slots=True)
