@@ -1,0 +1,275 @@
+"""Settings, read once from their layers and passed down.
+
+Defaults < the user's file < the workspace's file (`codriver.toml`, or `[tool.codriver]` in `pyproject.toml`; the first
+wins where both have a key) < environment (`CODRIVER_…`) < command line. Each value knows where it comes from.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic.alias_generators import to_camel
+
+from codriver.errors import StartError
+from codriver.paths import user_settings_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+MIB = 2**20
+PREFIX = "CODRIVER_"
+NOT_SETTINGS = frozenset({"CODRIVER_TOKEN", "CODRIVER_SERVER_COMMAND", "CODRIVER_RELAY_GIVE_UP_S"})
+"""Variables with our prefix that other parts read."""
+
+SPELLED: Mapping[str, str] = MappingProxyType({"auto_start_mcp_server": "autoStartMCPServer"})
+"""Names that are not plain camelCase, as existing configurations spell them."""
+
+
+def spelled(name: str) -> str:
+    """The name of a setting as files spell it."""
+    return SPELLED.get(name) or to_camel(name)
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + name.upper()
+
+
+Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+Address = Annotated[str, StringConstraints(pattern=r"^([^=\s]+=)?([^=\s]*:)?[0-9]{1,5}$")]
+
+
+class Settings(BaseModel):
+    """Every setting, with its default, its bounds and what it is for. In files the names are camelCase."""
+
+    model_config = ConfigDict(alias_generator=spelled, populate_by_name=True, frozen=True, extra="forbid")
+
+    host: Text = Field("127.0.0.1", description="Address to listen on; beyond loopback needs a token.")
+    mcp_socket_server_port: int = Field(1664, ge=0, le=65535, description="Port to listen on; 0 means any free port.")
+    auto_start_mcp_server: bool = Field(default=False, description="Let the relay start a server when there is none.")
+    require_token: bool = Field(default=False, description="Demand the token also from peers on loopback.")
+    idle_exit_seconds: int = Field(
+        0, ge=0, le=7 * 86400, description="Stop when nobody was connected this long; 0 means never."
+    )
+    enable_mcp_repl_evaluation: bool = Field(default=True, description="Offer the tools that evaluate code.")
+    provide_bd_skill: bool = Field(default=True, description="Offer the skill about working in a live REPL.")
+    provide_edit_skill: bool = Field(default=True, description="Offer the skill about editing Lisp files.")
+    disabled_skills: tuple[Text, ...] = Field((), description="Skills that are not offered, by name.")
+    skill_sources: tuple[Text, ...] = Field((), description="Dependencies whose skills are offered, by name.")
+    repl: tuple[Text, ...] = Field((), description="REPLs to start: python, lisp, clojure, …, a command line, or none.")
+    nrepl: tuple[Address, ...] = Field((), description="REPLs to connect to: [KEY=][HOST:]PORT.")
+    port_files: tuple[Text, ...] = Field((), description="More port files to watch, relative to the workspace.")
+    watch: bool = Field(default=False, description="Load saved source files into the REPL that serves them.")
+    evaluate_timeout_ms: int = Field(
+        25_000, ge=1000, le=600_000, description="How long a call waits for an evaluation."
+    )
+    max_run_ms: int = Field(600_000, ge=1000, le=86_400_000, description="When an evaluation is ended by itself.")
+    max_text_bytes: int = Field(50 * 1024, ge=1024, le=16 * MIB, description="Longest text of an answer.")
+    max_images: int = Field(10, ge=0, le=100, description="Most images of an answer.")
+    max_length: int = Field(25, ge=1, le=100_000, description="Elements of a collection that the REPL prints.")
+    max_depth: int = Field(7, ge=1, le=1000, description="Nesting of a collection that the REPL prints.")
+    log_max_entities: int = Field(1000, ge=10, le=1_000_000, description="Entities the output log holds.")
+    log_max_bytes: int = Field(16 * MIB, ge=64 * 1024, le=1024 * MIB, description="Bytes of text the output log holds.")
+    history_max_entities: int = Field(10_000, ge=10, le=1_000_000, description="Evaluations the history holds.")
+    max_line_bytes: int = Field(64 * MIB, ge=1024, le=1024 * MIB, description="Longest line a client may send.")
+    outbox_messages: int = Field(1000, ge=1, le=1_000_000, description="Notifications that wait for one client.")
+    outbox_bytes: int = Field(
+        MIB, ge=1024, le=1024 * MIB, description="Bytes of notifications that wait for one client."
+    )
+    max_clients: int = Field(512, ge=1, le=100_000, description="Clients connected at once.")
+    max_requests_per_client: int = Field(256, ge=1, le=100_000, description="Unanswered requests of one client.")
+    fuzzy_line_targeting_padding: int = Field(
+        2, ge=0, le=20, description="Lines around an edit's line that are searched."
+    )
+    line_context_response_padding: int = Field(10, ge=0, le=100, description="Lines shown around a line not found.")
+    allow_edits_outside_workspace: bool = Field(default=False, description="Let edit_files touch other folders.")
+
+
+class SettingsError(StartError):
+    """A setting has a wrong value, or a settings file cannot be read. `place` is the file, variable or layer."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(f"{place}: {problem}")
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value comes from: `default`, `user`, `workspace`, `environment` or `command line`, and which place."""
+
+    layer: str
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, where each comes from (by attribute name), and what was wrong without being fatal."""
+
+    settings: Settings
+    origins: Mapping[str, Origin] = field(default_factory=lambda: MappingProxyType({}))
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """Values by attribute name, as given, and the names it uses for settings that do not exist."""
+
+    origin: Origin
+    values: Mapping[str, object]
+    unknown: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    """By the name given: the nearest name there is, spelled as this layer spells it."""
+
+
+def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None) -> Loaded:
+    """The settings for a workspace. `overrides` come from the command line, by attribute name; None means not given.
+
+    Raises:
+        SettingsError: a value is wrong or a file cannot be read; it names the place, the key and what is allowed.
+    """
+    values: dict[str, object] = {}
+    origins = {name: Origin("default") for name in Settings.model_fields}
+    warnings: list[str] = []
+    for layer in _layers(workspace, environ, overrides or {}):
+        for given, nearest in layer.unknown.items():
+            hint = f"; did you mean {nearest}?" if nearest else ""
+            warnings.append(f"{layer.origin.place}: there is no setting {given}{hint}")
+        for name, value in layer.values.items():
+            values[name] = _checked(name, value, layer.origin)
+            origins[name] = layer.origin
+    return Loaded(Settings.model_validate(values), MappingProxyType(origins), tuple(warnings))
+
+
+def as_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
+    """Every setting for people to see: its name, its value as TOML spells it, and where the value comes from."""
+    rows = []
+    for name in Settings.model_fields:
+        origin = loaded.origins[name]
+        whence = f"{origin.layer} ({origin.place})" if origin.place and origin.place != origin.layer else origin.layer
+        rows.append((spelled(name), _printed(getattr(loaded.settings, name)), whence))
+    return tuple(rows)
+
+
+def settings_table() -> str:
+    """A Markdown table of all settings."""
+    rows = ["| setting | default | allowed | what it is for |", "| --- | --- | --- | --- |"]
+    for name, info in Settings.model_fields.items():
+        rows.append(f"| `{spelled(name)}` | `{_printed(info.default)}` | {allowed(name)} | {info.description} |")
+    return "\n".join(rows)
+
+
+def allowed(name: str) -> str:
+    """What a setting may be, in words."""
+    info = Settings.model_fields[name]
+    if info.annotation is bool:
+        return "true or false"
+    if info.annotation is int:
+        bounds = [bound for mark in info.metadata for bound in (getattr(mark, "ge", None), getattr(mark, "le", None))]
+        low, high = (bound for bound in bounds if bound is not None)
+        return f"a whole number from {low} to {high}"
+    if name == "nrepl":
+        return "a list of texts like [KEY=][HOST:]PORT"
+    return "a text that is not empty" if info.annotation is str else "a list of texts, none empty"
+
+
+def _printed(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _layers(workspace: Path, environ: Mapping[str, str], overrides: Mapping[str, object]) -> Iterator[_Layer]:
+    user = user_settings_file()
+    yield _file_layer("user", user, _toml(user))
+    project = workspace / "pyproject.toml"
+    yield _file_layer("workspace", project, _table(project, _toml(project), "tool", "codriver"))
+    own = workspace / "codriver.toml"
+    yield _file_layer("workspace", own, _toml(own))
+    by_variable = {variable(name): name for name in Settings.model_fields}
+    for given, text in environ.items():
+        if not given.startswith(PREFIX) or given in NOT_SETTINGS:
+            continue
+        origin = Origin("environment", given)
+        name = by_variable.get(given)
+        if name is None:
+            yield _Layer(origin, {}, {given: _nearest(given, by_variable)})
+        elif text or _is_list(name):  # a variable set to nothing counts as not set, but for a list it means none
+            yield _Layer(origin, {name: _from_text(name, text)})
+    given_values = {name: value for name, value in overrides.items() if value is not None}
+    yield _Layer(Origin("command line", "command line"), given_values)
+
+
+def _file_layer(layer: str, path: Path, table: Mapping[str, object]) -> _Layer:
+    names = {spelled(name): name for name in Settings.model_fields}
+    known = {names[key]: value for key, value in table.items() if key in names}
+    unknown = {key: _nearest(key, names) for key in table if key not in names}
+    return _Layer(Origin(layer, str(path)), known, unknown)
+
+
+def _nearest(given: str, names: Mapping[str, str]) -> str | None:
+    """The name there is that looks most like `given`, whatever its case and separators."""
+
+    def bare(name: str) -> str:
+        return name.removeprefix(PREFIX).replace("_", "").replace("-", "").lower()
+
+    by_bare = {bare(name): name for name in names}
+    near = difflib.get_close_matches(bare(given), by_bare, n=1)
+    return by_bare[near[0]] if near else None
+
+
+def _table(path: Path, document: Mapping[str, object], *keys: str) -> Mapping[str, object]:
+    """The table at `keys`, empty when there is none."""
+    table: object = document
+    for key in keys:
+        table = table.get(key, {}) if isinstance(table, dict) else table
+    if not isinstance(table, dict):
+        raise SettingsError(str(path), f"{'.'.join(keys)} is no table; write [{'.'.join(keys)}] and the settings below")
+    return table
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(str(path), f"cannot be read: {error}") from error
+
+
+def _is_list(name: str) -> bool:
+    return isinstance(Settings.model_fields[name].default, tuple)
+
+
+def _from_text(name: str, text: str) -> object:
+    """An environment variable's text as a value.
+
+    A list is written as JSON, or with commas between its parts. JSON first, for a command line that has a comma.
+    """
+    if not _is_list(name):
+        return text
+    try:
+        listed = json.loads(text)
+    except ValueError:
+        listed = None
+    return listed if isinstance(listed, list) else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _checked(name: str, value: object, origin: Origin) -> object:
+    """`value` as the settings hold it. Files say what they mean: `"25"` is no number there; a variable is all text."""
+    given = list(value) if isinstance(value, tuple) else value
+    try:
+        if origin.layer == "environment":
+            model = Settings.model_validate({name: given})
+        else:
+            model = Settings.model_validate_json(json.dumps({name: given}), strict=True)
+    except (ValidationError, TypeError) as error:
+        shown = given if isinstance(given, str | int | float | list) else str(given)
+        raise SettingsError(
+            origin.place, f"{spelled(name)} = {_printed(shown)} is wrong; allowed is {allowed(name)}"
+        ) from error
+    checked: object = getattr(model, name)
+    return checked
