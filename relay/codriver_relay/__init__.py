@@ -1,1 +1,806 @@
-"""The stdio relay: what an MCP client starts to reach a running Codriver server."""
+"""The stdio relay: what an MCP client starts to reach a running Codriver server.
+
+::
+
+    MCP client ──stdin, stdout──> relay ──TCP, one JSON-RPC message a line──> codriver serve
+
+It passes whole lines on, untouched, and knows of each message only what it must: whether it is a request, and which
+answer belongs to it. So it can survive the server. When the connection is lost, every request that was sent and has no
+answer gets an error with its own id, nothing is ever sent twice, and what was not sent yet waits for the next
+connection. There the client's handshake is repeated; an `initialize` that had no answer yet takes that of its
+repetition. A client without a handshake (protocol 2026-07-28) only sees the errors, that of its open
+`subscriptions/listen` among them: it tells such a client that its view is old and that it has to listen again.
+
+After giving up, the relay stays: clients seldom start a relay again by themselves, and a relay that lives takes the
+next request as the reason for another round of attempts.
+
+Two threads share one `Relay`. The one in `Relay.read_client` reads stdin and is the only one that sends requests; the
+main one in `Relay.run` connects, reads the socket and is the only one that writes to stdout. Thus a client that does
+not read yet is still heard, and a server that does not read yet still gets its answers out.
+
+This one file is all of the relay: it also runs as a script, copied anywhere. A client waits for it at every start, so
+it keeps to modules that cost nothing to import (hence no dataclasses, typing, pathlib, argparse or threading), and
+imports `json` and `subprocess` only where they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from _thread import allocate_lock, start_new_thread
+
+try:  # `socket` would load `enum` and `selectors`: as much time again as the interpreter needs to start
+    import _socket as socket
+except ImportError:  # an interpreter that is not CPython
+    import socket  # type: ignore[no-redef]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from subprocess import Popen
+
+__all__ = ["Lines", "Message", "Relay", "Starter", "Target", "UnreachableError", "main", "survey"]
+
+USAGE = """\
+usage: codriver-relay <port | port-file> [host] [--start] [--workspace DIR] [--verbose]
+
+Connects stdin and stdout to a Codriver server: a number is its port, anything else the file that holds it.
+  --start          start a server for the workspace when none is running
+  --workspace DIR  the workspace; without it, the one that the port file lies in
+  --verbose        say on stderr what happens to the connection
+"""
+CLIENT_IN, CLIENT_OUT, DIAGNOSTICS = 0, 1, 2
+RETRY_S = 0.25
+GIVE_UP_S = 60.0
+CONNECT_S = 5.0
+HANDSHAKE_S = 10.0
+"""A server answers `initialize` in milliseconds; one that takes longer than this is stuck."""
+ANSWERS_S = 5.0
+"""How long answers are waited for after stdin has ended, counted anew from every answer."""
+GOODBYE_S = 1.0
+"""How long the server may take to end the connection when everything is answered."""
+SETTLED_S = 1.0
+"""A connection that lived this long, or over which anything came, was real: the time to give up starts anew."""
+START_GRACE_S = 5.0
+"""How long to go on after the started command ended: it may have met a server that was just starting."""
+READ_BYTES = 1 << 16
+"""What a pipe holds."""
+SURVEY_BYTES = 1 << 16
+"""How far a line is walked through in Python. Beyond it, parsing the whole line in C is faster."""
+BACKLOG_BYTES = 64 << 20
+"""When more than this waits to be sent, stdin is not read on: the client then waits in its own write."""
+CONNECTION_CLOSED = -32000
+"""The code MCP clients give to a closed connection. Source: the TypeScript SDK, `ErrorCode.ConnectionClosed`."""
+LIST_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
+
+
+class UnreachableError(Exception):
+    """An attempt to connect failed. Its text says why, without a full stop."""
+
+
+class Message:
+    """What the relay knows of a line. `id` is its JSON text as it came, `key` the same in one spelling."""
+
+    __slots__ = ("id", "is_response", "key", "line", "method")
+
+    def __init__(self, line: bytes, method: bytes | None, id_: bytes | None, *, is_response: bool) -> None:
+        self.line = line
+        self.method = method
+        self.id = id_ if id_ and id_[0] in b'"-0123456789' else None
+        self.key = self.id if self.id is None or is_plain(self.id) else respell(self.id)
+        self.is_response = is_response and method is None
+
+    @property
+    def is_request(self) -> bool:
+        return self.method is not None and self.id is not None
+
+
+def is_plain(token: bytes) -> bool:
+    """Whether the JSON string or number `token` can only be spelt like this."""
+    return token.isdigit() or (token[:1] == b'"' and b"\\" not in token)
+
+
+def respell(token: bytes) -> bytes:
+    """The JSON string or number `token` as every peer would spell it; unchanged when it is none."""
+    import json  # noqa: PLC0415 - costs as much as the interpreter's start, and plain ids never need it
+
+    try:
+        value = json.loads(token)
+    except ValueError:
+        return token
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def survey(line: bytes) -> Message:
+    """What kind of message `line` is. It reads no further than it must; a line that is no object is only a line."""
+    return walk(line) or parse(line)
+
+
+def parse(line: bytes) -> Message:
+    """What kind of message `line` is, by parsing all of it."""
+    import json  # noqa: PLC0415 - see respell
+
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        return Message(line, None, None, is_response=False)
+    method = value.get("method")
+    return Message(
+        line,
+        method.encode("utf-8", "surrogatepass") if isinstance(method, str) else None,
+        json.dumps(value.get("id")).encode(),
+        is_response="result" in value or "error" in value,
+    )
+
+
+def walk(line: bytes) -> Message | None:
+    """What kind of message `line` is, from its top-level members up to the one that decides.
+
+    None when it is not decided within `SURVEY_BYTES`, or when anything looks unusual: an escape in a name, an error.
+    """
+    method: bytes | None = None
+    id_: bytes | None = None
+    is_response = False
+    limit = min(len(line), SURVEY_BYTES)
+    at, before = 0, b"{"
+    while True:
+        start = line.find(b'"', at, limit)
+        end = line.find(b'"', start + 1, limit)
+        colon = line.find(b":", end, limit)
+        name = line[start + 1 : end]
+        if (
+            min(start, end, colon) < 0
+            or line[at:start].strip() != before
+            or b"\\" in name
+            or line[end + 1 : colon].strip()
+        ):
+            return None
+        at = past_blanks(line, colon + 1, limit)
+        if name in (b"result", b"error"):
+            is_response = True
+            if id_ is not None:
+                break
+        value_end = past_value(line, at, limit)
+        if value_end < 0:
+            return None
+        if name == b"id":
+            id_ = line[at:value_end]
+        elif name == b"method":
+            if line[at : at + 1] != b'"':
+                return None
+            method = line[at + 1 : value_end - 1]
+        if id_ is not None and (method is not None or is_response):
+            break
+        at = past_blanks(line, value_end, limit)
+        if line[at : at + 1] == b"}":
+            break
+        before = b","
+    return Message(line, method, id_, is_response=is_response)
+
+
+def past_blanks(line: bytes, at: int, limit: int) -> int:
+    while at < limit and line[at] in b" \t\r\n":
+        at += 1
+    return at
+
+
+def past_string(line: bytes, at: int, limit: int) -> int:
+    """The place behind the string that starts at `at`; -1 when it does not end before `limit`."""
+    end = line.find(b'"', at + 1, limit)
+    while end > 0:
+        escapes = end
+        while line[escapes - 1] == 0x5C:  # a backslash, which only an even number of makes harmless
+            escapes -= 1
+        if (end - escapes) % 2 == 0:
+            return end + 1
+        end = line.find(b'"', end + 1, limit)
+    return -1
+
+
+def past_value(line: bytes, at: int, limit: int) -> int:
+    """The place behind the JSON value that starts at `at`; -1 when it does not end before `limit`."""
+    first = line[at : at + 1]
+    if first == b'"':
+        return past_string(line, at, limit)
+    if first not in (b"{", b"["):
+        end = at
+        while end < limit and line[end] not in b",}] \t\r\n":
+            end += 1
+        return end if at < end < limit else -1
+    depth = 0
+    while True:
+        quote = line.find(b'"', at, limit)
+        between = line[at : quote if quote >= 0 else limit]
+        closed = between.count(b"}") + between.count(b"]")
+        if closed and closed >= depth:  # the value may end here
+            for byte in between:
+                at += 1
+                depth += (byte in b"{[") - (byte in b"}]")
+                if depth == 0:
+                    return at
+        else:
+            depth += between.count(b"{") + between.count(b"[") - closed
+        if quote < 0:
+            return -1
+        at = past_string(line, quote, limit)
+        if at < 0:
+            return -1
+
+
+class Lines:
+    """Whole lines, newline included, out of pieces as they come. Lives as long as its stream."""
+
+    def __init__(self) -> None:
+        self.rest: list[bytes] = []
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes. A line is copied once, however many pieces it came in."""
+        newline = data.find(b"\n")
+        if newline < 0:
+            self.rest.append(data)
+            return []
+        if newline == len(data) - 1:
+            lines, tail = [data], b""
+        else:
+            *whole, tail = data.split(b"\n")
+            lines = [line + b"\n" for line in whole]
+        if self.rest:
+            lines[0] = b"".join([*self.rest, lines[0]])
+        self.rest = [tail] if tail else []
+        return lines
+
+
+class Bell:
+    """Wakes the other thread out of its poll. Ringing twice is as good as once."""
+
+    def __init__(self) -> None:
+        self.fd, self.button = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self.button, False)
+
+    def ring(self) -> None:
+        try:
+            os.write(self.button, b"!")
+        except BlockingIOError:
+            return  # nobody has heard the many rings before: this one is not missed
+
+    def hush(self) -> None:
+        try:
+            os.read(self.fd, READ_BYTES)
+        except BlockingIOError:
+            return
+
+
+class Target:
+    """Where the server is: `given` is a port, or the file that holds it and is read anew at every attempt."""
+
+    def __init__(self, given: str, host: str) -> None:
+        self.port = int(given) if given.isdecimal() else None
+        self.file = None if given.isdecimal() else os.path.abspath(given)  # noqa: PTH100 - pathlib costs milliseconds
+        self.host = host
+        self.tried = f"{host}:{self.port}" if self.port else f"the port that {self.file} names"
+
+    def connect(self) -> socket.socket:
+        """A connection over which nothing was sent yet but the token, where there is one.
+
+        Raises:
+            UnreachableError: it could not be made; `tried` then is the address that was tried.
+        """
+        port = self.port or self.read_port()
+        self.tried = f"{self.host}:{port}"
+        problem = "the host has no address"
+        try:
+            for family, kind, protocol, _, address in socket.getaddrinfo(self.host, port, 0, socket.SOCK_STREAM):
+                connection = socket.socket(family, kind, protocol)
+                try:
+                    connection.settimeout(CONNECT_S)
+                    connection.connect(address)
+                    # Where nobody listens on a port that the system also gives out, a socket can meet itself.
+                    if connection.getsockname() != connection.getpeername():
+                        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                        connection.settimeout(None)
+                        connection.sendall(self.read_token())
+                        return connection
+                    problem = "nobody listens there"
+                except OSError as error:
+                    problem = str(error)
+                connection.close()
+        except (OSError, UnicodeError) as error:
+            problem = f"the host {self.host!r} was not found: {error}"
+        raise UnreachableError(problem)
+
+    def read_port(self) -> int:
+        try:
+            with open(self.file or "", "rb") as file:  # noqa: PTH123 - see __init__
+                text = file.read(64).strip()
+        except OSError as error:
+            raise UnreachableError(f"the port file cannot be read: {error.strerror}") from None
+        if not text.isdigit() or not 0 < int(text) < 1 << 16:
+            raise UnreachableError("the port file holds no port number")
+        return int(text)
+
+    def read_token(self) -> bytes:
+        """The line that shows the server's token; empty when there is none."""
+        token = os.environ.get("CODRIVER_TOKEN", "")
+        if not token and self.file:
+            try:
+                with open(os.path.join(os.path.dirname(self.file), "token"), encoding="utf-8") as file:  # noqa: PTH118, PTH120, PTH123 - see __init__
+                    token = file.read().strip()
+            except OSError:
+                return b""
+        return encode(method="codriver/token", params={"token": token}) if token else b""
+
+
+class Starter:
+    """Starts a server for `workspace`, detached, so that it outlives the relay; once in a round of attempts."""
+
+    def __init__(self, workspace: str, port: int | None) -> None:
+        self.workspace = workspace
+        self.arguments = ["serve", "--workspace", workspace, "--idle-exit", "1800"]
+        if port is not None:
+            self.arguments += ["--port", str(port)]
+        self.log = os.path.join(workspace, ".calva", "mcp-server", "serve.log")  # noqa: PTH118 - see Target
+        self.reset()
+
+    def reset(self) -> None:
+        self.process: Popen[bytes] | None = None
+        self.log_start = 0
+        self.failure: str | None = None
+        self.failed_at = 0.0
+
+    def start(self) -> None:
+        """Start the server, unless that was done. A server that lives already makes the new one end by its own lock."""
+        import shlex  # noqa: PLC0415 - both cost more than the interpreter's start, and most relays start nothing
+        import subprocess  # noqa: PLC0415
+
+        if self.process is not None or self.failure is not None:
+            return
+        command = shlex.split(os.environ.get("CODRIVER_SERVER_COMMAND", "")) or [sys.executable, "-m", "codriver"]
+        try:
+            os.makedirs(os.path.dirname(self.log), exist_ok=True)  # noqa: PTH103, PTH120 - see Target
+            log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                self.log_start = os.fstat(log).st_size
+                self.process = subprocess.Popen(  # noqa: S603 - the command is the user's own
+                    [*command, *self.arguments],
+                    cwd=self.workspace,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            finally:
+                os.close(log)
+        except OSError as error:
+            self.fail(f"{command[0]} could not be started: {error}")
+
+    def fail(self, failure: str) -> None:
+        self.failure, self.failed_at = failure, time.monotonic()
+
+    def has_failed(self) -> bool:
+        """Whether the start failed, and so long ago that no other server can be expected either."""
+        if self.failure is None and self.process is not None and self.process.poll() is not None:
+            with open(self.log, "rb") as file:  # noqa: PTH123 - see Target
+                file.seek(max(self.log_start, os.fstat(file.fileno()).st_size - 1000))
+                tail = file.read().decode("utf-8", "replace").strip()
+            self.fail(f"the server that the relay started ended with status {self.process.returncode}: {tail}")
+        return self.failure is not None and time.monotonic() - self.failed_at > START_GRACE_S
+
+
+def encode(**members: object) -> bytes:
+    """A JSON-RPC message of ours as a line."""
+    import json  # noqa: PLC0415 - see respell
+
+    return json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n"
+
+
+def encode_error(request: Message, message: str, reason: str) -> bytes:
+    """The answer to `request` that says why there is none. Its id is the very text that came."""
+    line = encode(id=0, error={"code": CONNECTION_CLOSED, "message": message, "data": {"reason": reason}})
+    return line.replace(b'"id": 0', b'"id": ' + (request.id or b"null"), 1)
+
+
+class Relay:
+    """One client's way to the server, for the life of the process. `lock` guards what both threads touch."""
+
+    def __init__(
+        self, target: Target, starter: Starter | None, *, give_up_s: float, say: Callable[[str], None]
+    ) -> None:
+        self.target = target
+        self.starter = starter
+        self.give_up_s = give_up_s
+        self.say = say
+        self.lock = allocate_lock()
+        self.reader_bell = Bell()
+        self.main_bell = Bell()
+        self.connection: socket.socket | None = None
+        """Where requests go now; None while there is no connection, or none that is ready."""
+        self.backlog: list[Message] = []
+        self.backlog_bytes = 0
+        self.in_flight: dict[bytes, Message] = {}
+        """Requests that were sent, if only in part, and have no answer yet, by key."""
+        self.is_sending = False
+        self.has_ended = False
+        """stdin is over."""
+        self.handshake: Message | None = None
+        self.initialized: Message | None = None
+        self.round_start: float | None = None
+        self.last_answer = 0.0
+
+    # The thread that reads the client.
+
+    def read_client(self) -> None:
+        """Pass on what the client writes, until it ends or nobody reads what we write."""
+        lines = Lines()
+        poll = select.poll()
+        poll.register(self.reader_bell.fd, select.POLLIN)
+        poll.register(CLIENT_OUT, 0)  # errors are always reported: the client is gone
+        is_listening = False
+        while True:
+            should_listen = not self.has_ended and self.backlog_bytes < BACKLOG_BYTES
+            if should_listen != is_listening:
+                if should_listen:
+                    poll.register(CLIENT_IN, select.POLLIN)
+                else:
+                    poll.unregister(CLIENT_IN)
+                is_listening = should_listen
+            for fd, events in poll.poll():
+                if fd == self.reader_bell.fd:
+                    self.reader_bell.hush()
+                elif fd == CLIENT_IN:
+                    data = os.read(CLIENT_IN, READ_BYTES)
+                    if data:
+                        self.take(lines.feed(data))
+                    else:
+                        self.take([b"".join(lines.rest) + b"\n"] if lines.rest else [])
+                        self.has_ended = True
+                        self.last_answer = time.monotonic()
+                elif events & (select.POLLERR | select.POLLHUP):
+                    os._exit(0)
+            self.send_backlog()
+            if self.connection is None or self.has_ended:
+                self.main_bell.ring()
+
+    def take(self, lines: list[bytes]) -> None:
+        """Queue the client's lines. What answers a server that is gone is dropped."""
+        messages = [survey(line) for line in lines]
+        with self.lock:
+            if self.connection is None:
+                messages = [message for message in messages if not message.is_response]
+            self.backlog += messages
+            self.backlog_bytes += sum([len(message.line) for message in messages])
+
+    def send_backlog(self) -> None:
+        """Send all that waits, if there is a connection. From then on, it counts as sent."""
+        with self.lock:
+            connection, messages = self.connection, self.backlog
+            if connection is None or not messages:
+                return
+            self.backlog, self.backlog_bytes, self.is_sending = [], 0, True
+            for message in messages:
+                self.note_sent(message)
+        try:
+            connection.sendall(b"".join([message.line for message in messages]))
+        except OSError:
+            cut(connection)  # the main thread sees its end, and says so to the client
+        self.is_sending = False
+
+    def note_sent(self, message: Message) -> None:
+        if message.key is not None and message.method is not None:
+            self.in_flight[message.key] = message
+            if message.method == b"initialize":
+                self.handshake, self.initialized = message, None
+        elif message.method == b"notifications/initialized":
+            self.initialized = message
+        elif message.method == b"notifications/cancelled":  # such a request gets no answer
+            self.in_flight.pop(cancelled_key(message.line), None)
+
+    # The main thread.
+
+    def run(self) -> int:
+        """Connect, and connect again, until stdin has ended; the exit status."""
+        while True:
+            lines = Lines()
+            reached = self.reach(lines)
+            if isinstance(reached, int):
+                return reached
+            if self.converse(reached, lines):
+                return 0
+            if self.is_done():
+                return 0
+
+    def reach(self, lines: Lines) -> socket.socket | int:
+        """A connection that is ready for requests, or the exit status when none is wanted any more."""
+        if self.round_start is not None:
+            self.pause(RETRY_S)  # the last connection broke at once: the round goes on
+        while not self.is_done():
+            if self.round_start is None:
+                self.round_start = time.monotonic()
+                if self.starter:
+                    self.starter.reset()
+            try:
+                connection = self.target.connect()
+            except UnreachableError as error:
+                problem = str(error)
+                if self.starter:
+                    self.starter.start()
+            else:
+                try:
+                    self.repeat_handshake(connection, lines)
+                except OSError as error:
+                    connection.close()
+                    lines.rest.clear()
+                    problem = f"the connection broke: {error}"
+                else:
+                    self.say(f"connected to {self.target.tried}")
+                    return connection
+            self.say(f"{self.target.tried}: {problem}")
+            if time.monotonic() - self.round_start >= self.give_up_s or (self.starter and self.starter.has_failed()):
+                self.give_up(problem, self.round_start)
+                if self.has_ended:
+                    return 1
+                self.wait_for_request()
+            else:
+                self.pause(RETRY_S)
+        return 0
+
+    def repeat_handshake(self, connection: socket.socket, lines: Lines) -> None:
+        """Introduce the client to a server that does not know it, and let requests through.
+
+        Raises:
+            OSError: the connection broke, or the server did not answer in time.
+        """
+        handshake = self.handshake
+        if handshake is not None:
+            connection.settimeout(HANDSHAKE_S)
+            connection.sendall(handshake.line)
+            while handshake is not None:
+                data = connection.recv(READ_BYTES)
+                if not data:
+                    raise ConnectionResetError("the server ended it during the handshake")
+                for line in lines.feed(data):
+                    message = survey(line)
+                    if handshake is not None and message.is_response and message.key == handshake.key:
+                        if self.in_flight.pop(handshake.key, None):
+                            write_out(line)
+                        handshake = None
+                    else:
+                        write_out(line)
+            if self.initialized is not None:
+                connection.sendall(self.initialized.line)
+                write_out(LIST_CHANGED)
+            connection.settimeout(None)
+        with self.lock:
+            self.connection = connection
+        self.reader_bell.ring()
+
+    def converse(self, connection: socket.socket, lines: Lines) -> bool:
+        """Pass on what the server writes, until it ends (False) or all is said (True)."""
+        start = time.monotonic()
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        poll.register(self.main_bell.fd, select.POLLIN)
+        deadline: float | None = None
+        has_parted = False
+        while True:
+            if self.has_ended:
+                if not has_parted and self.is_done():
+                    has_parted = True
+                    self.last_answer = time.monotonic()
+                    part(connection)
+                deadline = self.last_answer + (GOODBYE_S if has_parted else ANSWERS_S) - time.monotonic()
+                if deadline <= 0:
+                    self.fail_in_flight("stdin ended, and the server did not answer in time", "unanswered")
+                    return True
+            for fd, _ in poll.poll(deadline and deadline * 1000):
+                if fd == self.main_bell.fd:
+                    self.main_bell.hush()
+                    continue
+                try:
+                    data = connection.recv(READ_BYTES)
+                except OSError:
+                    data = b""
+                if not data:
+                    self.lose(connection)
+                    return has_parted
+                whole = lines.feed(data)
+                if whole:
+                    self.round_start = None
+                    self.settle(whole)
+                    write_out(whole[0] if len(whole) == 1 else b"".join(whole))
+            if self.round_start is not None and time.monotonic() - start > SETTLED_S:
+                self.round_start = None
+
+    def settle(self, lines: list[bytes]) -> None:
+        """Strike out the requests that these lines answer."""
+        for line in lines:
+            if self.in_flight:
+                message = survey(line)
+                if message.is_response and message.key is not None:
+                    with self.lock:
+                        self.in_flight.pop(message.key, None)
+                    self.last_answer = time.monotonic()
+
+    def lose(self, connection: socket.socket) -> None:
+        """Give up a connection that has ended."""
+        self.say(f"lost the connection to {self.target.tried}")
+        with self.lock:
+            self.connection = None
+        cut(connection)
+        self.fail_in_flight(f"the connection to the Codriver server at {self.target.tried} was lost", "server-lost")
+
+    def fail_in_flight(self, cause: str, reason: str) -> None:
+        """Answer what was sent and has no answer; an `initialize` is left for the next connection to answer."""
+        with self.lock:
+            lost = [message for message in self.in_flight.values() if message is not self.handshake]
+            for message in lost:
+                self.in_flight.pop(message.key or b"")
+        text = (
+            f"{cause} before this request was answered. It is not sent again, and a tool call may have run, in whole or "
+            "in part. The relay reconnects by itself: then call get_evaluation or repl_output_log to see what has run, "
+            "before you call again"
+        )
+        for message in lost:
+            write_out(encode_error(message, text, reason))
+
+    def give_up(self, problem: str, start: float) -> None:
+        """Answer all that waits for a server, and end the round."""
+        self.round_start = None
+        with self.lock:
+            waiting, self.backlog, self.backlog_bytes = self.backlog, [], 0
+            waiting = [*self.in_flight.values(), *waiting]
+            if self.in_flight:  # an initialize that was never answered: the client has made no handshake
+                self.in_flight.clear()
+                self.handshake = None
+        self.reader_bell.ring()
+        clock = time.strftime("%H:%M:%S", time.localtime(time.time() - (time.monotonic() - start)))
+        where = f"{self.target.tried} (from {self.target.file})" if self.target.file else self.target.tried
+        failure = f" {self.starter.failure}." if self.starter and self.starter.failure else ""
+        workspace = workspace_of(self.target.file) or "DIR"
+        text = (
+            f"no Codriver server could be reached at {where} since {clock}: {problem}.{failure} This request was not "
+            f"carried out. Run `codriver serve --workspace {workspace}`, or `codriver doctor` to see what is wrong; "
+            "the next request makes the relay try again"
+        )
+        self.say(text)
+        for message in waiting:
+            if message.is_request:
+                write_out(encode_error(message, text, "server-unreachable"))
+            elif message.method == b"notifications/initialized" and self.handshake:
+                self.initialized = message
+
+    def wait_for_request(self) -> None:
+        while not self.has_ended and not any([message.is_request for message in self.backlog]):
+            self.pause(None)
+
+    def pause(self, seconds: float | None) -> None:
+        """Wait so long; without `seconds`, until the bell rings. The end of stdin also ends it."""
+        poll = select.poll()
+        poll.register(self.main_bell.fd, select.POLLIN)
+        end = time.monotonic() + (seconds or 0)
+        while not self.is_done() and (seconds is None or time.monotonic() < end):
+            if poll.poll(None if seconds is None else max(0.0, end - time.monotonic()) * 1000):
+                self.main_bell.hush()
+            if seconds is None:
+                return
+
+    def is_done(self) -> bool:
+        """Whether stdin has ended and every request has its answer. A subscription never gets one."""
+        with self.lock:
+            return (
+                self.has_ended
+                and not self.is_sending
+                and not self.backlog
+                and all([message.method == b"subscriptions/listen" for message in self.in_flight.values()])
+            )
+
+
+def cancelled_key(line: bytes) -> bytes:
+    """The key of the request that a `notifications/cancelled` names; empty when it names none."""
+    import json  # noqa: PLC0415 - see respell
+
+    try:
+        return respell(json.dumps(json.loads(line)["params"]["requestId"]).encode())
+    except (ValueError, LookupError, TypeError):
+        return b""
+
+
+def cut(connection: socket.socket) -> None:
+    """End a connection, also for a thread that is just sending over it."""
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return
+
+
+def part(connection: socket.socket) -> None:
+    """Tell the server that nothing more comes."""
+    try:
+        connection.shutdown(socket.SHUT_WR)
+    except OSError:
+        return
+
+
+def write_out(line: bytes) -> None:
+    """Write whole lines to the client; without a client there is nothing left to do."""
+    try:
+        written = os.write(CLIENT_OUT, line)
+        while written < len(line):
+            written += os.write(CLIENT_OUT, memoryview(line)[written:])
+    except OSError:
+        os._exit(0)
+
+
+def workspace_of(port_file: str | None) -> str | None:
+    """The workspace of a port file at `<workspace>/.calva/mcp-server/port`; None for any other."""
+    if port_file is None:
+        return None
+    place, _, name = port_file.rpartition("/.calva/mcp-server/")
+    return place if place and "/" not in name else None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the relay; the exit status. Given `arguments` are those behind the command's name."""
+    words: list[str] = []
+    flags: set[str] = set()
+    workspace: str | None = None
+    rest = list(sys.argv[1:] if arguments is None else arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "--workspace" and rest:
+            workspace = os.path.abspath(rest.pop(0))  # noqa: PTH100 - see Target
+        elif word in ("--start", "--verbose", "--help", "-h"):
+            flags.add(word)
+        elif word.startswith("-"):
+            return refuse(f"unknown option, or one without its value: {word}")
+        else:
+            words.append(word)
+    if flags & {"--help", "-h"}:
+        os.write(CLIENT_OUT, USAGE.encode())
+        return 0
+    if not words and workspace:
+        words = [os.path.join(workspace, ".calva", "mcp-server", "port")]  # noqa: PTH118 - see Target
+    if not 1 <= len(words) <= 2:
+        return refuse("give the server's port or port file, and at most a host")
+    if words[0].isdecimal() and not 0 < int(words[0]) < 1 << 16:
+        return refuse(f"a port is a number from 1 to 65535, not {words[0]}")
+    try:
+        give_up_s = float(os.environ.get("CODRIVER_RELAY_GIVE_UP_S", GIVE_UP_S))
+    except ValueError:
+        return refuse("CODRIVER_RELAY_GIVE_UP_S is no number of seconds")
+    target = Target(words[0], words[1] if len(words) > 1 else "127.0.0.1")
+    workspace = workspace or workspace_of(target.file)
+    if "--start" in flags and workspace is None:
+        return refuse("--start needs --workspace, as the port file lies in no workspace")
+    starter = Starter(workspace, target.port) if "--start" in flags and workspace else None
+    relay = Relay(target, starter, give_up_s=give_up_s, say=report if "--verbose" in flags else ignore)
+    start_new_thread(relay.read_client, ())
+    try:
+        status = relay.run()
+    except KeyboardInterrupt:
+        status = 130
+    os._exit(status)  # the other thread may still be reading stdin, which nothing else ends
+
+
+def refuse(problem: str) -> int:
+    report(problem)
+    os.write(DIAGNOSTICS, USAGE.encode())
+    return 2
+
+
+def report(text: str) -> None:
+    os.write(DIAGNOSTICS, f"codriver-relay: {text}\n".encode("utf-8", "replace"))
+
+
+def ignore(_text: str) -> None:
+    """Say nothing: a client shows what its servers write to stderr as if it were an error."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
