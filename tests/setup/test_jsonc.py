@@ -1,0 +1,204 @@
+"""JSON with comments: read with places, and changed in one place only."""
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.setup.jsonc import FileFaultError, dump, parse, with_member, without_member
+
+PATH = ("mcpServers", "codriver")
+ENTRY = {"command": "python", "args": ["a", "b"]}
+
+
+def value(text):
+    return parse(text).value
+
+
+COMMENTED = """\
+// at the top
+{
+  "theme": "dark", // why not
+  /* the servers
+     of the house */
+  "mcpServers": {
+    // theirs
+    "other": { "command": "x" } // the end
+  }
+}
+// at the bottom
+"""
+
+ADDED = """\
+// at the top
+{
+  "theme": "dark", // why not
+  /* the servers
+     of the house */
+  "mcpServers": {
+    // theirs
+    "other": { "command": "x" }, // the end
+    "codriver": {
+      "command": "python",
+      "args": ["a", "b"]
+    }
+  }
+}
+// at the bottom
+"""
+
+
+def test_a_member_is_added_and_every_comment_stays():
+    assert with_member(COMMENTED, PATH, ENTRY) == ADDED
+
+
+def test_what_was_added_is_removed_without_a_trace():
+    assert without_member(ADDED, PATH) == COMMENTED
+
+
+def test_a_member_is_replaced_where_it_stands():
+    changed = with_member(ADDED, PATH, {"command": "other"})
+    assert changed == ADDED.replace('"python",\n      "args": ["a", "b"]', '"other"')
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{}", '{\n  "a": 1\n}'),
+        ("{ }\n", '{\n  "a": 1\n}\n'),
+        ("{\n}\n", '{\n  "a": 1\n}\n'),
+        ("{ // empty\n}\n", '{ // empty\n  "a": 1\n}\n'),
+        ('{"b": 2}', '{"b": 2, "a": 1}'),
+        ('{"b": 2,}', '{"b": 2, "a": 1}'),
+        ('{\n\t"b": 2\n}', '{\n\t"b": 2,\n\t"a": 1\n}'),
+        ('{\n    "b": 2,\n}', '{\n    "b": 2,\n    "a": 1,\n}'),
+        ('{\r\n  "b": 2\r\n}\r\n', '{\r\n  "b": 2,\r\n  "a": 1\r\n}\r\n'),
+        ('{"b":\n 2}', '{"b":\n 2,\n"a": 1\n}'),
+        ('\ufeff{"b": 2}', '\ufeff{"b": 2, "a": 1}'),
+        ('{\n  "b": 2 /* x */ // y\n}', '{\n  "b": 2, /* x */ // y\n  "a": 1\n}'),
+    ],
+)
+def test_a_member_is_added_in_the_style_of_the_file(before, after):
+    assert with_member(before, ["a"], 1) == after
+    assert value(after)["a"] == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"a": 1}', "{}"),
+        ('{\n  "a": 1\n}\n', "{}\n"),
+        ('{"a": 1, "b": 2}', '{"b": 2}'),
+        ('{"b": 2, "a": 1}', '{"b": 2}'),
+        ('{\n  "b": 2,\n  "a": {\n    "c": 3\n  }\n}', '{\n  "b": 2\n}'),
+        ('{\n  "a": 1,\n  "b": 2\n}', '{\n  "b": 2\n}'),
+        ('{\r\n  "a": 1,\r\n  "b": 2,\r\n}', '{\r\n  "b": 2,\r\n}'),
+        ('{\n  // kept\n  "a": 1\n}', "{\n  // kept\n}"),
+        ('{\n  "b": 2, // kept\n  "a": 1\n}', '{\n  "b": 2 // kept\n}'),
+        ('{"b": 2}', '{"b": 2}'),
+        ("// nothing\n", "// nothing\n"),
+    ],
+)
+def test_a_member_is_removed_and_what_stays_can_be_read(before, after):
+    assert without_member(before, ["a"]) == after
+
+
+def test_objects_on_the_way_are_made():
+    assert value(with_member("{}", ["a", "b", "c"], 1)) == {"a": {"b": {"c": 1}}}
+    assert value(with_member('{"a": {"x": 0}}', ["a", "b", "c"], 1)) == {"a": {"x": 0, "b": {"c": 1}}}
+
+
+@pytest.mark.parametrize("text", ['{"a": []}', '{\n "a": 3}', "[]"])
+def test_something_else_on_the_way_is_refused(text):
+    with pytest.raises(FileFaultError, match="here should be an object"):
+        with_member(text, ["a", "b"], 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "problem"),
+    [
+        ('{\n  "a": \n}', 3, 1, "a value should stand here"),
+        ('{"a": 1 "b": 2}', 1, 9, "a comma or }"),
+        ("{a: 1}", 1, 2, "a key in double quotes"),
+        ('{"a" 1}', 1, 6, "a colon"),
+        ('{"a": 1', 1, 8, "a comma or }"),
+        ('{"a": ', 1, 7, "the file ends too early"),
+        ("[1, 2", 1, 6, "a comma or ]"),
+        ('{"a": NaN}', 1, 7, "NaN is no JSON"),
+        ('{"a": 01}', 1, 7, "01 is no JSON"),
+        ('{"a": "x\ny"}', 1, 7, "a value should stand here"),
+        ("{} {}", 1, 4, "something follows"),
+        ("{} /* open", 1, 4, "something follows"),
+        ("{,}", 1, 2, "a key in double quotes"),
+        ('{"a": 1,, "b": 2}', 1, 9, "a key in double quotes"),
+        ("[" * 300, 1, 202, "nested deeper"),
+    ],
+)
+def test_a_fault_is_told_with_its_place(text, line, column, problem):
+    with pytest.raises(FileFaultError, match="line") as caught:
+        parse(text)
+    assert problem in str(caught.value)
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+@pytest.mark.parametrize("text", ['{} // x"', "/* x */ {}", '{"a": /* x */ 1}'])
+def test_comments_are_a_fault_where_a_client_takes_none(text):
+    parse(text)
+    with pytest.raises(FileFaultError, match="a comment is not allowed"):
+        parse(text, comments=False)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1,}', "[1, ]", '{"a": [1,\n]}', "[1, // x\n]"])
+def test_trailing_commas_are_a_fault_where_a_client_takes_none(text):
+    parse(text)
+    with pytest.raises(FileFaultError, match="a comma before"):
+        parse(text, trailing_commas=False)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "// only this\n", "/* a */ /* b */", "\ufeff"])
+def test_a_text_of_blanks_and_comments_holds_nothing(text):
+    assert parse(text) is None
+
+
+def test_the_last_of_two_members_with_one_name_counts():
+    assert value('{"a": 1, "a": 2}') == {"a": 2}
+    assert with_member('{"a": 1, "a": 2}', ["a"], 3) == '{"a": 1, "a": 3}'
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+OBJECT = st.dictionaries(st.text(max_size=4), JSON, max_size=4)
+LAYOUT = st.sampled_from([None, 1, 2, 4, "\t"])
+
+
+@given(JSON, LAYOUT, st.booleans())
+def test_what_the_standard_library_writes_is_read_as_it_reads_it(data, indent, ascii_only):
+    text = json.dumps(data, indent=indent, ensure_ascii=ascii_only)
+    assert parse(text, comments=False, trailing_commas=False).value == json.loads(text)
+
+
+@given(OBJECT, LAYOUT, st.text(max_size=4), JSON)
+def test_setting_and_removing_change_one_member_and_nothing_else(data, indent, key, new):
+    text = json.dumps(data, indent=indent)
+    changed = with_member(text, [key], new)
+    assert json.loads(changed) == {**data, key: new}
+    removed = without_member(changed, [key])
+    assert json.loads(removed) == {name: item for name, item in data.items() if name != key}
+    if key not in data and indent is not None and data:
+        assert removed == text
+
+
+@given(st.text(alphabet='{}[]",:/*\\ \n1atrue', max_size=40))
+def test_any_text_is_read_or_refused(text):
+    with contextlib.suppress(FileFaultError):
+        assert without_member(with_member(text, ["a"], 1), ["a"]) is not None
+
+
+@given(JSON)
+def test_what_is_dumped_is_read_back(data):
+    assert json.loads(dump(data)) == data
