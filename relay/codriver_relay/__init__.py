@@ -81,7 +81,7 @@ class UnreachableError(Exception):
 
 
 class Message:
-    """What the relay knows of a line. `id` is its JSON text as it came, `key` the same in one spelling."""
+    """What the relay knows of a line. `id` is JSON text of the very value that came, `key` the same in one spelling."""
 
     __slots__ = ("id", "is_response", "key", "line", "method")
 
@@ -94,6 +94,7 @@ class Message:
 
     @property
     def is_request(self) -> bool:
+        """Whether the peer that sent it waits for an answer."""
         return self.method is not None and self.id is not None
 
 
@@ -142,95 +143,39 @@ def parse(line: bytes) -> Message:
 def walk(line: bytes) -> Message | None:
     """What kind of message `line` is, from its top-level members up to the one that decides.
 
-    None when it is not decided within `SURVEY_BYTES`, or when anything looks unusual: an escape in a name, an error.
+    Without its escaped quotes, a line split at the others is by turns text outside and inside of strings, so a member's
+    name is a string at depth 1 with a colon behind it. None when `SURVEY_BYTES` do not decide, or a name or an id has
+    escapes.
     """
-    method: bytes | None = None
-    id_: bytes | None = None
-    is_response = False
-    limit = min(len(line), SURVEY_BYTES)
-    at, before = 0, b"{"
-    while True:
-        start = line.find(b'"', at, limit)
-        end = line.find(b'"', start + 1, limit)
-        colon = line.find(b":", end, limit)
-        name = line[start + 1 : end]
-        if (
-            min(start, end, colon) < 0
-            or line[at:start].strip() != before
-            or b"\\" in name
-            or line[end + 1 : colon].strip()
-        ):
-            return None
-        at = past_blanks(line, colon + 1, limit)
-        if name in (b"result", b"error"):
-            is_response = True
-            if id_ is not None:
-                break
-        value_end = past_value(line, at, limit)
-        if value_end < 0:
-            return None
-        if name == b"id":
-            id_ = line[at:value_end]
-        elif name == b"method":
-            if line[at : at + 1] != b'"':
-                return None
-            method = line[at + 1 : value_end - 1]
-        if id_ is not None and (method is not None or is_response):
-            break
-        at = past_blanks(line, value_end, limit)
-        if line[at : at + 1] == b"}":
-            break
-        before = b","
-    return Message(line, method, id_, is_response=is_response)
-
-
-def past_blanks(line: bytes, at: int, limit: int) -> int:
-    while at < limit and line[at] in b" \t\r\n":
-        at += 1
-    return at
-
-
-def past_string(line: bytes, at: int, limit: int) -> int:
-    """The place behind the string that starts at `at`; -1 when it does not end before `limit`."""
-    end = line.find(b'"', at + 1, limit)
-    while end > 0:
-        escapes = end
-        while line[escapes - 1] == 0x5C:  # a backslash, which only an even number of makes harmless
-            escapes -= 1
-        if (end - escapes) % 2 == 0:
-            return end + 1
-        end = line.find(b'"', end + 1, limit)
-    return -1
-
-
-def past_value(line: bytes, at: int, limit: int) -> int:
-    """The place behind the JSON value that starts at `at`; -1 when it does not end before `limit`."""
-    first = line[at : at + 1]
-    if first == b'"':
-        return past_string(line, at, limit)
-    if first not in (b"{", b"["):
-        end = at
-        while end < limit and line[end] not in b",}] \t\r\n":
-            end += 1
-        return end if at < end < limit else -1
+    if line[:1] != b"{":
+        return None
+    parts = line[:SURVEY_BYTES].replace(b"\\\\", b"\\_").replace(b'\\"', b"\\_").split(b'"')
+    found: dict[bytes, bytes] = {}
     depth = 0
-    while True:
-        quote = line.find(b'"', at, limit)
-        between = line[at : quote if quote >= 0 else limit]
-        closed = between.count(b"}") + between.count(b"]")
-        if closed and closed >= depth:  # the value may end here
-            for byte in between:
-                at += 1
-                depth += (byte in b"{[") - (byte in b"}]")
-                if depth == 0:
-                    return at
-        else:
-            depth += between.count(b"{") + between.count(b"[") - closed
-        if quote < 0:
-            return -1
-        at = past_string(line, quote, limit)
-        if at < 0:
-            return -1
+    for index in range(0, len(parts) - 2, 2):
+        outside, name, behind = parts[index], parts[index + 1], parts[index + 2]
+        depth += outside.count(b"{") + outside.count(b"[") - outside.count(b"}") - outside.count(b"]")
+        if depth != 1 or behind.lstrip()[:1] != b":":
+            continue
+        if b"\\" in name:
+            return None
+        if name in (b"id", b"method", b"result", b"error"):
+            scalar, comma, _ = behind.strip()[1:].replace(b"}", b",").partition(b",")
+            is_string = not scalar.strip() and index + 4 < len(parts)
+            value = b'"' + parts[index + 3] + b'"' if is_string else scalar.strip()
+            if name in (b"id", b"method") and (b"\\" in value or not (is_string or comma)):
+                return None  # the end of a value may lie beyond the limit
+            found[name] = value
+        if b"id" in found and len(found) > 1:
+            break
+    else:
+        if len(line) > SURVEY_BYTES or not line.rstrip().endswith(b"}"):
+            return None
+    method = found.get(b"method")
+    if method is not None and method[:1] != b'"':
+        return None
+    is_response = b"result" in found or b"error" in found
+    return Message(line, method and method[1:-1], found.get(b"id"), is_response=is_response)
 
 
 class Lines:
@@ -295,8 +240,9 @@ class Target:
         port = self.port or self.read_port()
         self.tried = f"{self.host}:{port}"
         problem = "the host has no address"
+        host = self.host.encode() if self.host.isascii() else self.host  # a str would load the codec for Unicode names
         try:
-            for family, kind, protocol, _, address in socket.getaddrinfo(self.host, port, 0, socket.SOCK_STREAM):
+            for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
                 connection = socket.socket(family, kind, protocol)
                 try:
                     connection.settimeout(CONNECT_S)
@@ -316,6 +262,11 @@ class Target:
         raise UnreachableError(problem)
 
     def read_port(self) -> int:
+        """The port that the file names now.
+
+        Raises:
+            UnreachableError: it names none.
+        """
         try:
             with open(self.file or "", "rb") as file:  # noqa: PTH123 - see __init__
                 text = file.read(64).strip()
@@ -349,6 +300,7 @@ class Starter:
         self.reset()
 
     def reset(self) -> None:
+        """Begin a round of attempts, in which a server may be started again."""
         self.process: Popen[bytes] | None = None
         self.log_start = 0
         self.failure: str | None = None
@@ -381,6 +333,7 @@ class Starter:
             self.fail(f"{command[0]} could not be started: {error}")
 
     def fail(self, failure: str) -> None:
+        """Note why there will be no server."""
         self.failure, self.failed_at = failure, time.monotonic()
 
     def has_failed(self) -> bool:
@@ -401,7 +354,7 @@ def encode(**members: object) -> bytes:
 
 
 def encode_error(request: Message, message: str, reason: str) -> bytes:
-    """The answer to `request` that says why there is none. Its id is the very text that came."""
+    """The answer to `request` that says why there is none."""
     line = encode(id=0, error={"code": CONNECTION_CLOSED, "message": message, "data": {"reason": reason}})
     return line.replace(b'"id": 0', b'"id": ' + (request.id or b"null"), 1)
 
@@ -567,7 +520,7 @@ class Relay:
                 for line in lines.feed(data):
                     message = survey(line)
                     if handshake is not None and message.is_response and message.key == handshake.key:
-                        if self.in_flight.pop(handshake.key, None):
+                        if self.in_flight.pop(handshake.key or b"", None):
                             write_out(line)
                         handshake = None
                     else:
@@ -596,7 +549,7 @@ class Relay:
                     part(connection)
                 deadline = self.last_answer + (GOODBYE_S if has_parted else ANSWERS_S) - time.monotonic()
                 if deadline <= 0:
-                    self.fail_in_flight("stdin ended, and the server did not answer in time", "unanswered")
+                    self.fail_in_flight(f"stdin ended, and {ANSWERS_S:g} s passed", "unanswered")
                     return True
             for fd, _ in poll.poll(deadline and deadline * 1000):
                 if fd == self.main_bell.fd:
@@ -640,11 +593,11 @@ class Relay:
         with self.lock:
             lost = [message for message in self.in_flight.values() if message is not self.handshake]
             for message in lost:
-                self.in_flight.pop(message.key or b"")
+                self.in_flight.pop(message.key or b"", None)
         text = (
             f"{cause} before this request was answered. It is not sent again, and a tool call may have run, in whole or "
-            "in part. The relay reconnects by itself: then call get_evaluation or repl_output_log to see what has run, "
-            "before you call again"
+            "in part: call get_evaluation or repl_output_log to see what has run before you call it again. The relay "
+            "reconnects by itself"
         )
         for message in lost:
             write_out(encode_error(message, text, reason))
@@ -676,7 +629,8 @@ class Relay:
                 self.initialized = message
 
     def wait_for_request(self) -> None:
-        while not self.has_ended and not any([message.is_request for message in self.backlog]):
+        """Wait for what makes another round of attempts worth while."""
+        while not self.has_ended and not any(message.is_request for message in self.backlog):
             self.pause(None)
 
     def pause(self, seconds: float | None) -> None:
@@ -697,7 +651,7 @@ class Relay:
                 self.has_ended
                 and not self.is_sending
                 and not self.backlog
-                and all([message.method == b"subscriptions/listen" for message in self.in_flight.values()])
+                and not any(message.method != b"subscriptions/listen" for message in self.in_flight.values())
             )
 
 

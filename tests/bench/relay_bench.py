@@ -1,0 +1,145 @@
+"""Measures the relay beside a bare interpreter, a direct socket, and other ways from stdio to TCP.
+
+Run it with `python tests/bench/relay_bench.py [rounds]`. All of a table's rows are measured in turns within one run
+against one scripted server, which answers every line at once. `mcp-remote` and `mcp-proxy` are not among the peers:
+they reach servers over HTTP only, so they would be measured with another server and protocol than everything else.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).parent
+RELAY = HERE.parents[1] / "relay" / "codriver_relay" / "__init__.py"
+COMMAND = Path(sys.executable).with_name("codriver-relay")
+BARE = [sys.executable, "-I", "-S", "-c", "pass"]
+INITIALIZE = b'{"method":"initialize","params":{"capabilities":{}},"jsonrpc":"2.0","id":0}\n'
+CALL = (
+    b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"evaluate_code","arguments":{"code":"(+ 1 2)"}}}\n'
+)
+BIG = b'{"jsonrpc":"2.0","id":2,"method":"big"}\n'
+SHORT_ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"}],"isError":false}}\n'
+BIG_ANSWER = b'{"jsonrpc":"2.0","id":2,"result":{"text":"' + b"x" * 10_000_000 + b'"}}\n'
+
+
+def serve(listener: socket.socket) -> None:
+    """Answer every line of every connection until the process ends."""
+    while True:
+        connection = listener.accept()[0]
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+
+def answer(connection: socket.socket) -> None:
+    with connection, connection.makefile("rb") as lines:
+        for line in lines:
+            connection.sendall(BIG_ANSWER if b'"big"' in line else SHORT_ANSWER)
+
+
+class Way:
+    """A way to the server: lines are written to it and read from it. `command` None is a direct socket."""
+
+    def __init__(self, command: list[str] | None, port: int) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.socket: socket.socket | None = None
+        if command is None:
+            self.socket = socket.create_connection(("127.0.0.1", port))
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.out, self.write = self.socket.makefile("rb"), self.socket.sendall
+        else:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+            if process.stdin is None or process.stdout is None:
+                raise RuntimeError("a process was started without its pipes")
+            self.process = process
+            self.out, self.write = open(process.stdout.fileno(), "rb", closefd=False), process.stdin.write
+
+    def ask(self, line: bytes) -> bytes:
+        self.write(line)
+        return self.out.readline()
+
+    def close(self) -> None:
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdin.close()
+        self.out.close()
+        if self.socket:
+            self.socket.close()
+
+
+def time_ms(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1000
+
+
+def time_start_ms(command: list[str], port: int) -> float:
+    """From the start of the process until its client has the answer to `initialize`."""
+    start = time.perf_counter()
+    way = Way(command, port)
+    way.ask(INITIALIZE)
+    passed = (time.perf_counter() - start) * 1000
+    way.close()
+    return passed
+
+
+def show(title: str, rows: dict[str, list[float]], unit: str, base: str) -> None:
+    print(f"\n{title} (median, {unit}; ratio to {base})")
+    middle = statistics.median(rows[base])
+    for name, values in rows.items():
+        median = statistics.median(values)
+        print(f"  {name:38} {median:10.3f}   {median / middle:6.2f}x")
+
+
+def main() -> None:
+    """Measure and print the three tables: start, time a message, and a 10 MB answer."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 21
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    threading.Thread(target=serve, args=(listener,), daemon=True).start()
+
+    commands = {"relay, python -I -S": [sys.executable, "-I", "-S", str(RELAY), str(port)]}
+    if COMMAND.exists():
+        commands["relay, installed command"] = [str(COMMAND), str(port)]
+    if node := shutil.which("node"):
+        commands["node pipe"] = [node, str(HERE / "relay_pipe.mjs"), str(port)]
+    if socat := shutil.which("socat"):
+        commands["socat"] = [socat, "-", f"TCP:127.0.0.1:{port},nodelay"]
+
+    starts: dict[str, list[float]] = {"bare interpreter": [], **{name: [] for name in commands}}
+    for _ in range(rounds):
+        starts["bare interpreter"].append(time_ms(lambda: subprocess.run(BARE, check=True)))
+        for name, command in commands.items():
+            starts[name].append(time_start_ms(command, port))
+    show("spawn to initialize answered", starts, "ms", "bare interpreter")
+
+    ways = {"direct socket": Way(None, port), **{name: Way(command, port) for name, command in commands.items()}}
+    for way in ways.values():
+        way.ask(INITIALIZE)
+    calls: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            calls[name] += [1000 * time_ms(lambda way=way: way.ask(CALL)) for _ in range(100)]
+    show("one message and its answer", calls, "us", "direct socket")
+    added = statistics.median(calls["relay, python -I -S"]) - statistics.median(calls["direct socket"])
+    print(f"  the relay adds {added:.1f} us a round trip")
+
+    big: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            big[name].append(time_ms(lambda way=way: way.ask(BIG)))
+    show("a 10 MB answer", big, "ms", "direct socket")
+    for way in ways.values():
+        way.close()
+
+
+if __name__ == "__main__":
+    main()

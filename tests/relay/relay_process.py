@@ -1,0 +1,150 @@
+"""What the relay's tests share: the relay as a real process, and a TCP server that a test plays by hand."""
+
+import json
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+RELAY = Path(__file__).parents[2] / "relay" / "codriver_relay" / "__init__.py"
+WAIT_S = 20.0
+"""No wait of a test ends later than this; none should come near it."""
+
+INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+LIST_CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
+def encode(message):
+    return message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n"
+
+
+def request(id_, method="tools/call", **params):
+    return {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+
+
+def answer(id_, result=None):
+    return {"jsonrpc": "2.0", "id": id_, "result": result if result is not None else {}}
+
+
+class RelayProcess:
+    """A client's view of a relay: what it writes to the relay's stdin, and the lines it reads from its stdout."""
+
+    def __init__(self, *arguments, environment=None):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("CODRIVER_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(RELAY), *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=clean | (environment or {}),
+        )
+        self.lines = queue.Queue()
+        self.reader = threading.Thread(target=self.read_lines, daemon=True)
+        self.reader.start()
+
+    def read_lines(self):
+        with os.fdopen(os.dup(self.process.stdout.fileno()), "rb") as out:
+            for line in out:
+                self.lines.put(line)
+        self.lines.put(None)
+
+    def send(self, *messages):
+        data = memoryview(b"".join(map(encode, messages)))
+        while data:
+            data = data[self.process.stdin.write(data) :]
+
+    def end(self):
+        self.process.stdin.close()
+
+    def receive_line(self):
+        return self.lines.get(timeout=WAIT_S)
+
+    def receive(self):
+        line = self.receive_line()
+        assert line is not None, "the relay has ended"
+        assert line.endswith(b"\n")
+        return json.loads(line)
+
+    def wait(self):
+        return self.process.wait(timeout=WAIT_S)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.reader.join(WAIT_S)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            stream.close()
+
+
+class Host:
+    """A listening socket, played by the test."""
+
+    def __init__(self, port=0):
+        self.listener = socket.create_server(("127.0.0.1", port))
+        self.listener.settimeout(WAIT_S)
+        self.port = self.listener.getsockname()[1]
+        self.peers = []
+
+    def accept(self):
+        peer = Peer(self.listener.accept()[0])
+        self.peers.append(peer)
+        return peer
+
+    def close(self):
+        self.listener.close()
+        for peer in self.peers:
+            peer.close()
+
+
+class Peer:
+    """The server's end of one connection."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.connection.settimeout(WAIT_S)
+        self.rest = b""
+
+    def read_line(self):
+        while b"\n" not in self.rest:
+            data = self.connection.recv(1 << 16)
+            if not data:
+                return self.rest
+            self.rest += data
+        line, _, self.rest = self.rest.partition(b"\n")
+        return line + b"\n"
+
+    def read(self):
+        return json.loads(self.read_line())
+
+    def send(self, *messages):
+        self.connection.sendall(b"".join(map(encode, messages)))
+
+    def close(self):
+        self.connection.close()
+
+
+def open_session(relay, host):
+    """A connection over which the client has made its handshake."""
+    relay.send(INITIALIZE)
+    peer = host.accept()
+    assert peer.read() == INITIALIZE
+    peer.send(answer(0))
+    assert relay.receive() == answer(0)
+    relay.send(INITIALIZED)
+    assert peer.read() == INITIALIZED
+    return peer
+
+
+def reopen_session(relay, host):
+    """The next connection, over which the relay repeats that handshake."""
+    peer = host.accept()
+    assert peer.read() == INITIALIZE
+    peer.send(answer(0, {"again": True}))
+    assert peer.read() == INITIALIZED
+    assert relay.receive() == LIST_CHANGED
+    return peer

@@ -1,0 +1,461 @@
+"""What a client sees of the relay while servers come, go and fail."""
+
+import json
+import os
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from relay.relay_process import INITIALIZE, RELAY, answer, encode, open_session, reopen_session, request
+
+IDS = [7, 0, -3, "a", "0", 'say "é\n"', ""]
+
+
+def closed_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def test_messages_pass_both_ways_untouched(relay, host):
+    line = b'{ "params" : {"text": "\\u00e9 \xc3\xa9 \\"}{"} ,"id":1 , "method":"tools/call"}\r\n'
+    relay.send(line, b"not json\n", b"[1, 2]\n", b"\n")
+    peer = host.accept()
+    assert [peer.read_line() for _ in range(4)] == [line, b"not json\n", b"[1, 2]\n", b"\n"]
+    reply = b'{"result" : {"method":"x"}, "id": 1 }\n'
+    peer.send(reply)
+    assert relay.receive_line() == reply
+
+
+def test_pieces_leave_as_whole_lines(relay, host):
+    data = encode(request(1, text="ä" * 50)) + encode(request(2))
+    for byte in data:
+        relay.send(bytes([byte]))
+    peer = host.accept()
+    assert peer.read() == request(1, text="ä" * 50)
+    assert peer.read() == request(2)
+    reply = encode(answer(1, {"text": "λ" * 20})) + encode(answer(2))
+    for byte in reply:
+        peer.send(bytes([byte]))
+    assert relay.receive() == answer(1, {"text": "λ" * 20})
+    assert relay.receive() == answer(2)
+
+
+def test_large_messages_arrive_whole(relay, host):
+    text = 'x"\\' * 2_000_000
+    relay.send(request(1))
+    peer = host.accept()
+    peer.read()
+    peer.send({"result": {"text": text}, "jsonrpc": "2.0", "id": 1})
+    assert relay.receive()["result"]["text"] == text
+
+
+def test_lines_written_before_the_server_starts_arrive_in_order(start_relay, start_host, tmp_path):
+    port_file = tmp_path / "port"
+    relay = start_relay(port_file)
+    relay.send(*[request(number) for number in range(100)])
+    host = start_host()
+    port_file.write_text(f"{host.port}\n")
+    peer = host.accept()
+    assert [peer.read()["id"] for _ in range(100)] == list(range(100))
+
+
+def test_a_rewritten_port_file_leads_to_the_new_server(start_relay, start_host, tmp_path):
+    old, new = start_host(), start_host()
+    port_file = tmp_path / "port"
+    port_file.write_text(str(old.port))
+    relay = start_relay(port_file)
+    peer = open_session(relay, old)
+    port_file.write_text(str(new.port))
+    peer.close()
+    peer = reopen_session(relay, new)
+    relay.send(request(5))
+    assert peer.read() == request(5)
+
+
+@pytest.mark.parametrize("id_", IDS)
+def test_a_request_without_an_answer_gets_an_error_with_its_own_id(relay, host, id_):
+    peer = open_session(relay, host)
+    relay.send(request(id_ if id_ != 0 else 10))
+    peer.read()
+    peer.close()
+    error = relay.receive()
+    assert error["id"] == (id_ if id_ != 0 else 10)
+    assert error["error"]["code"] == -32000
+    assert error["error"]["data"] == {"reason": "server-lost"}
+    for word in ("may have run", "repl_output_log", "get_evaluation"):
+        assert word in error["error"]["message"]
+
+
+def test_id_zero_gets_its_error(relay, host):
+    relay.send(request(0))
+    peer = host.accept()
+    peer.read()
+    peer.close()
+    assert relay.receive()["id"] == 0
+
+
+def test_an_answer_that_spells_the_id_differently_is_its_answer(relay, host):
+    relay.send(b'{"id":"\\u00e9","method":"tools/call"}\n', request(2))
+    peer = host.accept()
+    peer.read()
+    peer.read()
+    peer.send('{"id":"é","result":{}}\n'.encode())
+    relay.receive()
+    peer.close()
+    assert relay.receive()["id"] == 2
+
+
+def test_nothing_is_sent_twice_and_half_an_answer_is_dropped(relay, host):
+    peer = open_session(relay, host)
+    relay.send(request(1), request(2))
+    peer.read()
+    peer.read()
+    peer.send(answer(1), b'{"jsonrpc":"2.0","id":2,"resu')
+    assert relay.receive() == answer(1)
+    peer.close()
+    assert relay.receive()["error"]["data"] == {"reason": "server-lost"}
+    peer = reopen_session(relay, host)
+    relay.send(request(3))
+    assert peer.read() == request(3)
+
+
+def test_a_request_sent_in_part_counts_as_sent(relay, host):
+    peer = open_session(relay, host)
+    relay.send(request(1, text="x" * 30_000_000))
+    peer.connection.recv(10)
+    peer.close()
+    assert relay.receive()["id"] == 1
+    peer = reopen_session(relay, host)
+    relay.send(request(2))
+    assert peer.read() == request(2)
+
+
+def test_requests_made_while_disconnected_are_sent_later(start_relay, start_host):
+    host = start_host()
+    relay = start_relay(host.port)
+    peer = open_session(relay, host)
+    relay.send(request(1))
+    peer.read()
+    host.close()
+    assert relay.receive()["id"] == 1
+    relay.send(request(2))
+    peer = reopen_session(relay, start_host(host.port))
+    assert peer.read() == request(2)
+    peer.send(answer(2))
+    assert relay.receive() == answer(2)
+
+
+def test_two_restarts_in_a_row_are_survived(relay, host):
+    peer = open_session(relay, host)
+    for number in (1, 2):
+        relay.send(request(number))
+        peer.read()
+        peer.close()
+        assert relay.receive()["id"] == number
+        peer = reopen_session(relay, host)
+
+
+def test_a_server_that_dies_during_the_repeated_handshake_is_tried_again(relay, host):
+    open_session(relay, host).close()
+    peer = host.accept()
+    peer.read()
+    peer.close()
+    reopen_session(relay, host)
+
+
+def test_an_unanswered_initialize_takes_the_answer_of_its_repetition(relay, host):
+    relay.send(INITIALIZE)
+    peer = host.accept()
+    peer.read()
+    peer.close()
+    peer = host.accept()
+    assert peer.read() == INITIALIZE
+    peer.send(answer(0, {"second": True}))
+    assert relay.receive() == answer(0, {"second": True})
+
+
+def test_a_client_without_a_handshake_gets_none_made_for_it(relay, host):
+    relay.send(request(1, "subscriptions/listen"))
+    peer = host.accept()
+    peer.read()
+    peer.close()
+    assert relay.receive()["id"] == 1
+    peer = host.accept()
+    relay.send(request(2, "server/discover"))
+    assert peer.read() == request(2, "server/discover")
+
+
+def test_a_server_request_is_no_answer(relay, host):
+    relay.send(request(1))
+    peer = host.accept()
+    peer.read()
+    peer.send(request(1, "elicitation/create"))
+    assert relay.receive() == request(1, "elicitation/create")
+    relay.send(answer(1))
+    assert peer.read() == answer(1)
+    peer.close()
+    assert relay.receive()["error"]["data"] == {"reason": "server-lost"}
+
+
+def test_a_cancelled_request_gets_no_error(relay, host):
+    relay.send(request(1), request(2))
+    relay.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    peer = host.accept()
+    for _ in range(3):
+        peer.read()
+    peer.close()
+    assert relay.receive()["id"] == 2
+
+
+def test_giving_up_answers_every_waiting_request_and_the_next_one_tries_again(start_relay, start_host, tmp_path):
+    port_file = tmp_path / ".calva" / "mcp-server" / "port"
+    relay = start_relay(port_file, CODRIVER_RELAY_GIVE_UP_S="0.3")
+    relay.send(request("a"), request(0))
+    for id_ in ("a", 0):
+        error = relay.receive()
+        assert error["id"] == id_
+        assert error["error"]["data"] == {"reason": "server-unreachable"}
+        for part in (str(port_file), f"codriver serve --workspace {tmp_path}", "codriver doctor", "since"):
+            assert part in error["error"]["message"]
+    host = start_host()
+    port_file.parent.mkdir(parents=True)
+    port_file.write_text(str(host.port))
+    relay.send(request(3))
+    assert host.accept().read() == request(3)
+
+
+def test_giving_up_after_stdin_has_ended_fails(start_relay):
+    relay = start_relay(closed_port(), CODRIVER_RELAY_GIVE_UP_S="0.3")
+    relay.send(request(1))
+    relay.end()
+    assert relay.receive()["id"] == 1
+    assert relay.wait() == 1
+
+
+def test_a_server_that_only_hangs_up_does_not_keep_the_relay_trying_for_ever(start_relay, host):
+    relay = start_relay(host.port, CODRIVER_RELAY_GIVE_UP_S="0.6")
+    relay.send(INITIALIZE)
+    host.listener.settimeout(2)  # eight times the pause between attempts
+    is_tried = True
+    while is_tried:
+        try:
+            host.accept().close()
+        except TimeoutError:
+            is_tried = False
+    assert relay.receive()["id"] == 0
+
+
+@pytest.mark.parametrize("text", ["", "abc", "-5", "99999", "1664 1665"])
+def test_a_port_file_without_a_port_is_named(start_relay, tmp_path, text):
+    (tmp_path / "port").write_text(text)
+    relay = start_relay(tmp_path / "port", CODRIVER_RELAY_GIVE_UP_S="0")
+    relay.send(request(1))
+    assert "holds no port number" in relay.receive()["error"]["message"]
+
+
+def test_all_answers_come_when_stdin_ends_before_the_connection(start_relay, start_host, tmp_path):
+    relay = start_relay(tmp_path / "port")
+    relay.send(request(1), encode(request(2))[:-1])
+    relay.end()
+    host = start_host()
+    (tmp_path / "port").write_text(str(host.port))
+    peer = host.accept()
+    assert [peer.read()["id"], peer.read()["id"]] == [1, 2]
+    peer.send(answer(2), answer(1))
+    assert [relay.receive()["id"], relay.receive()["id"]] == [2, 1]
+    assert peer.read_line() == b""
+    peer.close()
+    assert relay.wait() == 0
+
+
+def test_answers_to_what_is_no_request_also_come_after_stdin_has_ended(relay, host):
+    relay.send(b"nonsense\n")
+    relay.end()
+    peer = host.accept()
+    assert peer.read_line() == b"nonsense\n"
+    assert peer.read_line() == b""
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no"}}
+    peer.send(error)
+    peer.close()
+    assert relay.receive() == error
+    assert relay.wait() == 0
+
+
+def test_an_open_subscription_does_not_hold_the_relay(relay, host):
+    relay.send(request(1, "subscriptions/listen"))
+    peer = host.accept()
+    peer.read()
+    relay.end()
+    assert peer.read_line() == b""
+    peer.close()
+    assert relay.wait() == 0
+
+
+def test_an_answer_that_never_comes_is_waited_for_only_so_long(relay, host):
+    relay.send(request(1))
+    peer = host.accept()
+    peer.read()
+    relay.end()
+    assert relay.receive()["error"]["data"] == {"reason": "unanswered"}
+    assert relay.wait() == 0
+
+
+def test_a_relay_without_work_ends_with_stdin(start_relay):
+    relay = start_relay(closed_port())
+    relay.end()
+    assert relay.wait() == 0
+    assert relay.receive_line() is None
+
+
+def test_a_client_that_is_gone_ends_the_relay(host):
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(RELAY), str(host.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with process:
+        host.accept()
+        process.stdout.close()
+        assert process.wait(timeout=20) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_relay_without_a_trace(relay, host, number):
+    open_session(relay, host)
+    relay.process.send_signal(number)
+    assert relay.wait() != 0
+    assert relay.process.stderr.read() == b""
+
+
+def test_a_relay_ends_when_its_parent_is_killed(host, stack):
+    program = "import subprocess, sys; p = subprocess.Popen(sys.argv[1:], stdin=-1, stdout=-1); print(p.pid, flush=True); input()"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, sys.executable, "-I", "-S", str(RELAY), str(host.port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with parent:
+        peer = host.accept()
+        parent.kill()
+        assert peer.read_line() == b""
+
+
+def test_the_token_beside_the_port_file_goes_first(start_relay, host, tmp_path):
+    (tmp_path / "port").write_text(str(host.port))
+    (tmp_path / "token").write_text('s3"cret\n')
+    relay = start_relay(tmp_path / "port")
+    relay.send(request(1))
+    peer = host.accept()
+    assert peer.read() == {"jsonrpc": "2.0", "method": "codriver/token", "params": {"token": 's3"cret'}}
+    assert peer.read() == request(1)
+
+
+def test_the_token_may_come_from_the_environment(start_relay, host):
+    start_relay(host.port, CODRIVER_TOKEN="secret")
+    assert host.accept().read()["params"] == {"token": "secret"}
+
+
+def test_stderr_is_empty_and_never_shows_payloads(start_relay, host):
+    for arguments in ([host.port], [host.port, "--verbose"]):
+        relay = start_relay(*arguments)
+        peer = open_session(relay, host)
+        relay.send(request(1, secret="payload-s3cret"))
+        peer.read()
+        peer.close()
+        relay.receive()
+        peer = reopen_session(relay, host)
+        relay.end()
+        peer.close()
+        relay.wait()
+        said = relay.process.stderr.read()
+        assert b"s3cret" not in said
+        assert bool(said) == ("--verbose" in arguments)
+
+
+def test_a_flood_that_cannot_be_sent_makes_the_client_wait(start_relay, start_host):
+    port = closed_port()
+    relay = start_relay(port)
+    line = encode(request(1, text="x" * 1_000_000))
+    os.set_blocking(relay.process.stdin.fileno(), False)
+    sent = 0
+    while sent < 200:
+        data = memoryview(line)
+        while data:
+            if not select.select([], [relay.process.stdin], [], 2)[1]:
+                break
+            data = data[relay.process.stdin.write(data) or 0 :]
+        else:
+            sent += 1
+            continue
+        break
+    assert 60 < sent < 100
+    host = start_host(port)
+    peer = host.accept()
+    for _ in range(sent):
+        assert peer.read_line() == line
+
+
+SERVER = """
+import json, pathlib, socket, sys
+workspace = pathlib.Path(sys.argv[sys.argv.index("--workspace") + 1])
+listener = socket.create_server(("127.0.0.1", 0))
+(workspace / "arguments").write_text(json.dumps(sys.argv[1:]))
+port_file = workspace / ".calva" / "mcp-server" / "port"
+port_file.with_suffix(".new").write_text(str(listener.getsockname()[1]))
+port_file.with_suffix(".new").rename(port_file)
+connection = listener.accept()[0]
+for line in connection.makefile("rb"):
+    connection.sendall(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": {}}).encode() + b"\\n")
+"""
+
+
+def test_start_brings_up_a_server_for_the_workspace(start_relay, tmp_path):
+    script = tmp_path / "fake server.py"
+    script.write_text(SERVER)
+    command = shlex.join([sys.executable, str(script)])
+    relay = start_relay(tmp_path / ".calva/mcp-server/port", "--start", CODRIVER_SERVER_COMMAND=command)
+    relay.send(request(1))
+    assert relay.receive() == answer(1)
+    arguments = json.loads((tmp_path / "arguments").read_text())
+    assert arguments == ["serve", "--workspace", str(tmp_path), "--idle-exit", "1800"]
+
+
+def test_a_server_that_does_not_start_is_explained(start_relay, tmp_path):
+    script = tmp_path / "broken.py"
+    script.write_text("import sys; print('the config is wrong', file=sys.stderr); sys.exit(3)")
+    command = shlex.join([sys.executable, str(script)])
+    relay = start_relay("--workspace", tmp_path, "--start", CODRIVER_SERVER_COMMAND=command)
+    relay.send(request(1))
+    message = relay.receive()["error"]["message"]
+    assert "status 3" in message
+    assert "the config is wrong" in message
+
+
+def test_a_server_command_that_does_not_exist_is_named(start_relay, tmp_path):
+    relay = start_relay("--workspace", tmp_path, "--start", CODRIVER_SERVER_COMMAND="/nowhere/codriver")
+    relay.send(request(1))
+    assert "/nowhere/codriver could not be started" in relay.receive()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], b"give the server's port"),
+        (["1", "2", "3"], b"give the server's port"),
+        (["0"], b"from 1 to 65535"),
+        (["70000"], b"from 1 to 65535"),
+        (["--strat", "1664"], b"--strat"),
+        (["1664", "--workspace"], b"--workspace"),
+        (["1664", "--start"], b"--start needs --workspace"),
+    ],
+)
+def test_a_wrong_command_line_is_explained_on_stderr(start_relay, arguments, problem):
+    relay = start_relay(*arguments)
+    assert relay.wait() == 2
+    said = relay.process.stderr.read()
+    assert problem in said
+    assert b"usage: codriver-relay" in said
+    assert relay.receive_line() is None
