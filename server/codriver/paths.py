@@ -35,6 +35,18 @@ def relay_folder() -> Path:
     return config_folder()
 
 
+def relay_file() -> Path:
+    """The installed relay: one file that any Python can run."""
+    return relay_folder() / "codriver_relay.py"
+
+
+def shipped_folder(name: str) -> Path:
+    """A folder that comes with Codriver, such as `skills`: inside the package, or beside it in a source tree."""
+    package = Path(__file__).parent
+    installed = package / "data" / name
+    return installed if installed.is_dir() else package.parents[1] / name
+
+
 def user_settings_file() -> Path:
     """The settings that hold in all workspaces of this user."""
     return config_folder() / "codriver.toml"

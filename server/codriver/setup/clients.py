@@ -1,0 +1,228 @@
+"""The MCP clients that can be set up, as `wrapper-config/` describes them, and where each keeps its entry."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from codriver.errors import StartError
+from codriver.paths import shipped_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Scope = Literal["workspace", "user"]
+Platform = Literal["linux", "macos", "windows"]
+
+NAME_KEY = "{{name}}"
+
+
+class UnknownClientError(StartError):
+    """A client was named that Codriver does not know."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"there is no client {name!r}; known are {', '.join(known)}")
+
+
+class NoSuchScopeError(StartError):
+    """A client keeps no entries in the scope asked for."""
+
+    def __init__(self, title: str, scope: Scope) -> None:
+        other = "--scope workspace" if scope == "user" else "--scope user"
+        where = "for all workspaces" if scope == "user" else "in a workspace"
+        super().__init__(f"{title} has no entry {where} that codriver can write; use {other}")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The machine and its user, as far as clients are concerned."""
+
+    home: Path
+    platform: Platform
+    variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def here(cls) -> Environment:
+        """What this process runs in."""
+        platform: Platform = "linux"
+        if sys.platform == "darwin":
+            platform = "macos"
+        elif sys.platform == "win32":
+            platform = "windows"
+        return cls(Path.home(), platform, MappingProxyType(dict(os.environ)))
+
+    def path(self, pattern: str) -> Path:
+        """A pattern from `clients.toml` as a path."""
+        config = self._folder("XDG_CONFIG_HOME") or self.home / ".config"
+        folders = {
+            "home": self.home,
+            "config": config,
+            "appdata": self._folder("APPDATA") or self.home / "AppData" / "Roaming",
+            "codex": self._folder("CODEX_HOME") or self.home / ".codex",
+        }
+        return Path(pattern.format_map(folders))
+
+    def has_command(self, name: str) -> bool:
+        """Whether the program is on the search path."""
+        return shutil.which(name, path=self.variables.get("PATH", "")) is not None
+
+    def _folder(self, variable: str) -> Path | None:
+        """The folder a variable names; one that is not absolute counts as none."""
+        given = self.variables.get(variable, "")
+        return Path(given) if given and Path(given).is_absolute() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a client has to run: the relay, for one workspace."""
+
+    python: Path
+    """An interpreter that has Codriver installed: the relay starts the server with it."""
+    relay: Path
+    workspace: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One MCP client: how its file looks and where it lies. See `wrapper-config/clients.toml` for the fields."""
+
+    id: str
+    title: str
+    template: str
+    is_toml: bool
+    next: str
+    comments: bool = True
+    trailing_commas: bool = True
+    workspace: tuple[str, ...] = ()
+    user: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    marks: tuple[str, ...] = ()
+    traces: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """Where it keeps entries, the place to be preferred first."""
+        places: tuple[tuple[Scope, object], ...] = (("workspace", self.workspace), ("user", self.user))
+        return tuple(scope for scope, files in places if files)
+
+    def file(self, scope: Scope, workspace: Path, environment: Environment) -> Path:
+        """Its file in a scope: the first that is there, else the first it would read.
+
+        Raises:
+            NoSuchScopeError: it has none in that scope.
+        """
+        if scope not in self.scopes:
+            raise NoSuchScopeError(self.title, scope)
+        if scope == "workspace":
+            files = [workspace / name for name in self.workspace]
+        else:
+            files = [environment.path(pattern) for pattern in self.user[environment.platform]]
+        return next((file for file in files if file.exists()), files[0])
+
+    def is_used_in(self, workspace: Path) -> bool:
+        """Whether the workspace shows that somebody uses this client there."""
+        return any((workspace / mark).exists() for mark in self.marks)
+
+    def is_on(self, environment: Environment) -> bool:
+        """Whether this client seems to be installed."""
+        return any(environment.path(trace).exists() for trace in self.traces) or any(
+            environment.has_command(command) for command in self.commands
+        )
+
+    def entry_path(self) -> tuple[str, ...]:
+        """The keys that lead to the entry in the template, without the entry's own name."""
+        keys, node = [], self._parsed(self.template)
+        while NAME_KEY not in node:
+            key = next(key for key, value in node.items() if isinstance(value, dict))
+            keys.append(key)
+            node = node[key]
+        return tuple(keys)
+
+    def render(self, launch: Launch, name: str) -> str:
+        """The whole file with the entry alone, as it would be written by hand."""
+        filled = {
+            "name": name,
+            "python": str(launch.python),
+            "relay": str(launch.relay),
+            "port-file": str(launch.workspace / ".calva" / "mcp-server" / "port"),
+        }
+
+        def fill(found: re.Match[str]) -> str:
+            # The inside of a JSON string is that of a TOML basic string too.
+            return json.dumps(filled[found.group(1)], ensure_ascii=False)[1:-1]
+
+        return re.sub(r"\{\{([a-z-]+)\}\}", fill, self.template)
+
+    def entry(self, launch: Launch, name: str) -> Any:
+        """The entry as data."""
+        node: Any = self._parsed(self.render(launch, name))
+        for key in (*self.entry_path(), name):
+            node = node[key]
+        return node
+
+    def _parsed(self, text: str) -> Any:
+        # A name in braces is no bare key in TOML, so it is quoted there before it is read.
+        return tomllib.loads(text.replace(f".{NAME_KEY}]", f'."{NAME_KEY}"]')) if self.is_toml else json.loads(text)
+
+
+def known_clients(folder: Path | None = None) -> Mapping[str, Client]:
+    """Every client, by its id, in the order they are shown. `folder`: where the templates lie, if not with us."""
+    folder = folder or shipped_folder("wrapper-config")
+    table = tomllib.loads((folder / "clients.toml").read_text(encoding="utf-8"))
+    return MappingProxyType({name: _client(name, row, folder) for name, row in table.items()})
+
+
+def chosen_clients(names: Iterable[str]) -> tuple[Client, ...]:
+    """The clients of those names; `all` means every one.
+
+    Raises:
+        UnknownClientError: there is none of a name.
+    """
+    known = known_clients()
+    wanted: dict[str, Client] = {}
+    for name in names:
+        if name == "all":
+            wanted.update(known)
+        elif name in known:
+            wanted[name] = known[name]
+        else:
+            raise UnknownClientError(name, known)
+    return tuple(wanted.values())
+
+
+def found_clients(workspace: Path, environment: Environment) -> tuple[Client, ...]:
+    """The clients that this workspace or this machine shows signs of."""
+    return tuple(
+        client for client in known_clients().values() if client.is_used_in(workspace) or client.is_on(environment)
+    )
+
+
+def entry_name(scope: Scope, workspace: Path) -> str:
+    """What the entry is called. In a file that is read in all workspaces, each workspace has an entry of its own."""
+    slug = re.sub(r"[^a-z0-9]+", "-", workspace.name.lower()).strip("-")
+    return "codriver" if scope == "workspace" or not slug else f"codriver-{slug}"
+
+
+def _client(name: str, row: Mapping[str, Any], folder: Path) -> Client:
+    return Client(
+        id=name,
+        title=row["title"],
+        template=(folder / row["template"]).read_text(encoding="utf-8"),
+        is_toml=row["template"].endswith(".toml"),
+        next=row["next"],
+        comments=row.get("comments", True),
+        trailing_commas=row.get("trailing-commas", True),
+        workspace=tuple(row.get("workspace", ())),
+        user=MappingProxyType({platform: tuple(files) for platform, files in row.get("user", {}).items()}),
+        marks=tuple(row["marks"]),
+        traces=tuple(row["traces"]),
+        commands=tuple(row["commands"]),
+    )

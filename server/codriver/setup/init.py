@@ -1,0 +1,153 @@
+"""`codriver init` as a function: looks, plans, says, and writes unless it was only asked what it would do."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codriver.errors import StartError
+from codriver.setup.clients import Environment, Launch, chosen_clients, found_clients, known_clients
+from codriver.setup.plan import Change, apply, diff, plan, plan_removal
+from codriver.setup.project import find_projects, running_repls
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from codriver.setup.clients import Client, Scope
+    from codriver.setup.project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class InitOptions:
+    """What `init` was asked for. Without `clients`, those that the workspace or the machine shows signs of."""
+
+    clients: Sequence[str] = ()
+    scope: Scope | None = None
+    dry_run: bool = False
+    force: bool = False
+    remove: bool = False
+    start_repl: bool = True
+    """Write the REPL to start into `codriver.toml`, where the project has one and no REPL runs yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `init` found and did: text for a terminal, and the exit status (1 when something was refused)."""
+
+    text: str
+    changes: tuple[Change, ...]
+    exit_status: int
+
+
+def run_init(launch: Launch, options: InitOptions, environment: Environment | None = None) -> Report:
+    """Set `launch.workspace` up for its clients, or with `remove` undo that.
+
+    Raises:
+        UnknownClientError: a client was named that is not known.
+        NoSuchScopeError: a client has no file in the scope asked for.
+    """
+    environment = environment or Environment.here()
+    clients = chosen_clients(options.clients) or found_clients(launch.workspace, environment)
+    planner = plan_removal if options.remove else plan
+    if not options.clients:
+        # Nobody named these clients, so one that has no file in the scope is no mistake.
+        clients = tuple(client for client in clients if options.scope in (None, *client.scopes))
+    changes = planner(clients, launch, environment, scope=options.scope, force=options.force)
+    projects = () if options.remove else find_projects(launch.workspace)
+    lines = [f"workspace  {launch.workspace}"]
+    if not options.remove:
+        lines += _describe(projects, launch.workspace, environment)
+        if options.start_repl:
+            changes = (*_plan_repl(projects, launch.workspace, environment), *changes)
+    if not clients:
+        known = ", ".join(known_clients())
+        lines.append(f"clients    none found here; name one with --client: {known}")
+    done, failed = _carry_out(changes, options)
+    lines += ["", *done] if done else []
+    lines += _next_steps(changes, options, clients)
+    return Report("\n".join(lines) + "\n", changes, int(failed))
+
+
+def _describe(projects: Sequence[Project], workspace: Path, environment: Environment) -> list[str]:
+    lines = [f"project    {project.kind} ({project.evidence})" for project in projects]
+    lines = lines or ["project    none recognised; codriver starts a Python REPL of its own"]
+    for port_file in running_repls(workspace):
+        lines.append(f"REPL       running, as {port_file} says; codriver connects to it")
+    if projects and not running_repls(workspace):
+        first = projects[0]
+        lines.append(f"REPL       {first.repl}; by hand: {first.command}")
+        if not first.can_start(environment):
+            lines.append(
+                f"           {first.program} is not on the search path: install it, or start the REPL yourself"
+            )
+    return lines
+
+
+def _plan_repl(projects: Sequence[Project], workspace: Path, environment: Environment) -> tuple[Change, ...]:
+    """The line in `codriver.toml` that has the REPL started, where that is needed and nobody has said otherwise."""
+    if not projects or projects[0].repl == "python" or running_repls(workspace):
+        return ()  # a Python REPL is started without being asked for, and one that runs is found
+    if not projects[0].can_start(environment):
+        return ()
+    file = workspace / "codriver.toml"
+    if _settings_name_a_repl(workspace):
+        return ()
+    before = file.read_text(encoding="utf-8") if file.exists() else None
+    line = f'repl = ["{projects[0].repl}"]\n'
+    # A bare key belongs before the first table of a TOML file.
+    return (Change("codriver", file, "add", before, line + (before or ""), next="change repl there to use another"),)
+
+
+def _settings_name_a_repl(workspace: Path) -> bool:
+    """Whether the workspace's settings say which REPL to use, or cannot be read and so must be left alone."""
+    try:
+        own = tomllib.loads(_text(workspace / "codriver.toml"))
+        table = tomllib.loads(_text(workspace / "pyproject.toml")).get("tool", {}).get("codriver", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return True
+    return bool({"repl", "nrepl"} & (own.keys() | table.keys()))
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
+_WORDS = {
+    "add": ("add to", "added to"),
+    "replace": ("replace in", "replaced in"),
+    "remove": ("remove from", "removed from"),
+    "same": ("already in", "already in"),
+    "absent": ("not in", "not in"),
+    "refused": ("refused:", "refused:"),
+}
+
+
+def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[str], bool]:
+    """Do it unless it is a dry run; a line for each change, and whether one failed. One failure stops no other."""
+    lines, failed = [], False
+    for change in changes:
+        words, problem = _WORDS[change.state][0 if options.dry_run else 1], change.problem
+        if not options.dry_run:
+            try:
+                apply(change)
+            except StartError as error:
+                words, problem = _WORDS["refused"][1], str(error)
+        if problem:
+            failed = True
+            lines.append(f"{change.title:<15} {words} {change.file}: {problem}")
+        else:
+            lines.append(f"{change.title:<15} {words} {change.file}")
+        if options.dry_run and (shown := diff(change)):
+            lines.append(shown.rstrip("\n"))
+    return lines, failed
+
+
+def _next_steps(changes: Sequence[Change], options: InitOptions, clients: Sequence[Client]) -> list[str]:
+    if options.dry_run:
+        return ["", "Nothing was written: this was a dry run."] if clients else []
+    steps = [f"{change.title}: {change.next}" for change in changes if change.is_pending and change.next]
+    return (
+        ["", "next", *(f"  {step}" for step in steps), "  codriver doctor shows whether all is well"] if steps else []
+    )

@@ -1,0 +1,209 @@
+"""What setting up would change, file by file, and the change itself: whole or not at all, and never over another's."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from codriver.errors import StartError
+from codriver.setup.clients import entry_name
+from codriver.setup.document import find_entry, is_left_over, remove_entry, set_entry
+from codriver.setup.jsonc import FileFaultError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codriver.setup.clients import Client, Environment, Launch, Scope
+
+State = Literal["add", "replace", "remove", "same", "absent", "refused"]
+
+
+class FileChangedError(StartError):
+    """A file is another one than when the plan was made."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(f"{file} was changed meanwhile and is left alone; run the command again")
+
+
+class CannotWriteError(StartError):
+    """A file cannot be written."""
+
+    def __init__(self, file: Path, error: OSError) -> None:
+        super().__init__(f"{file} cannot be written: {error.strerror or error}")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What would happen to one file.
+
+    `before` and `after` are its whole text, None where there is no file. With state `refused`, `problem` says why and
+    nothing would happen; with `same` and `absent` nothing has to.
+    """
+
+    title: str
+    file: Path
+    state: State
+    before: str | None
+    after: str | None
+    problem: str = ""
+    next: str = ""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether there is something to write."""
+        return self.state in ("add", "replace", "remove")
+
+
+def plan(
+    clients: Iterable[Client],
+    launch: Launch,
+    environment: Environment,
+    *,
+    scope: Scope | None = None,
+    force: bool = False,
+) -> tuple[Change, ...]:
+    """The change that each client's file needs so that it starts the relay for `launch.workspace`.
+
+    Without `scope`, a client's entry goes into the workspace where it can. `force` replaces an entry of the same name
+    that says something else.
+
+    Raises:
+        NoSuchScopeError: a client has no file in `scope`.
+    """
+    return tuple(_plan_entry(client, launch, environment, scope or client.scopes[0], force=force) for client in clients)
+
+
+def plan_removal(
+    clients: Iterable[Client],
+    launch: Launch,
+    environment: Environment,
+    *,
+    scope: Scope | None = None,
+    force: bool = False,
+) -> tuple[Change, ...]:
+    """The change that takes each client's entry out again. An entry that does not start our relay needs `force`."""
+    return tuple(
+        _plan_removal(client, launch, environment, scope or client.scopes[0], force=force) for client in clients
+    )
+
+
+def diff(change: Change) -> str:
+    """The change as a unified diff; empty when nothing would happen."""
+    if not change.is_pending:
+        return ""
+    lines = difflib.unified_diff(
+        (change.before or "").splitlines(keepends=True),
+        (change.after or "").splitlines(keepends=True),
+        str(change.file) if change.before is not None else "/dev/null",
+        str(change.file) if change.after is not None else "/dev/null",
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def apply(change: Change) -> None:
+    """Do what the change says. A file is replaced in one step, keeps its mode, and a link to it stays a link.
+
+    Raises:
+        FileChangedError: the file is no longer what the plan was made for.
+        CannotWriteError: it cannot be written.
+    """
+    if not change.is_pending:
+        return
+    file = change.file.resolve()
+    try:
+        if _read(file) != change.before:
+            raise FileChangedError(change.file)
+        if change.after is None:
+            file.unlink()
+        else:
+            replace_file(file, change.after)
+    except OSError as error:
+        raise CannotWriteError(change.file, error) from error
+
+
+def replace_file(file: Path, text: str) -> None:
+    """Write `text` to `file` in one step, its folder made if need be. Line endings are written as they are."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+    except FileNotFoundError:
+        mode = None
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+        # A new file is for others what any new file is; `mkstemp` would keep it to its owner.
+        Path(name).chmod(mode if mode is not None else 0o666 & ~_umask())
+        Path(name).replace(file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _read(file: Path) -> str | None:
+    """The text of a file, line endings and byte order mark included; None when there is none."""
+    try:
+        return file.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _plan_entry(client: Client, launch: Launch, environment: Environment, scope: Scope, *, force: bool) -> Change:
+    file, name = client.file(scope, launch.workspace, environment), entry_name(scope, launch.workspace)
+    try:
+        before = _read(file)
+        if before is None:
+            return Change(client.title, file, "add", None, client.render(launch, name), next=client.next)
+        present = find_entry(client, before, name)
+        if present == client.entry(launch, name):
+            return Change(client.title, file, "same", before, before)
+        if present is not None and not force:
+            problem = f"it has another entry {name}; run codriver init --client {client.id} --force to replace it"
+            return Change(client.title, file, "refused", before, before, problem)
+        after = set_entry(client, before, launch, name)
+        state: State = "add" if present is None else "replace"
+        return Change(client.title, file, state, before, after, next=client.next)
+    except (FileFaultError, OSError, UnicodeDecodeError) as error:
+        return _refused(client, file, error)
+
+
+def _plan_removal(client: Client, launch: Launch, environment: Environment, scope: Scope, *, force: bool) -> Change:
+    file, name = client.file(scope, launch.workspace, environment), entry_name(scope, launch.workspace)
+    try:
+        before = _read(file)
+        present = find_entry(client, before, name) if before is not None else None
+        if before is None or present is None:
+            return Change(client.title, file, "absent", before, before)
+        if not force and launch.relay.name not in str(present):
+            problem = (
+                f"its entry {name} does not start codriver's relay; "
+                f"run codriver init --remove --client {client.id} --force to remove it all the same"
+            )
+            return Change(client.title, file, "refused", before, before, problem)
+        after = remove_entry(client, before, name)
+        return Change(client.title, file, "remove", before, None if is_left_over(client, after) else after)
+    except (FileFaultError, OSError, UnicodeDecodeError) as error:
+        return _refused(client, file, error)
+
+
+def _refused(client: Client, file: Path, error: Exception) -> Change:
+    if isinstance(error, UnicodeDecodeError):
+        problem = f"it is not UTF-8 (byte {error.start})"
+    elif isinstance(error, OSError):
+        problem = f"it cannot be read: {error.strerror or error}"
+    else:
+        problem = f"{client.title} cannot read it: {error}; mend the file and run the command again"
+    return Change(client.title, file, "refused", None, None, problem)

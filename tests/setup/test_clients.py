@@ -1,0 +1,252 @@
+"""The clients that can be set up: their templates, their files, and what the clients themselves make of them."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from codriver.paths import shipped_folder
+from codriver.setup.clients import (
+    Environment,
+    Launch,
+    NoSuchScopeError,
+    UnknownClientError,
+    chosen_clients,
+    entry_name,
+    found_clients,
+    known_clients,
+)
+from codriver.setup.plan import apply, plan
+
+CLIENTS = known_clients()
+LAUNCH = Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), Path("/work space/app"))
+ARGS = ["/opt/codriver_relay.py", "/work space/app/.calva/mcp-server/port", "--start"]
+IN_FOLDER = ["/opt/codriver_relay.py", "${workspaceFolder}/.calva/mcp-server/port", "--start"]
+
+
+def stdio(arguments):
+    return {"type": "stdio", "command": "/opt/python", "args": arguments}
+
+
+# Where each client reads its entry and how it has to look, as the client's own documentation says.
+DOCUMENTED = {
+    "claude-code": (".mcp.json", None, {"mcpServers": {"codriver": stdio(ARGS)}}),
+    "vscode": (".vscode/mcp.json", None, {"servers": {"codriver": stdio(IN_FOLDER)}}),
+    "cursor": (".cursor/mcp.json", None, {"mcpServers": {"codriver": stdio(IN_FOLDER)}}),
+    "claude-desktop": (
+        None,
+        ".config/Claude/claude_desktop_config.json",
+        {"mcpServers": {"codriver": {"command": "/opt/python", "args": ARGS}}},
+    ),
+    "windsurf": (
+        None,
+        ".codeium/windsurf/mcp_config.json",
+        {"mcpServers": {"codriver": {"command": "/opt/python", "args": ARGS}}},
+    ),
+    "gemini": (
+        ".gemini/settings.json",
+        ".gemini/settings.json",
+        {"mcpServers": {"codriver": {"command": "/opt/python", "args": ARGS, "timeout": 660000}}},
+    ),
+    "codex": (
+        ".codex/config.toml",
+        ".codex/config.toml",
+        {
+            "mcp_servers": {
+                "codriver": {
+                    "command": "/opt/python", "args": ARGS, "startup_timeout_sec": 60, "tool_timeout_sec": 660,
+                }
+            }
+        },
+    ),
+    "zed": (
+        ".zed/settings.json",
+        ".config/zed/settings.json",
+        {"context_servers": {"codriver": {"source": "custom", "command": "/opt/python", "args": ARGS, "env": {}}}},
+    ),
+    "eca": (
+        ".eca/config.json",
+        ".config/eca/config.json",
+        {"mcpServers": {"codriver": {"command": "/opt/python", "args": ARGS}}},
+    ),
+    "opencode": (
+        "opencode.json",
+        ".config/opencode/opencode.json",
+        {
+            "$schema": "https://opencode.ai/config.json",
+            "mcp": {
+                "codriver": {
+                    "type": "local", "command": ["/opt/python", *ARGS], "enabled": True, "timeout": 60000,
+                }
+            },
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def machine(tmp_path):
+    (tmp_path / "home").mkdir()
+    return Environment(tmp_path / "home", "linux", {"PATH": ""})
+
+
+def read(client, text):
+    return tomllib.loads(text) if client.is_toml else json.loads(text)
+
+
+def test_every_client_has_its_documented_form_checked():
+    assert list(DOCUMENTED) == list(CLIENTS)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_template_filled_in_is_what_the_client_documents(name):
+    assert read(CLIENTS[name], CLIENTS[name].render(LAUNCH, "codriver")) == DOCUMENTED[name][2]
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_an_entry_lies_where_the_client_documents_it(name, machine):
+    workspace_file, user_file, whole = DOCUMENTED[name]
+    client = CLIENTS[name]
+    workspace = machine.home / "w"
+    places = {
+        "workspace": workspace_file and workspace / workspace_file,
+        "user": user_file and machine.home / user_file,
+    }
+    assert client.scopes == tuple(scope for scope, file in places.items() if file)
+    for scope in client.scopes:
+        assert client.file(scope, workspace, machine) == places[scope]
+    node = whole
+    for key in client.entry_path():
+        node = node[key]
+    assert node == {"codriver": client.entry(LAUNCH, "codriver")}
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_awkward_paths_arrive_whole(name):
+    client = CLIENTS[name]
+    launch = Launch(Path('/p "q"/py\\thon'), Path("/релей/r.py"), Path("/w {{name}}"))
+    entry = client.entry(launch, "codriver")
+    command = [entry["command"], *entry["args"]] if "args" in entry else entry["command"]
+    assert command[:2] == [str(launch.python), str(launch.relay)]
+    if "${workspaceFolder}" not in command[2]:
+        assert command[2] == "/w {{name}}/.calva/mcp-server/port"
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "client", "file"),
+    [
+        ("macos", {}, "claude-desktop", "Library/Application Support/Claude/claude_desktop_config.json"),
+        ("windows", {"APPDATA": "/roaming"}, "claude-desktop", "/roaming/Claude/claude_desktop_config.json"),
+        ("windows", {}, "claude-desktop", "AppData/Roaming/Claude/claude_desktop_config.json"),
+        ("macos", {"XDG_CONFIG_HOME": "/xdg"}, "zed", ".config/zed/settings.json"),
+        ("linux", {"XDG_CONFIG_HOME": "/xdg"}, "zed", "/xdg/zed/settings.json"),
+        ("linux", {"XDG_CONFIG_HOME": "relative"}, "zed", ".config/zed/settings.json"),
+        ("linux", {"CODEX_HOME": "/codex"}, "codex", "/codex/config.toml"),
+        ("linux", {"XDG_CONFIG_HOME": "/xdg"}, "opencode", "/xdg/opencode/opencode.json"),
+    ],
+)
+def test_platform_and_variables_say_where_a_user_file_lies(tmp_path, platform, variables, client, file):
+    machine = Environment(tmp_path, platform, variables)
+    assert CLIENTS[client].file("user", tmp_path, machine) == tmp_path / file
+
+
+def test_every_client_has_a_user_file_on_every_platform_or_on_none():
+    for client in CLIENTS.values():
+        assert set(client.user) in (set(), {"linux", "macos", "windows"})
+
+
+def test_a_file_that_is_there_wins_over_the_first_that_could_be(machine, tmp_path):
+    (tmp_path / "opencode.jsonc").write_text("{}")
+    assert CLIENTS["opencode"].file("workspace", tmp_path, machine) == tmp_path / "opencode.jsonc"
+
+
+def test_a_scope_that_a_client_does_not_have_is_refused(machine, tmp_path):
+    with pytest.raises(NoSuchScopeError, match="use --scope user"):
+        CLIENTS["windsurf"].file("workspace", tmp_path, machine)
+    with pytest.raises(NoSuchScopeError, match="use --scope workspace"):
+        CLIENTS["cursor"].file("user", tmp_path, machine)
+
+
+def test_clients_are_found_by_their_marks_traces_and_commands(tmp_path):
+    workspace, home, programs = (tmp_path / name for name in ("workspace", "home", "bin"))
+    for folder in (workspace / ".vscode", home / ".codeium" / "windsurf", programs):
+        folder.mkdir(parents=True)
+    machine = Environment(home, "linux", {"PATH": str(programs)})
+    assert [client.id for client in found_clients(workspace, machine)] == ["vscode", "windsurf"]
+    (programs / "codex").write_text("#!/bin/sh\n")
+    (programs / "codex").chmod(0o755)
+    assert [client.id for client in found_clients(workspace, machine)] == ["vscode", "windsurf", "codex"]
+
+
+def test_clients_are_chosen_by_name():
+    assert [client.id for client in chosen_clients(["zed", "eca", "zed"])] == ["zed", "eca"]
+    assert [client.id for client in chosen_clients(["all"])] == list(CLIENTS)
+    with pytest.raises(UnknownClientError, match="'emacs'; known are claude-code, vscode"):
+        chosen_clients(["emacs"])
+
+
+def test_in_a_file_for_all_workspaces_each_has_an_entry_of_its_own():
+    assert entry_name("workspace", Path("/a/My App")) == "codriver"
+    assert entry_name("user", Path("/a/My App")) == "codriver-my-app"
+    assert entry_name("user", Path("/")) == "codriver"
+
+
+def test_every_file_of_the_templates_is_used():
+    used = {"clients.toml"} | set(
+        re.findall(r'template = "(.*)"', (shipped_folder("wrapper-config") / "clients.toml").read_text())
+    )
+    assert {file.name for file in shipped_folder("wrapper-config").iterdir()} == used
+
+
+# What follows asks the clients themselves, where they are installed: `npm install @anthropic-ai/claude-code
+# @openai/codex @google/gemini-cli opencode-ai` with their programs on PATH. They are large, and so not required.
+
+ASKED = {
+    "claude-code": (["claude", "mcp", "get", "codriver"], "Command: {python}", "Args: {relay} {port} --start"),
+    "codex": (["codex", "mcp", "get", "codriver", "--json"], '"{python}"', '"{port}"', '"tool_timeout_sec": 660'),
+    "gemini": (["gemini", "mcp", "list"], "codriver: {python} {relay} {port} --start (stdio)"),
+    "opencode": (["opencode", "mcp", "list"], "codriver", "{python} {relay} {port} --start"),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scope", ["workspace", "user"])
+@pytest.mark.parametrize("name", ASKED)
+def test_the_client_itself_lists_the_entry(name, scope, tmp_path):
+    command, *expected = ASKED[name]
+    program = shutil.which(command[0])
+    if program is None:
+        pytest.skip(f"{command[0]} is not installed; install it with npm to check its template")
+    client = CLIENTS[name]
+    if scope not in client.scopes:
+        pytest.skip(f"{client.title} has no file in this scope")
+    home, workspace = tmp_path / "home", tmp_path / "app"
+    home.mkdir()
+    workspace.mkdir()
+    trust(home, workspace)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "NO_COLOR": "1"}
+    launch = Launch(Path("/bin/false"), tmp_path / "codriver_relay.py", workspace)
+    (change,) = plan([client], launch, Environment(home, "linux", environment), scope=scope)
+    apply(change)
+    words = [program, *(entry_name(scope, workspace) if word == "codriver" else word for word in command[1:])]
+    done = subprocess.run(
+        words, cwd=workspace, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    shown = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr).split())
+    for text in expected:
+        wanted = text.format(python="/bin/false", relay=launch.relay, port=workspace / ".calva/mcp-server/port")
+        assert wanted.replace("codriver:", f"{entry_name(scope, workspace)}:") in shown, shown
+
+
+def trust(home, workspace):
+    """Tell the clients that read workspace files only in trusted folders that this one is."""
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text(f'[projects."{workspace}"]\ntrust_level = "trusted"\n')
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / "trustedFolders.json").write_text(json.dumps({str(workspace): "TRUST_FOLDER"}))

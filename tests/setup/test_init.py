@@ -1,0 +1,204 @@
+"""`codriver init`: what it finds, says and writes."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from codriver.settings import load
+from codriver.setup.clients import Environment, Launch, UnknownClientError
+from codriver.setup.init import InitOptions, run_init
+from codriver.setup.project import find_projects, running_repls
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    (tmp_path / "app").mkdir()
+    return tmp_path / "app"
+
+
+@pytest.fixture
+def init(tmp_path, workspace):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bb", "clojure"):
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+    machine = Environment(tmp_path / "home", "linux", {"PATH": str(programs)})
+    launch = Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), workspace)
+    return lambda **options: run_init(launch, InitOptions(**options), machine)
+
+
+def write(workspace, files):
+    for name, text in files.items():
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text(text)
+
+
+SQUINT = '{"dependencies": {"squint-cljs": "1"}}'
+GROUPS = '[dependency-groups]\ndev = ["basilisp", {include-group = "x"}]'
+
+
+@pytest.mark.parametrize(
+    ("files", "repl", "evidence"),
+    [
+        ({"deps.edn": "{}"}, "clojure", "deps.edn"),
+        ({"project.clj": ""}, "lein", "project.clj"),
+        ({"bb.edn": "{}"}, "bb", "bb.edn"),
+        ({"shadow-cljs.edn": "{}", "deps.edn": "{}"}, "shadow-cljs", "shadow-cljs.edn"),
+        ({"nbb.edn": "{}"}, "nbb", "nbb.edn"),
+        ({"package.json": '{"devDependencies": {"nbb": "1"}}'}, "nbb", "package.json requires nbb"),
+        ({"package.json": SQUINT}, "npx squint nrepl-server", "package.json requires squint-cljs"),
+        ({"pyproject.toml": '[project]\ndependencies = ["Basilisp>=0.5"]'}, "lisp", "pyproject.toml requires basilisp"),
+        ({"pyproject.toml": '[project.optional-dependencies]\nx = ["hy"]'}, "hy", "pyproject.toml requires hy"),
+        ({"pyproject.toml": '[tool.poetry.dependencies]\nhy = "1"'}, "hy", "pyproject.toml requires hy"),
+        ({"pyproject.toml": GROUPS}, "lisp", "pyproject.toml requires basilisp"),
+        ({"src/app/core.lpy": ""}, "lisp", "src/app/core.lpy"),
+        ({"main.hy": ""}, "hy", "main.hy"),
+        ({"pyproject.toml": "[project]\nname = 'hyper'\ndependencies = ['hypothesis']"}, "python", "pyproject.toml"),
+        ({"tool.py": ""}, "python", "tool.py"),
+    ],
+)  # fmt: skip
+def test_a_project_is_known_by_its_files(workspace, files, repl, evidence):
+    write(workspace, files)
+    first = find_projects(workspace)[0]
+    assert (first.repl, first.evidence) == (repl, evidence)
+    assert first.command
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"package.json": "{"},
+        {"package.json": "[]"},
+        {"README.md": ""},
+        {"node_modules/x/a.lpy": "", ".venv/lib/b.py": ""},
+    ],
+)
+def test_a_folder_that_shows_nothing_is_no_project(workspace, files):
+    write(workspace, files)
+    assert find_projects(workspace) == ()
+
+
+def test_a_project_of_two_kinds_is_told_as_both(workspace):
+    write(workspace, {"deps.edn": "{}", "bb.edn": "{}", "scripts/x.py": ""})
+    assert [project.repl for project in find_projects(workspace)] == ["clojure", "bb", "python"]
+
+
+def test_a_pyproject_that_cannot_be_read_does_not_stop_the_look(workspace):
+    write(workspace, {"pyproject.toml": "[", "a.lpy": ""})
+    assert [project.repl for project in find_projects(workspace)] == ["lisp", "python"]
+
+
+def test_a_port_file_says_that_a_repl_runs(workspace):
+    write(workspace, {".nrepl-port": "1234\n", ".shadow-cljs/nrepl.port": "x"})
+    assert running_repls(workspace) == (".nrepl-port",)
+
+
+def test_init_writes_the_entries_of_the_clients_it_finds(init, workspace):
+    write(workspace, {".vscode/settings.json": "{}", "a.py": ""})
+    report = init()
+    assert report.exit_status == 0
+    assert [change.title for change in report.changes] == ["VS Code"]
+    assert "codriver" in json.loads((workspace / ".vscode" / "mcp.json").read_text())["servers"]
+    assert f"VS Code         added to {workspace / '.vscode' / 'mcp.json'}" in report.text
+    assert "project    Python (a.py)" in report.text
+    assert "codriver doctor" in report.text
+
+
+def test_a_second_init_says_that_all_is_there(init, workspace):
+    write(workspace, {".vscode/settings.json": "{}"})
+    init()
+    report = init()
+    assert "VS Code         already in" in report.text
+    assert "next" not in report.text
+
+
+def test_a_dry_run_shows_the_diff_and_writes_nothing(init, workspace):
+    write(workspace, {"deps.edn": "{}"})
+    report = init(clients=["claude-code"], dry_run=True)
+    assert '+    "codriver": {' in report.text
+    assert '+repl = ["clojure"]' in report.text
+    assert "this was a dry run" in report.text
+    assert {file.name for file in workspace.iterdir()} == {"deps.edn"}
+
+
+def test_the_repl_to_start_is_written_where_the_project_needs_one(init, workspace):
+    write(workspace, {"deps.edn": "{}"})
+    init(clients=["zed"])
+    assert load(workspace, environ={}).settings.repl == ("clojure",)
+
+
+def test_settings_that_are_there_stay_and_the_repl_goes_before_them(init, workspace):
+    write(workspace, {"bb.edn": "{}", "codriver.toml": "# mine\nwatch = true\n"})
+    init(clients=["zed"])
+    assert (workspace / "codriver.toml").read_text() == 'repl = ["bb"]\n# mine\nwatch = true\n'
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"codriver.toml": 'nrepl = ["7888"]\n'},
+        {"codriver.toml": "broken ="},
+        {"pyproject.toml": '[tool.codriver]\nrepl = ["bb"]\n'},
+        {".nrepl-port": "7888"},
+    ],
+)
+def test_no_repl_is_written_where_one_is_named_or_runs(init, workspace, files):
+    write(workspace, {"deps.edn": "{}", **files})
+    assert "codriver" not in [change.title for change in init(clients=["zed"]).changes]
+
+
+def test_no_repl_is_written_where_its_program_is_missing_or_it_was_not_wanted(init, workspace):
+    write(workspace, {"project.clj": ""})
+    report = init(clients=["zed"])
+    assert "lein is not on the search path" in report.text
+    assert not (workspace / "codriver.toml").exists()
+    write(workspace, {"deps.edn": "{}"})
+    init(clients=["zed"], start_repl=False)
+    assert not (workspace / "codriver.toml").exists()
+
+
+def test_a_python_project_needs_no_settings(init, workspace):
+    write(workspace, {"pyproject.toml": ""})
+    init(clients=["zed"])
+    assert not (workspace / "codriver.toml").exists()
+
+
+def test_one_refusal_stops_no_other_client_and_shows_in_the_exit_status(init, workspace):
+    write(workspace, {".mcp.json": "{", ".cursor/mcp.json": "{}"})
+    report = init(clients=["claude-code", "cursor"])
+    assert report.exit_status == 1
+    assert "line 1, column 2" in report.text
+    assert "codriver" in (workspace / ".cursor" / "mcp.json").read_text()
+
+
+def test_without_any_client_the_names_are_told(init):
+    report = init()
+    assert "none found here; name one with --client: claude-code, vscode," in report.text
+
+
+def test_removing_undoes_what_init_did(init, workspace):
+    before = {"AGENTS.md": "x"}
+    write(workspace, before)
+    init(clients=["all"])
+    report = init(clients=["all"], remove=True)
+    assert report.exit_status == 0
+    files = {str(file.relative_to(workspace)) for file in workspace.rglob("*") if file.is_file()}
+    assert files == set(before)
+
+
+def test_a_scope_is_used_by_the_clients_that_have_it(init, workspace, tmp_path):
+    write(workspace, {".vscode/x": "", ".codex/x": ""})
+    report = init(scope="user")
+    assert [change.title for change in report.changes] == ["Codex"]
+    config = tomllib.loads((tmp_path / "home" / ".codex" / "config.toml").read_text())
+    assert list(config["mcp_servers"]) == ["codriver-app"]
+
+
+def test_an_unknown_client_is_refused_before_anything_is_written(init, workspace):
+    with pytest.raises(UnknownClientError):
+        init(clients=["zed", "nano"])
+    assert list(workspace.iterdir()) == []

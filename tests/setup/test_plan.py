@@ -1,0 +1,235 @@
+"""Plans and changes: everything else in a file stays, nothing of another's is overwritten, nothing is half done."""
+
+import json
+import os
+import stat
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from codriver.setup.clients import Environment, Launch, known_clients
+from codriver.setup.plan import CannotWriteError, FileChangedError, apply, diff, plan, plan_removal
+
+CLIENTS = known_clients()
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Environment(tmp_path / "home", "linux", {"PATH": ""})
+
+
+@pytest.fixture
+def launch(tmp_path):
+    (tmp_path / "app").mkdir()
+    return Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), tmp_path / "app")
+
+
+@pytest.fixture
+def one(machine, launch):
+    """Plans for one client."""
+
+    def one(name, planner=plan, **options):
+        (change,) = planner([CLIENTS[name]], launch, machine, **options)
+        return change
+
+    return one
+
+
+@pytest.fixture
+def file_of(machine, launch):
+    def file_of(name):
+        client = CLIENTS[name]
+        file = client.file(client.scopes[0], launch.workspace, machine)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file
+
+    return file_of
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_setting_up_twice_is_setting_up_once(name, one, file_of):
+    first = one(name)
+    assert first.state == "add"
+    apply(first)
+    text = file_of(name).read_text()
+    second = one(name)
+    assert second.state == "same"
+    assert diff(second) == ""
+    apply(second)
+    assert file_of(name).read_text() == text
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_removing_takes_away_a_file_that_setting_up_made(name, one, file_of):
+    apply(one(name))
+    change = one(name, plan_removal)
+    assert change.state == "remove"
+    apply(change)
+    assert not file_of(name).exists()
+    assert one(name, plan_removal).state == "absent"
+
+
+FOREIGN = {
+    "vscode": '// mine\n{\n  "inputs": [], // none\n  "servers": {\n    "other": { "url": "http://x" },\n  },\n}\n',
+    "zed": (
+        '{\n  // the font\n  "buffer_font_size": 14,\n'
+        '  "context_servers": {\n    "other": {"command": "x"} /* y */\n  }\n}\n'
+    ),
+    "claude-code": '{\n    "mcpServers": {\n        "other": {\n            "command": "x"\n        }\n    }\n}',
+    "codex": (
+        '# mine\nmodel = "x" # why\n\n[mcp_servers.other] # theirs\ncommand = "x"\n\n'
+        '[projects."/a"]\ntrust_level = "trusted"\n'
+    ),
+    "opencode": '{"theme": "dark", "mcp": {"other": {"type": "local", "command": ["x"]}}}\r\n',
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_others_wrote_stays_and_comes_back_as_it_was(name, one, file_of):
+    file = file_of(name)
+    file.write_bytes(FOREIGN[name].encode())
+    apply(one(name))
+    text = file.read_bytes().decode()
+    assert one(name).state == "same"
+    # Every line of theirs is still there, at most with a comma more, and in order.
+    lines = iter(text.split("\n"))
+    for line in FOREIGN[name].rstrip("\r\n").split("\n"):
+        if len(FOREIGN[name].splitlines()) > 1:
+            assert any(found.replace(",", "") == line.replace(",", "") for found in lines), line
+    apply(one(name, plan_removal))
+    assert file.read_bytes().decode().rstrip() == FOREIGN[name].rstrip()
+
+
+@pytest.mark.parametrize("text", ["", "\n", '{"defaultAgent": "plan"}'])
+def test_a_file_without_any_server_takes_one(text, one, file_of):
+    file_of("eca").write_text(text)
+    apply(one("eca"))
+    data = json.loads(file_of("eca").read_text())
+    assert data.pop("mcpServers")["codriver"]["command"] == "/opt/python"
+    assert data == json.loads(text.strip() or "{}")
+
+
+def test_an_entry_beside_a_stranger_keeps_the_stranger(one, file_of):
+    file_of("codex").write_text(FOREIGN["codex"])
+    apply(one("codex"))
+    data = tomllib.loads(file_of("codex").read_text())
+    assert data["mcp_servers"]["other"] == {"command": "x"}
+    assert data["mcp_servers"]["codriver"]["command"] == "/opt/python"
+    assert data["projects"] == {"/a": {"trust_level": "trusted"}}
+
+
+OTHER_ENTRY = {
+    "claude-code": '{"mcpServers": {"codriver": {"command": "other"}}}',
+    "codex": (
+        '[mcp_servers.codriver]\ncommand = "other"\nenabled = false\n\n[mcp_servers.codriver.env]\nA = "1"\n# last\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ENTRY)
+def test_a_different_entry_is_replaced_only_by_force(name, one, file_of):
+    file_of(name).write_text(OTHER_ENTRY[name])
+    refused = one(name)
+    assert refused.state == "refused"
+    assert "--force" in refused.problem
+    apply(refused)
+    assert file_of(name).read_text() == OTHER_ENTRY[name]
+    forced = one(name, force=True)
+    assert forced.state == "replace"
+    apply(forced)
+    assert one(name).state == "same"
+
+
+@pytest.mark.parametrize("name", OTHER_ENTRY)
+def test_an_entry_that_is_not_ours_is_removed_only_by_force(name, one, file_of):
+    file_of(name).write_text(OTHER_ENTRY[name])
+    assert one(name, plan_removal).state == "refused"
+    assert one(name, plan_removal, force=True).state == "remove"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("claude-code", '{\n  "mcpServers": {\n', "line 3, column 1"),
+        ("claude-code", '{\n  // hello\n  "mcpServers": {}\n}', "line 2, column 3: a comment is not allowed"),
+        ("gemini", '{ // fine\n "a": 1,\n}', "line 3, column 1: a comma before }"),
+        ("vscode", "[1]", "line 1, column 1: here should be an object"),
+        ("vscode", '{\n "servers": 3}', "line 2, column 13: here should be an object"),
+        ("codex", "a = 1\nb = \n", "line 2, column 5"),
+        ("codex", 'mcp_servers = {other = {command = "x"}}\n', "write mcp_servers as [mcp_servers.NAME] tables"),
+    ],
+)
+def test_a_broken_file_is_left_alone_and_the_place_told(name, text, problem, one, file_of):
+    file_of(name).write_text(text)
+    change = one(name)
+    assert change.state == "refused"
+    assert problem in change.problem
+    assert CLIENTS[name].title in change.problem
+    apply(change)
+    assert file_of(name).read_text() == text
+
+
+def test_a_file_that_is_no_text_is_left_alone(one, file_of):
+    file_of("vscode").write_bytes(b"{}\xff")
+    assert one("vscode").problem == "it is not UTF-8 (byte 2)"
+
+
+def test_a_diff_shows_the_change_and_git_would_take_it(one, file_of, tmp_path):
+    file_of("claude-code").write_text('{\n  "a": 1\n}')
+    change = one("claude-code")
+    patch = diff(change).replace(str(change.file), "x.json")
+    (tmp_path / "x.json").write_text(change.before)
+    subprocess.run(["git", "apply", "-p0", "-"], input=patch, text=True, cwd=tmp_path, check=True, timeout=60)
+    assert (tmp_path / "x.json").read_text() == change.after
+
+
+def test_a_diff_of_a_new_file_starts_from_nothing(one):
+    assert diff(one("claude-code")).startswith("--- /dev/null\n")
+
+
+def test_a_file_changed_since_the_plan_is_left_alone(one, file_of):
+    change = one("claude-code")
+    file_of("claude-code").write_text("{}")
+    with pytest.raises(FileChangedError, match="run the command again"):
+        apply(change)
+    assert file_of("claude-code").read_text() == "{}"
+
+
+def test_mode_and_link_of_a_file_stay(one, file_of, tmp_path):
+    real = tmp_path / "dotfiles.json"
+    real.write_text("{}")
+    real.chmod(0o640)
+    file_of("zed").symlink_to(real)
+    apply(one("zed"))
+    assert file_of("zed").is_symlink()
+    assert "codriver" in json.loads(real.read_text())["context_servers"]
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+
+
+def test_a_new_file_has_the_mode_of_any_new_file(one, file_of, tmp_path):
+    apply(one("zed"))
+    (tmp_path / "any").write_text("")
+    assert file_of("zed").stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
+def test_nothing_is_left_beside_the_file(one, file_of):
+    apply(one("vscode"))
+    assert [entry.name for entry in file_of("vscode").parent.iterdir()] == ["mcp.json"]
+
+
+def test_a_file_that_cannot_be_written_is_told(one, file_of):
+    change = one("vscode")
+    file_of("vscode").parent.rmdir()
+    file_of("vscode")
+    file_of("vscode").parent.rmdir()
+    change.file.parent.write_text("in the way")
+    with pytest.raises(CannotWriteError, match="cannot be written"):
+        apply(change)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a folder cannot be read as a file in other words there")
+def test_a_folder_in_the_place_of_a_file_is_told(one, file_of):
+    file_of("claude-code").mkdir()
+    assert "cannot be read" in one("claude-code").problem
