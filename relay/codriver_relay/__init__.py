@@ -73,6 +73,8 @@ BACKLOG_BYTES = 64 << 20
 """When more than this waits to be sent, stdin is not read on: the client then waits in its own write."""
 CONNECTION_CLOSED = -32000
 """The code MCP clients give to a closed connection. Source: the TypeScript SDK, `ErrorCode.ConnectionClosed`."""
+NAMES = (b"id", b"method", b"result", b"error")
+"""The members that tell requests, responses and notifications apart."""
 LIST_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
 
 
@@ -154,12 +156,13 @@ def walk(line: bytes) -> Message | None:
     depth = 0
     for index in range(0, len(parts) - 2, 2):
         outside, name, behind = parts[index], parts[index + 1], parts[index + 2]
-        depth += outside.count(b"{") + outside.count(b"[") - outside.count(b"}") - outside.count(b"]")
+        if outside not in b",:":  # most are one of these
+            depth += outside.count(b"{") + outside.count(b"[") - outside.count(b"}") - outside.count(b"]")
         if depth != 1 or behind.lstrip()[:1] != b":":
             continue
         if b"\\" in name:
             return None
-        if name in (b"id", b"method", b"result", b"error"):
+        if name in NAMES:
             scalar, comma, _ = behind.strip()[1:].replace(b"}", b",").partition(b",")
             is_string = not scalar.strip() and index + 4 < len(parts)
             value = b'"' + parts[index + 3] + b'"' if is_string else scalar.strip()
@@ -407,7 +410,10 @@ class Relay:
                 if fd == self.reader_bell.fd:
                     self.reader_bell.hush()
                 elif fd == CLIENT_IN:
-                    data = os.read(CLIENT_IN, READ_BYTES)
+                    try:
+                        data = os.read(CLIENT_IN, READ_BYTES)
+                    except OSError:  # a terminal that was hung up
+                        data = b""
                     if data:
                         self.take(lines.feed(data))
                     else:
@@ -445,6 +451,7 @@ class Relay:
         self.is_sending = False
 
     def note_sent(self, message: Message) -> None:
+        """Remember what a lost connection would ask for: open requests, and the handshake."""
         if message.key is not None and message.method is not None:
             self.in_flight[message.key] = message
             if message.method == b"initialize":
@@ -549,6 +556,7 @@ class Relay:
                     part(connection)
                 deadline = self.last_answer + (GOODBYE_S if has_parted else ANSWERS_S) - time.monotonic()
                 if deadline <= 0:
+                    self.handshake = None  # no other connection will answer it
                     self.fail_in_flight(f"stdin ended, and {ANSWERS_S:g} s passed", "unanswered")
                     return True
             for fd, _ in poll.poll(deadline and deadline * 1000):
@@ -560,15 +568,15 @@ class Relay:
                 except OSError:
                     data = b""
                 if not data:
+                    if time.monotonic() - start > SETTLED_S:
+                        self.round_start = None
                     self.lose(connection)
                     return has_parted
                 whole = lines.feed(data)
                 if whole:
                     self.round_start = None
-                    self.settle(whole)
                     write_out(whole[0] if len(whole) == 1 else b"".join(whole))
-            if self.round_start is not None and time.monotonic() - start > SETTLED_S:
-                self.round_start = None
+                    self.settle(whole)
 
     def settle(self, lines: list[bytes]) -> None:
         """Strike out the requests that these lines answer."""
@@ -595,9 +603,9 @@ class Relay:
             for message in lost:
                 self.in_flight.pop(message.key or b"", None)
         text = (
-            f"{cause} before this request was answered. It is not sent again, and a tool call may have run, in whole or "
-            "in part: call get_evaluation or repl_output_log to see what has run before you call it again. The relay "
-            "reconnects by itself"
+            f"{cause} before this request was answered. It is not sent again, and a tool call may have run, in whole "
+            "or in part: call get_evaluation or repl_output_log to see what has run before you call it again. The "
+            "relay reconnects by itself"
         )
         for message in lost:
             write_out(encode_error(message, text, reason))
@@ -734,7 +742,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return refuse("--start needs --workspace, as the port file lies in no workspace")
     starter = Starter(workspace, target.port) if "--start" in flags and workspace else None
     relay = Relay(target, starter, give_up_s=give_up_s, say=report if "--verbose" in flags else ignore)
-    start_new_thread(relay.read_client, ())
+    start_new_thread(run_or_end, (relay.read_client,))
     try:
         status = relay.run()
     except KeyboardInterrupt:
@@ -742,13 +750,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os._exit(status)  # the other thread may still be reading stdin, which nothing else ends
 
 
+def run_or_end(work: Callable[[], None]) -> None:
+    """Run what a thread has to do, and end the process if that fails: half a relay would only look alive."""
+    try:
+        work()
+    except BaseException:  # noqa: BLE001 - whatever it is, it is shown and ends the process
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+
+
 def refuse(problem: str) -> int:
+    """Say why the command line cannot be used; the exit status."""
     report(problem)
     os.write(DIAGNOSTICS, USAGE.encode())
     return 2
 
 
 def report(text: str) -> None:
+    """Say it on stderr."""
     os.write(DIAGNOSTICS, f"codriver-relay: {text}\n".encode("utf-8", "replace"))
 
 

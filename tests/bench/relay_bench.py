@@ -7,6 +7,7 @@ they reach servers over HTTP only, so they would be measured with another server
 
 from __future__ import annotations
 
+import io
 import shutil
 import socket
 import statistics
@@ -14,8 +15,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).parent
 RELAY = HERE.parents[1] / "relay" / "codriver_relay" / "__init__.py"
@@ -56,10 +60,10 @@ class Way:
             self.out, self.write = self.socket.makefile("rb"), self.socket.sendall
         else:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-            if process.stdin is None or process.stdout is None:
+            if process.stdin is None or not isinstance(process.stdout, io.RawIOBase):
                 raise RuntimeError("a process was started without its pipes")
             self.process = process
-            self.out, self.write = open(process.stdout.fileno(), "rb", closefd=False), process.stdin.write
+            self.out, self.write = io.BufferedReader(process.stdout), process.stdin.write
 
     def ask(self, line: bytes) -> bytes:
         self.write(line)
@@ -91,12 +95,16 @@ def time_start_ms(command: list[str], port: int) -> float:
     return passed
 
 
+def write(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
 def show(title: str, rows: dict[str, list[float]], unit: str, base: str) -> None:
-    print(f"\n{title} (median, {unit}; ratio to {base})")
+    write(f"\n{title} (median, {unit}; ratio to {base})")
     middle = statistics.median(rows[base])
     for name, values in rows.items():
         median = statistics.median(values)
-        print(f"  {name:38} {median:10.3f}   {median / middle:6.2f}x")
+        write(f"  {name:38} {median:10.3f}   {median / middle:6.2f}x")
 
 
 def main() -> None:
@@ -130,7 +138,7 @@ def main() -> None:
             calls[name] += [1000 * time_ms(lambda way=way: way.ask(CALL)) for _ in range(100)]
     show("one message and its answer", calls, "us", "direct socket")
     added = statistics.median(calls["relay, python -I -S"]) - statistics.median(calls["direct socket"])
-    print(f"  the relay adds {added:.1f} us a round trip")
+    write(f"  the relay adds {added:.1f} us a round trip")
 
     big: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):

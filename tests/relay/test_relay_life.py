@@ -331,7 +331,7 @@ def test_a_signal_ends_the_relay_without_a_trace(relay, host, number):
 
 
 def test_a_relay_ends_when_its_parent_is_killed(host, stack):
-    program = "import subprocess, sys; p = subprocess.Popen(sys.argv[1:], stdin=-1, stdout=-1); print(p.pid, flush=True); input()"
+    program = "import subprocess, sys; relay = subprocess.Popen(sys.argv[1:], stdin=-1, stdout=-1); input()"
     parent = subprocess.Popen(
         [sys.executable, "-c", program, sys.executable, "-I", "-S", str(RELAY), str(host.port)],
         stdin=subprocess.PIPE,
