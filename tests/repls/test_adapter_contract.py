@@ -1,0 +1,552 @@
+"""What every adapter guarantees, against every real server that is installed."""
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+import pytest
+
+import real_repls
+from codriver.errors import ReplDisconnectedError
+from codriver.repls.base import (
+    CapabilityMissingError,
+    Evaluation,
+    EvaluationFailedError,
+    Form,
+    InputNeeded,
+    NotAnReplError,
+    Output,
+    ReplUnreachableError,
+    RequestUnsafeError,
+    Value,
+)
+from codriver.repls.nrepl import connect
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass(frozen=True)
+class Words:
+    """How to say it in one language."""
+
+    add: str = "(+ 1 2)"
+    three: str = "3"
+    say: str = '(println "hi")'
+    fail: str = "(/ 1 0)"
+    message: str = "zero"
+    type: str = "ZeroDivisionError"
+    text: str = '"ж😀"'
+    define: str = "(def {0} {1})"
+    long: str = '(apply str (repeat 1000000 "x"))'
+    wait: str | None = None
+    """Waits for N seconds."""
+    forever: str | None = None
+    known: str = "map"
+    unknown_type: str = "CompilerException"
+    late: str | None = None
+    """Prints `late` from a thread, after the evaluation."""
+    broken: str = "(+ 1"
+    kill: str | None = None
+
+
+JS = {"fail": '(throw (js/Error. "zero"))', "type": "Error", "unknown_type": "Error"}
+LISP = Words(
+    define="(def {0} {1})",
+    wait='(.sleep (python/__import__ "time") {0})',
+    forever="(loop [] (recur))",
+    kill='(.kill (python/__import__ "os") (.getpid (python/__import__ "os")) 9)',
+    message="0",
+)
+WORDS = {
+    "python": Words(
+        add="1 + 2",
+        say='print("hi")',
+        fail="1 / 0",
+        define="{0} = {1}",
+        long='"x" * 1000000',
+        wait="import time; time.sleep({0})",
+        forever="while True: pass",
+        unknown_type="NameError",
+        broken="(1 +",
+        late="import threading; threading.Timer(0.2, print, ['late']).start()",
+        kill="import os; os.kill(os.getpid(), 9)",
+    ),
+    "lisp": LISP,
+    "basilisp": LISP,
+    "jvm": Words(
+        type="java.lang.ArithmeticException",
+        wait="(Thread/sleep (* 1000 {0}))",
+        forever="(loop [] (recur))",
+        late='(future (Thread/sleep 200) (println "late"))',
+        kill="(.halt (Runtime/getRuntime) 9)",
+    ),
+    "hy": Words(
+        say='(print "hi")',
+        define="(setv {0} {1})",
+        long='(* "x" 1000000)',
+        wait='(.sleep (__import__ "time") {0})',
+        unknown_type="NameError",
+        kill='(.kill (__import__ "os") (.getpid (__import__ "os")) 9)',
+    ),
+    "nbb": Words(
+        **JS,
+        wait="(js/Promise. (fn [done] (js/setTimeout done (* 1000 {0}))))",
+        late='(js/setTimeout (fn [] (println "late")) 200)',
+        kill="(js/process.kill js/process.pid 9)",
+    ),
+    "squint": Words(
+        **{**JS, "unknown_type": "ReferenceError"},
+        long='(.repeat "x" 1000000)',
+        kill="(js/process.kill js/process.pid 9)",
+    ),
+}
+
+
+@pytest.fixture(params=real_repls.NAMES)
+def name(request):
+    return request.param
+
+
+@asynccontextmanager
+async def adapter(name, *, endpoint=None, workspace=None):
+    events = []
+    async with connect(
+        endpoint or real_repls.repl(name).endpoint,
+        listener=lambda identity, event: events.append((identity, event)),
+        workspace=workspace,
+    ) as opened:
+        yield opened, events
+
+
+def forms(*texts):
+    return tuple(Form(text, line, 1) for line, text in enumerate(texts, 1))
+
+
+def evaluation(*texts, identity="e", **options):
+    return Evaluation(identity, "\n".join(texts), forms=forms(*texts), **options)
+
+
+def values(events):
+    return [event.text for _, event in events if isinstance(event, Value)]
+
+
+def printed(events, stream="out"):
+    return "".join(event.text for _, event in events if isinstance(event, Output) and event.stream == stream)
+
+
+async def until(condition):
+    with anyio.fail_after(20):
+        while not condition():  # noqa: ASYNC110 - a REPL sets no event of ours
+            await anyio.sleep(0.01)
+
+
+def needs(opened, capability):
+    if capability not in opened.profile.support:
+        pytest.skip(f"no {capability}: the refusal is tested by another test")
+
+
+async def test_a_value_comes_back(name):
+    async with adapter(name) as (opened, events):
+        ending = await opened.evaluate(evaluation(WORDS[name].add))
+        assert (ending.status, values(events)) == ("done", [WORDS[name].three])
+        assert {identity for identity, _ in events} == {"e"}
+
+
+async def test_every_form_gives_a_value_and_output_comes_in_its_place(name):
+    async with adapter(name) as (opened, events):
+        await opened.evaluate(evaluation(WORDS[name].add, WORDS[name].say, WORDS[name].add))
+        assert values(events)[::2] == [WORDS[name].three] * 2 or values(events) == [WORDS[name].three] * 2
+        if name != "squint":
+            kinds = "".join("v" if isinstance(event, Value) else "o" for _, event in events)
+            assert kinds[0] == "v"
+            assert kinds[-1] == "v"
+            assert "o" in kinds
+            assert printed(events).strip() == "hi"
+
+
+async def test_the_first_failing_form_stops_the_rest_and_is_named(name):
+    words = WORDS[name]
+    async with adapter(name) as (opened, events):
+        ending = await opened.evaluate(evaluation(words.add, words.fail, words.define.format("never", 1)))
+        assert ending.status == "failed"
+        assert words.type in ending.error.type
+        assert words.message in ending.error.message
+        assert ending.error.form == 2
+        assert ending.error.line in {2, None}
+        assert values(events) == [words.three]
+        assert (await opened.evaluate(evaluation("never"))).status == "failed"
+
+
+async def test_the_session_works_after_a_failure(name):
+    async with adapter(name) as (opened, _):
+        await opened.evaluate(evaluation(WORDS[name].fail))
+        assert (await opened.evaluate(evaluation(WORDS[name].add))).status == "done"
+
+
+async def test_an_unknown_name_is_an_error_with_its_type(name):
+    async with adapter(name) as (opened, _):
+        ending = await opened.evaluate(evaluation("nosuchname"))
+        assert WORDS[name].unknown_type in ending.error.type
+        assert "nosuchname" in ending.error.message
+
+
+async def test_code_that_cannot_be_read_is_an_error_and_the_session_works(name):
+    async with adapter(name) as (opened, _):
+        ending = await opened.evaluate(Evaluation("e", WORDS[name].broken))
+        assert ending.status == "failed"
+        assert ending.error.message
+        assert (await opened.evaluate(evaluation(WORDS[name].add))).status == "done"
+
+
+async def test_characters_of_every_kind_survive(name):
+    async with adapter(name) as (opened, events):
+        await opened.evaluate(evaluation(WORDS[name].text))
+        (value,) = values(events)
+        decoded = value.encode("ascii").decode("unicode_escape") if value.isascii() else value
+        assert decoded.strip("\"'") == "ж😀"
+
+
+async def test_a_long_value_comes_whole(name):
+    async with adapter(name) as (opened, events):
+        await opened.evaluate(evaluation(WORDS[name].long))
+        assert len(values(events)[-1]) == 1_000_002
+
+
+async def test_limits_are_honoured_where_the_profile_says_so(name):
+    async with adapter(name) as (opened, events):
+        needs(opened, "print-limits")
+        await opened.evaluate(evaluation("list(range(99))" if name == "python" else "(range 99)", max_length=5))
+        assert "..." in values(events)[-1]
+        await opened.evaluate(evaluation(WORDS[name].long, max_value_bytes=500))
+        assert len(values(events)[-1]) <= 600
+        assert [event for _, event in events if isinstance(event, Value)][-1].truncated
+
+
+async def test_a_namespace_that_does_not_exist_is_refused_and_nothing_runs(name):
+    words = WORDS[name]
+    async with adapter(name) as (opened, events):
+        ending = await opened.evaluate(evaluation(words.say, namespace="no.such.place"))
+        assert ending.status == "failed"
+        assert values(events) == []
+        events.clear()
+        await opened.evaluate(evaluation(words.add))
+        assert values(events) == [words.three]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "value"),
+    [
+        ("jvm", "(str *ns*)", '"clojure.set"'),
+        ("basilisp", "(str *ns*)", '"basilisp.string"'),
+        ("lisp", "(str *ns*)", '"basilisp.string"'),
+        ("nbb", "(str *ns*)", '"clojure.set"'),
+    ],
+    ids=["jvm", "basilisp", "lisp", "nbb"],
+)
+async def test_a_namespace_holds_for_one_evaluation(name, code, value):
+    namespace = value.strip('"')
+    async with adapter(name) as (opened, events):
+        await opened.evaluate(evaluation(f"(require '{namespace})"))
+        events.clear()
+        await opened.evaluate(evaluation(code, namespace=namespace))
+        await opened.evaluate(evaluation(code))
+        assert values(events) == [value, '"user"']
+
+
+async def test_sessions_keep_their_state_apart_or_are_refused(name):
+    async with adapter(name) as (opened, events):
+        if opened.profile.isolation == "none":
+            with pytest.raises(CapabilityMissingError):
+                await opened.open_session("mine")
+            return
+        await opened.open_session("mine")
+        if name in {"hy", "python"}:
+            await opened.evaluate(evaluation(WORDS[name].define.format("apart", 1), session="mine"))
+            assert (await opened.evaluate(evaluation("apart"))).status == "failed"
+        else:
+            await opened.evaluate(evaluation("(ns apart.place)", session="mine"))
+            events.clear()
+            await opened.evaluate(evaluation("(str *ns*)"))
+            await opened.evaluate(evaluation("(str *ns*)", session="mine"))
+            assert values(events) == ['"user"', '"apart.place"']
+        await opened.close_session("mine")
+        await opened.close_session("mine")
+
+
+async def test_a_session_that_is_not_open_is_refused(name):
+    async with adapter(name) as (opened, _):
+        with pytest.raises(Exception, match="no session 'other'"):
+            await opened.evaluate(evaluation(WORDS[name].add, session="other"))
+
+
+@pytest.mark.parametrize("kind", ["wait", "forever"])
+async def test_an_interrupt_ends_what_runs_and_the_session_works(name, kind):
+    words = WORDS[name]
+    code = words.wait.format(60) if kind == "wait" and words.wait else words.forever
+    async with adapter(name) as (opened, events):
+        if "interrupt" not in opened.profile.support:
+            with pytest.raises(CapabilityMissingError):
+                await opened.interrupt()
+            return
+        if code is None or (name, kind) == ("hy", "wait"):
+            pytest.skip("this server cannot be interrupted there")
+        endings = []
+
+        async def run():
+            endings.append(await opened.evaluate(evaluation(code, words.add)))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await until(lambda: opened._sessions.get("main").running)
+            await anyio.sleep(0.3)
+            interruption = await opened.interrupt()
+        assert interruption.outcome in {"interrupted", "requested"}
+        assert [ending.status for ending in endings] == ["interrupted"]
+        assert words.three not in values(events)
+        with anyio.fail_after(15):
+            assert (await opened.evaluate(evaluation(words.add))).status == "done"
+
+
+async def test_an_interrupt_when_nothing_runs_is_idle(name):
+    async with adapter(name) as (opened, _):
+        needs(opened, "interrupt")
+        assert (await opened.interrupt()).outcome == "idle"
+
+
+async def test_input_that_code_waits_for_is_asked_for_and_given(name):
+    async with adapter(name) as (opened, events):
+        if "stdin" not in opened.profile.support:
+            with pytest.raises(CapabilityMissingError):
+                await opened.send_input("x\n")
+            return
+        read = "(read-line)" if name in {"jvm", "lisp"} else "(input)" if name == "hy" else "input()"
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(opened.evaluate, evaluation(read))
+            await until(lambda: any(isinstance(event, InputNeeded) for _, event in events))
+            await opened.send_input("ж in\n")
+        assert values(events)[-1].strip("\"'") in {"ж in", "\\u0436 in"}
+        assert {identity for identity, _ in events} == {"e"}
+
+
+async def test_output_that_comes_late_belongs_to_its_evaluation(name):
+    if WORDS[name].late is None:
+        pytest.skip("this server loses the output of threads")
+    async with adapter(name) as (opened, events):
+        await opened.evaluate(evaluation(WORDS[name].late, identity="cause"))
+        await opened.evaluate(evaluation(WORDS[name].add, identity="other"))
+        await until(lambda: "late" in printed(events))
+        assert [identity for identity, event in events if isinstance(event, Output) and "late" in event.text] == [
+            "cause"
+        ]
+
+
+async def test_a_file_is_loaded_and_later_code_stays_where_it_was(name, tmp_path):
+    words = WORDS[name]
+    lispy = name in {"jvm", "lisp", "basilisp", "nbb", "squint"}
+    lines = ["(ns loaded.place)"] if lispy else []
+    lines += [words.define.format("loaded", 41), words.add]
+    file = tmp_path / "loaded.txt"
+    async with adapter(name) as (opened, events):
+        ending = await opened.load_file(evaluation(*lines), str(file))
+        assert ending.status == "done"
+        assert values(events)[-1] == words.three
+        events.clear()
+        if name in {"jvm", "basilisp", "nbb", "lisp"}:
+            await opened.evaluate(evaluation("(str *ns*)"))
+            assert values(events) == ['"user"']
+
+
+async def test_symbols_are_known_with_their_documentation(name):
+    if name == "squint":
+        pytest.skip("squint looks up what the user defined, and forgets its documentation")
+    async with adapter(name) as (opened, _):
+        needs(opened, "lookup")
+        symbol = await opened.lookup(WORDS[name].known, None)
+        assert symbol.name == WORDS[name].known
+        assert len(symbol.doc) > 20
+
+
+async def test_a_symbol_that_does_not_resolve_is_none(name):
+    async with adapter(name) as (opened, _):
+        needs(opened, "lookup")
+        assert await opened.lookup("nosuchsymbol", None) is None
+
+
+async def test_completions_begin_with_what_was_typed(name):
+    async with adapter(name) as (opened, _):
+        needs(opened, "complete")
+        if name == "squint":
+            assert await opened.complete("ma", None) == ()
+            return
+        found = [one.candidate for one in await opened.complete("ma", None)]
+        assert "map" in found
+
+
+async def test_a_form_is_expanded_once_or_wholly(name):
+    async with adapter(name) as (opened, _):
+        if "macroexpand" not in opened.profile.support:
+            with pytest.raises(CapabilityMissingError):
+                await opened.macroexpand("(when 1 2)", None)
+            return
+        assert (await opened.macroexpand("(when 1 2)", None)).startswith("(if 1")
+        assert "(when" in await opened.macroexpand("(when 1 (when 2 3))", None)
+        if name == "jvm":
+            assert "(when" not in await opened.macroexpand("(when 1 (when 2 3))", None, full=True)
+        with pytest.raises(EvaluationFailedError):
+            await opened.macroexpand("(when", None)
+
+
+async def test_the_stack_of_the_last_error_is_told(name):
+    async with adapter(name) as (opened, _):
+        if "stacktrace" not in opened.profile.support:
+            with pytest.raises(CapabilityMissingError):
+                await opened.last_stacktrace()
+            return
+        assert await opened.last_stacktrace() is None
+        await opened.evaluate(evaluation(WORDS[name].fail))
+        trace = await opened.last_stacktrace()
+        assert WORDS[name].type in trace.type
+        assert any(frame.tooling for frame in trace.frames) or name == "python"
+        assert any(not frame.tooling for frame in trace.frames)
+
+
+async def test_a_caller_that_stops_waiting_stops_nothing(name):
+    words = WORDS[name]
+    if words.wait is None:
+        pytest.skip("this language cannot wait")
+    async with adapter(name) as (opened, events):
+        with anyio.move_on_after(0.1):
+            await opened.evaluate(evaluation(words.wait.format(0.6), words.add, identity="left"))
+        assert values(events) == []
+        await opened.evaluate(evaluation(words.add, identity="next"))
+        order = [identity for identity, event in events if isinstance(event, Value) and event.text == words.three]
+        assert order == ["left", "next"]
+
+
+@pytest.mark.parametrize("name", ["jvm", "basilisp"])
+async def test_questions_are_answered_while_code_runs(name):
+    async with adapter(name) as (opened, _), anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.evaluate, evaluation(WORDS[name].wait.format(2)))
+        await until(lambda: opened._sessions.get("main").running)
+        with anyio.fail_after(1.5):
+            assert await opened.macroexpand("(when 1 2)", None)
+            if name == "jvm":
+                assert await opened.lookup("map", None)
+                assert "sleep" in await opened.stacks()
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_repl_that_dies_in_mid_evaluation_is_a_lost_connection(name):
+    words = WORDS[name]
+    with real_repls.fresh(name) as running:
+        async with adapter(name, endpoint=running.endpoint) as (opened, _):
+            with anyio.fail_after(20), pytest.raises(ReplDisconnectedError):
+                await opened.evaluate(evaluation(words.kill))
+            assert await opened.wait_closed()
+            with pytest.raises(ReplDisconnectedError):
+                await opened.evaluate(evaluation(words.add))
+
+
+async def test_the_process_and_the_folder_are_known(name):
+    running = real_repls.repl(name)
+    async with adapter(name) as (opened, _):
+        assert opened.profile.process_id
+        assert opened.profile.project_root == str(running.folder.resolve())
+
+
+@pytest.mark.parametrize("name", ["nbb", "squint"])
+async def test_a_request_that_would_break_the_server_is_not_sent(name):
+    async with adapter(name) as (opened, events):
+        with pytest.raises(RequestUnsafeError, match="not ASCII"):
+            await opened.evaluate(Evaluation("e", '"' + "ж" * 20_000 + '"'))
+        await opened.evaluate(Evaluation("e", '"' + "ж" * 7_000 + '"'))
+        await opened.evaluate(Evaluation("e", '"' + "x" * 300_000 + '"'))
+        assert [len(value) for value in values(events)] == [7_002, 300_002]
+
+
+async def test_tests_run_with_the_failing_ones_first():
+    async with adapter("jvm") as (opened, _):
+        await opened.evaluate(
+            evaluation(
+                "(ns suite.core (:require [clojure.test :refer [deftest is testing]]))",
+                "(deftest good (is (= 1 1)) (is true))",
+                '(deftest bad (testing "ctx" (is (= {:a 1} {:a 2}) "msg")))',
+                "(deftest broken (println :noise) (is (/ 1 0)))",
+                file="suite.clj",
+            )
+        )
+        run = await opened.run_tests("suite.core", None)
+        assert (run.tests, run.passed, run.failed, run.errors) == (3, 2, 1, 1)
+        assert [(result.test, result.outcome) for result in run.results] == [
+            ("broken", "error"),
+            ("bad", "fail"),
+            ("good", "pass"),
+            ("good", "pass"),
+        ]
+        assert run.results[1].message == "ctx: msg"
+        assert run.results[1].line == 3
+        assert run.results[1].actual == "(not (= {:a 1} {:a 2}))"
+        assert run.results[0].line == 4
+        assert "java.lang.ArithmeticException: Divide by zero" in run.results[0].actual
+        assert ":noise" in run.output
+        assert (await opened.run_tests("suite.core", "good")).tests == 1
+        with pytest.raises(EvaluationFailedError, match="no test nosuch"):
+            await opened.run_tests("suite.core", "nosuch")
+        with pytest.raises(EvaluationFailedError):
+            await opened.run_tests("no.such.suite", None)
+
+
+async def test_asking_leaves_the_callers_last_values_alone():
+    async with adapter("jvm") as (opened, events):
+        await opened.evaluate(evaluation("41", "42"))
+        await opened.macroexpand("(when 1 2)", None)
+        await opened.last_stacktrace()
+        events.clear()
+        await opened.evaluate(evaluation("[*1 *2]"))
+        assert values(events) == ["[42 41]"]
+
+
+async def test_closed_sessions_are_closed_on_the_server_too():
+    async with adapter("jvm") as (watcher, events):
+        count = evaluation("(count @@(resolve 'nrepl.middleware.session/sessions))")
+        await watcher.evaluate(count)
+        async with adapter("jvm") as (opened, _):
+            await opened.open_session("mine")
+            await opened.macroexpand("(when 1 2)", None)
+            await watcher.evaluate(count)
+        await watcher.evaluate(count)
+        before, during, after = (int(value) for value in values(events))
+        assert (during, after) == (before + 3, before)
+
+
+async def test_nothing_listens_is_said():
+    with pytest.raises(ReplUnreachableError, match="nothing listens there"):
+        async with adapter("none", endpoint=real_repls.Endpoint("127.0.0.1", real_repls._free_port())):
+            pass
+
+
+async def test_a_host_that_does_not_exist_is_said():
+    with pytest.raises(ReplUnreachableError, match=r"no REPL could be reached at no-such-host\.invalid:1"):
+        async with adapter("none", endpoint=real_repls.Endpoint("no-such-host.invalid", 1)):
+            pass
+
+
+async def test_an_error_of_the_caller_comes_out_as_it_is():
+    with pytest.raises(LookupError, match="mine"):
+        async with adapter("basilisp"):
+            raise LookupError("mine")
+
+
+async def test_not_an_nrepl_server_is_said():
+    async def answer(stream):
+        async with stream:
+            await stream.receive()
+            await stream.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, answer)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        with pytest.raises(NotAnReplError, match="no bencode"):
+            async with adapter("none", endpoint=real_repls.Endpoint("127.0.0.1", port)):
+                pass
+        tasks.cancel_scope.cancel()
