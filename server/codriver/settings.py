@@ -62,7 +62,9 @@ class Settings(BaseModel):
     provide_bd_skill: bool = Field(default=True, description="Offer the skill about working in a live REPL.")
     provide_edit_skill: bool = Field(default=True, description="Offer the skill about editing Lisp files.")
     disabled_skills: tuple[Text, ...] = Field((), description="Skills that are not offered, by name.")
-    skill_sources: tuple[Text, ...] = Field((), description="Dependencies whose skills are offered, by name.")
+    skill_sources: tuple[Text, ...] = Field(
+        ("workspace",), description="Whose skills are offered: workspace, and dependencies by name."
+    )
     repl: tuple[Text, ...] = Field((), description="REPLs to start: python, lisp, clojure, …, a command line, or none.")
     nrepl: tuple[Address, ...] = Field((), description="REPLs to connect to: [KEY=][HOST:]PORT.")
     port_files: tuple[Text, ...] = Field((), description="More port files to watch, relative to the workspace.")

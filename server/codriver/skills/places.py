@@ -1,0 +1,160 @@
+"""The places where skills lie, and the files of one skill, on disk or in a jar."""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FILE: Final = "SKILL.md"
+MAX_FILE_BYTES: Final = 1 << 20
+"""A guide for agents is a few kilobytes; what is larger than this is none."""
+
+_IN_PACKAGE: Final = ("*/skills/*/SKILL.md", "*/.codriver/skills/*/SKILL.md")
+_IN_JAR: Final = re.compile(r"((?:META-INF/)?skills/([^/]+)/)SKILL\.md")
+
+
+class Folder(Protocol):
+    """Where the files of one skill lie."""
+
+    def read(self, path: str) -> bytes | None:
+        """The file at a relative path, None when there is none.
+
+        Raises:
+            PermissionError: a link leads out.
+        """
+
+    def stamp(self) -> object:
+        """A value that is another one when a file of the skill has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFolder:
+    """A folder on disk, resolved."""
+
+    root: Path
+
+    def read(self, path: str) -> bytes | None:
+        """See `Folder.read`."""
+        file = _resolved(self.root / path)
+        if not file.is_relative_to(self.root):
+            raise PermissionError(path)
+        if not file.is_file() or file.stat().st_size > MAX_FILE_BYTES:
+            return None
+        return file.read_bytes()
+
+    def stamp(self) -> object:
+        """See `Folder.stamp`."""
+        return tuple(_stamp(file) for file in sorted(self.root.rglob("*")))
+
+
+@dataclass(frozen=True, slots=True)
+class JarFolder:
+    """A folder in a jar."""
+
+    jar: Path
+    prefix: str
+
+    def read(self, path: str) -> bytes | None:
+        """See `Folder.read`."""
+        try:
+            with zipfile.ZipFile(self.jar) as archive:
+                entry = archive.getinfo(self.prefix + path)
+                return None if entry.file_size > MAX_FILE_BYTES or entry.is_dir() else archive.read(entry)
+        except (KeyError, OSError, zipfile.BadZipFile):
+            return None
+
+    def stamp(self) -> object:
+        """See `Folder.stamp`."""
+        return _stamp(self.jar)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A folder that looks like a skill: the last part of its name, its files, and where it is, for people."""
+
+    source: str
+    name: str
+    folder: Folder
+    place: Path
+
+
+def find_candidates(workspace: Path, shipped: Path) -> Iterator[Candidate]:
+    """Whatever looks like a skill, in the order in which one hides another of the same name."""
+    yield from _on_disk("workspace", workspace / ".codriver" / "skills", workspace)
+    yield from _on_disk("codriver", shipped, shipped)
+    for packages in _site_packages(workspace):
+        for pattern in _IN_PACKAGE:
+            for file in sorted(packages.glob(pattern)):
+                if _resolved(file).is_relative_to(_resolved(packages)):
+                    source = file.relative_to(packages).parts[0]
+                    yield Candidate(source, file.parent.name, DiskFolder(_resolved(file.parent)), file.parent)
+    for jar in _jars(workspace):
+        for prefix, name in _in_jar(jar):
+            yield Candidate(jar_name(jar), name, JarFolder(jar, prefix), jar / prefix)
+
+
+def jar_name(jar: Path) -> str:
+    """The name of a jar's artifact: its file name without version."""
+    return re.sub(r"-\d.*\Z", "", jar.stem).lower()
+
+
+def _on_disk(source: str, place: Path, within: Path) -> Iterator[Candidate]:
+    """The skills in a folder of skills. Links that lead out of `within` are passed over."""
+    try:
+        entries = sorted(place.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        root = _resolved(entry)
+        if (root / FILE).is_file() and root.is_relative_to(_resolved(within)):
+            yield Candidate(source, entry.name, DiskFolder(root), entry)
+
+
+def _site_packages(workspace: Path) -> Iterator[Path]:
+    for venv in (".venv", "venv"):
+        yield from sorted((workspace / venv).glob("lib/python*/site-packages"))
+        yield from sorted((workspace / venv).glob("Lib/site-packages"))
+
+
+def _jars(workspace: Path) -> tuple[Path, ...]:
+    """The jars that the newest classpath of the Clojure CLI names, and those in `lib/`."""
+    jars = sorted((workspace / "lib").glob("*.jar"))
+    classpaths = sorted((workspace / ".cpcache").glob("*.cp"), key=lambda file: (_stamp(file), file), reverse=True)
+    for file in classpaths[:1]:
+        try:
+            names = file.read_text(encoding="utf-8").strip().split(":")
+        except (OSError, UnicodeDecodeError):
+            continue
+        jars += [workspace / name for name in names if name.endswith(".jar")]
+    return tuple(jars)
+
+
+def _in_jar(jar: Path) -> tuple[tuple[str, str], ...]:
+    """The folder and the name of each skill in a jar."""
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            found = (_IN_JAR.fullmatch(name) for name in archive.namelist())
+            return tuple((match.group(1), match.group(2)) for match in found if match)
+    except (OSError, zipfile.BadZipFile):
+        return ()
+
+
+def _stamp(file: Path) -> tuple[str, int, int]:
+    """Time and size of a file, with its name; zeros when it is gone."""
+    try:
+        status = file.stat()
+    except OSError:
+        return str(file), 0, 0
+    return str(file), status.st_mtime_ns, status.st_size
+
+
+def _resolved(path: Path) -> Path:
+    """The path without links. Unlike `Path.resolve`, it takes a link to itself for a file that is not there."""
+    return Path(os.path.realpath(path))
