@@ -52,6 +52,7 @@ class Words:
 JS = {"fail": '(throw (js/Error. "zero"))', "type": "Error", "unknown_type": "Error"}
 LISP = Words(
     define="(def {0} {1})",
+    long='(.ljust "" 1000000 "x")',
     wait='(.sleep (python/__import__ "time") {0})',
     forever="(loop [] (recur))",
     kill='(.kill (python/__import__ "os") (.getpid (python/__import__ "os")) 9)',
