@@ -1,0 +1,371 @@
+"""The adapter against a scripted server: faults, and answers of servers that are not installed here."""
+
+import json
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codriver.errors import ReplDisconnectedError
+from codriver.repls.base import (
+    CapabilityMissingError,
+    Evaluation,
+    EvaluationFailedError,
+    Form,
+    NotAnReplError,
+    OpTimedOutError,
+    Output,
+    Value,
+)
+from codriver.repls.nrepl import connect
+from codriver.wire.bencode import encode
+from scripted_nrepl import CLOSE, OPS, scripted
+
+pytestmark = pytest.mark.anyio
+
+CIDER = json.loads((Path(__file__).parent.parent / "cases" / "cider_answers.json").read_text("utf-8"))
+CIDER_OPS = (
+    *OPS, "info", "complete", "macroexpand", "test", "stacktrace", "analyze-last-stacktrace", "clojuredocs-lookup",
+)  # fmt: skip
+CLOJURE_FACTS = {"value": json.dumps('{"root":"/project","java":"17"}'), "ns": "user"}
+DONE = {"status": ["done"]}
+VALUE = {"value": "3", "ns": "user"}
+
+
+def is_facts(code):
+    return "java.specification.version" in code
+
+
+@asynccontextmanager
+async def adapter(answers=None, *, ops=OPS, op_timeout_s=5.0):
+    events = []
+    async with (
+        scripted(answers, ops=ops) as server,
+        connect(
+            server.endpoint,
+            listener=lambda identity, event: events.append((identity, event)),
+            op_timeout_s=op_timeout_s,
+        ) as opened,
+    ):
+        with anyio.fail_after(15):
+            yield opened, events, server
+
+
+def answering(*steps):
+    return {("eval", "code"): list(steps)}
+
+
+def code(*texts):
+    forms = tuple(Form(text, line, 1) for line, text in enumerate(texts, 1))
+    return Evaluation("e", "\n".join(texts), forms=forms)
+
+
+async def until(condition):
+    with anyio.fail_after(10):
+        while not condition():  # noqa: ASYNC110 - the other side of a socket sets no event of ours
+            await anyio.sleep(0.005)
+
+
+async def test_a_plain_answer_gives_its_value():
+    async with adapter(answering(VALUE, DONE)) as (opened, events, _):
+        assert (await opened.evaluate(code("code"))).status == "done"
+        assert events == [("e", Value("3", "user"))]
+
+
+@pytest.mark.parametrize("status", [["done", "eval-error"], ["eval-error", "done", "x"], "done"])
+async def test_status_is_a_set_whatever_its_order_and_shape(status):
+    async with adapter(answering({"status": status})) as (opened, _, _):
+        assert (await opened.evaluate(code("code"))).status == ("done" if status == "done" else "failed")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"ex": "Error: boom"}, DONE],
+        [{"status": ["eval-error"]}, DONE],
+        [{"status": ["error", "done"]}],
+        [{"err": "boom\n"}, {"ex": "boom", "status": ["eval-error"]}, DONE],
+    ],
+)
+async def test_each_way_to_say_error_is_one(steps):
+    async with adapter(answering(*steps)) as (opened, _, _):
+        ending = await opened.evaluate(code("code"))
+        assert ending.status == "failed"
+        assert ending.error.type
+
+
+async def test_a_second_done_is_ignored_and_what_follows_is_filed():
+    late = {"out": "late", "status": []}
+    async with adapter(answering(VALUE, DONE, DONE, 0.05, late, {"status": ["state"]})) as (opened, events, _):
+        assert (await opened.evaluate(code("code"))).status == "done"
+        await until(lambda: ("e", Output("out", "late")) in events)
+        assert (await opened.evaluate(code("code"))).status == "done"
+
+
+async def test_a_failure_without_done_ends_all_the_same(monkeypatch):
+    monkeypatch.setattr("codriver.repls.nrepl.AFTER_FAILURE_S", 0.1)
+    async with adapter(answering({"err": "boom"}, {"ex": "Error: boom"})) as (opened, _, _):
+        ending = await opened.evaluate(code("code"))
+        assert (ending.status, ending.error.message) == ("failed", "boom")
+
+
+async def test_a_message_without_an_id_goes_to_what_runs():
+    async with adapter(answering({**VALUE, "id": None}, {**DONE, "id": None})) as (opened, events, _):
+        assert (await opened.evaluate(code("code"))).status == "done"
+        assert events == [("e", Value("3", "user"))]
+
+
+async def test_output_without_an_id_belongs_to_no_evaluation():
+    async with adapter(answering({"id": None, "out": "bg"}, DONE)) as (opened, events, _):
+        await opened.evaluate(code("code"))
+        assert events == [(None, Output("out", "bg"))]
+
+
+@pytest.mark.parametrize("identity", ["", [], "nobody", 7])
+async def test_a_message_for_nobody_harms_nothing(identity):
+    async with adapter(answering({"id": identity, "foo": "x"}, VALUE, DONE)) as (opened, _, _):
+        assert (await opened.evaluate(code("code"))).status == "done"
+
+
+async def test_nil_as_an_empty_list_is_no_text():
+    async with adapter(answering({"out": [], "ns": [], "value": "1", "ex": []}, DONE)) as (opened, events, _):
+        assert (await opened.evaluate(code("code"))).status == "done"
+        assert events == [("e", Value("1", None))]
+
+
+async def test_text_that_is_no_utf8_is_shown_escaped():
+    async with adapter(answering({"out": b"a\xff"}, DONE)) as (opened, events, _):
+        await opened.evaluate(code("code"))
+        assert events == [("e", Output("out", "a\\xff"))]
+
+
+@pytest.mark.parametrize("garbage", [b"HTTP/1.1 400\r\n", b"d3:foo", b"i1e", b"le", b"99999999999999:"])
+async def test_garbage_ends_the_connection_and_the_evaluation(garbage):
+    async with adapter(answering(VALUE, garbage, 0.01, CLOSE)) as (opened, events, _):
+        with pytest.raises(ReplDisconnectedError):
+            await opened.evaluate(code("code"))
+        assert events == [("e", Value("3", "user"))]
+        assert await opened.wait_closed()
+
+
+async def test_a_connection_cut_at_each_byte_of_an_answer_is_lost_never_wrong():
+    whole = encode({"id": "codriver-9", "out": "hi", "status": ["done"]})
+    for cut in range(len(whole)):
+        async with adapter(answering(whole[:cut], CLOSE)) as (opened, events, server):
+            with pytest.raises(ReplDisconnectedError, match="closed the connection"):
+                await opened.evaluate(code("code"))
+            assert events == []
+            assert len([request for request in server.seen("eval") if request["code"] == "code"]) == 1
+
+
+async def test_a_lost_connection_sends_nothing_again():
+    async with adapter(answering(CLOSE)) as (opened, _, server):
+        for _ in range(2):
+            with pytest.raises(ReplDisconnectedError):
+                await opened.evaluate(code("code"))
+        assert len([request for request in server.seen("eval") if request["code"] == "code"]) == 1
+
+
+async def test_a_half_message_is_said_when_the_connection_ends():
+    async with adapter(answering(b"d2:id", CLOSE)) as (opened, _, _):
+        with pytest.raises(ReplDisconnectedError, match="in the middle of a message"):
+            await opened.evaluate(code("code"))
+
+
+async def test_a_message_in_single_bytes_is_read():
+    whole = encode({"out": "ж", "status": []})
+    async with adapter(answering(*(whole[at : at + 1] for at in range(len(whole))), DONE)) as (opened, events, _):
+        await opened.evaluate(code("code"))
+        assert events == [(None, Output("out", "ж"))]
+
+
+async def test_a_server_that_never_answers_is_no_repl():
+    with pytest.raises(NotAnReplError, match="did not answer 'describe' in time"):
+        async with adapter({"describe": []}, op_timeout_s=0.1):
+            pass
+
+
+async def test_a_server_that_closes_at_once_is_no_repl():
+    with pytest.raises(NotAnReplError, match="closed the connection"):
+        async with adapter({"describe": [CLOSE]}):
+            pass
+
+
+@pytest.mark.parametrize("answer", [{"ops": []}, {"ops": {"x": {}}}, {"status": ["unknown-op", "error"]}])
+async def test_a_server_without_eval_is_no_repl(answer):
+    with pytest.raises(NotAnReplError, match="without naming an op `eval`"):
+        async with adapter({"describe": [answer, DONE]}):
+            pass
+
+
+async def test_ops_as_a_list_are_read_too():
+    async with adapter({"describe": [{"ops": ["eval", "interrupt"]}, DONE]}) as (opened, _, _):
+        assert opened.profile.ops == {"eval", "interrupt"}
+
+
+async def test_an_op_that_is_not_answered_times_out_and_the_connection_lives_on():
+    answers = {"info": [], **answering(VALUE, DONE)}
+    async with adapter(answers, ops=CIDER_OPS, op_timeout_s=0.1) as (opened, _, _):
+        with pytest.raises(OpTimedOutError, match=r"'info' within 0\.1 s"):
+            await opened.lookup("map", None)
+        assert (await opened.evaluate(code("code"))).status == "done"
+
+
+async def test_an_interrupt_that_is_answered_on_another_connection_ends_the_evaluation(monkeypatch):
+    monkeypatch.setattr("codriver.repls.nrepl.AFTER_INTERRUPT_S", 0.1)
+    answers = {**answering({"err": "x", "status": []}), "interrupt": [DONE]}
+    async with adapter(answers) as (opened, events, _), anyio.create_task_group() as tasks:
+        endings = []
+
+        async def run():
+            endings.append(await opened.evaluate(code("code", "code")))
+
+        tasks.start_soon(run)
+        await until(lambda: events)
+        interruption = await opened.interrupt()
+        assert (interruption.outcome, "may still run" in interruption.note) == ("requested", True)
+        await until(lambda: endings)
+        assert endings[0].status == "interrupted"
+
+
+@pytest.mark.parametrize("status", ["session-idle", "interrupt-id-mismatch"])
+async def test_an_interrupt_that_comes_too_late_is_idle(status):
+    answers = {**answering({"out": "x"}), "interrupt": [{"status": ["done", status]}]}
+    async with adapter(answers) as (opened, events, server), anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.evaluate, code("code"))
+        await until(lambda: events)
+        assert (await opened.interrupt()).outcome == "idle"
+        assert server.seen("interrupt")[0]["interrupt-id"] == server.requests[-2]["id"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_an_interrupt_that_is_not_answered_times_out():
+    answers = {**answering({"out": "x"}), "interrupt": []}
+    async with adapter(answers, op_timeout_s=0.1) as (opened, events, _), anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.evaluate, code("code"))
+        await until(lambda: events)
+        with pytest.raises(OpTimedOutError, match="'interrupt'"):
+            await opened.interrupt()
+        tasks.cancel_scope.cancel()
+
+
+async def test_two_evaluations_of_a_session_never_run_at_once():
+    async with adapter(answering(0.1, VALUE, DONE)) as (opened, _, server), anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.evaluate, code("code"))
+        tasks.start_soon(opened.evaluate, code("code"))
+        await until(lambda: len([r for r in server.seen("eval") if r["code"] == "code"]) == 1)
+        await anyio.wait_all_tasks_blocked()
+        assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 1
+
+
+async def test_a_flood_of_ids_is_forgotten_in_bounded_memory():
+    async with adapter(answering(VALUE, DONE)) as (opened, _, _):
+        for _ in range(600):
+            await opened.evaluate(code("code"))
+        connection = opened._main.connection
+        assert len(connection._routes) == 512
+        assert not connection._active
+
+
+async def test_output_of_other_threads_is_subscribed_to_and_belongs_to_nobody():
+    answers = {"forward-system-output": [DONE, 0.01, {"out": "thread", "source": "out"}]}
+    async with adapter(answers, ops=(*OPS, "forward-system-output")) as (_, events, _):
+        await until(lambda: events)
+        assert events == [(None, Output("out", "thread"))]
+
+
+async def test_a_server_that_shares_its_sessions_is_found_out():
+    shared = {("eval", "*1"): [{"value": '"codriver-probe"'}, DONE]}
+    clone = {"clone": [{"new-session": "s"}, DONE]}
+    async with adapter({**shared, **clone}) as (opened, _, _):
+        assert opened.profile.isolation == "none"
+        with pytest.raises(CapabilityMissingError, match="'sessions'"):
+            await opened.open_session("mine")
+
+
+async def test_java_that_needs_a_flag_to_be_interrupted_says_so():
+    facts = {"value": json.dumps('{"root":"/p","java":"21"}')}
+    async with adapter() as (opened, _, server):
+        question = next(request["code"] for request in server.seen("eval") if is_facts(request["code"]))
+        assert opened.profile.dialect == "unknown"
+    async with adapter({("eval", question): [facts, DONE]}) as (opened, _, _):
+        assert opened.profile.dialect == "clojure"
+        assert opened.profile.project_root == "/p"
+        assert "-Djdk.attach.allowAttachSelf" in opened.profile.notes[0]
+
+
+async def test_what_is_missing_names_what_would_provide_it():
+    async with adapter() as (opened, _, _):
+        assert "cider-nrepl" in opened.profile.missing["clojuredocs"]
+        with pytest.raises(CapabilityMissingError) as caught:
+            await opened.clojuredocs("clojure.core/map")
+        assert "cider-nrepl" in caught.value.hint
+
+
+async def test_symbols_as_cider_describes_them():
+    async with adapter({"info": CIDER["info"]}, ops=CIDER_OPS) as (opened, _, server):
+        symbol = await opened.lookup("docfn", "tt.core")
+        assert (symbol.name, symbol.namespace, symbol.doc, symbol.arglists) == (
+            "docfn", "tt.core", "The doc.", ("[a & b]",)
+        )  # fmt: skip
+        assert (symbol.line, symbol.file) == (1, None)
+        assert server.seen("info")[0]["ns"] == "tt.core"
+
+
+async def test_a_symbol_that_cider_does_not_know_is_none():
+    async with adapter({"info": CIDER["info none"]}, ops=CIDER_OPS) as (opened, _, _):
+        assert await opened.lookup("nosuch", None) is None
+
+
+async def test_completions_as_cider_gives_them():
+    async with adapter({"complete": CIDER["complete-docs"]}, ops=CIDER_OPS) as (opened, _, _):
+        (found,) = await opened.complete("docf", None)
+        assert (found.candidate, found.type, found.namespace) == ("docfn", "function", "tt.core")
+
+
+async def test_expansions_as_cider_gives_them():
+    async with adapter({"macroexpand": CIDER["macroexpand-1"]}, ops=CIDER_OPS) as (opened, _, server):
+        assert await opened.macroexpand("(when 1 2)", None) == "(if 1 (do 2))"
+        assert server.seen("macroexpand")[0]["expander"] == "macroexpand-1"
+
+
+async def test_an_expansion_that_fails_in_cider_says_why():
+    async with adapter({"macroexpand": CIDER["macroexpand err"]}, ops=CIDER_OPS) as (opened, _, _):
+        with pytest.raises(EvaluationFailedError, match="failed: vector"):
+            await opened.macroexpand("(when-let)", None)
+
+
+async def test_test_results_as_cider_gives_them():
+    async with adapter({"test": CIDER["retest"]}, ops=CIDER_OPS) as (opened, _, server):
+        run = await opened.run_tests("tt.core", None)
+        assert (run.failed, run.errors, run.tests) == (1, 1, 2)
+        assert [(result.test, result.outcome) for result in run.results] == [("t-err", "error"), ("t-bad", "fail")]
+        assert run.results[0].actual == "java.lang.ArithmeticException: Divide by zero"
+        assert (run.results[1].message, run.results[1].expected) == ("ctx: msg", "(= {:a 1} {:a 2})")
+        assert server.seen("test")[0]["ns"] == "tt.core"
+
+
+async def test_a_stack_as_cider_gives_it():
+    async with adapter({"analyze-last-stacktrace": CIDER["stacktrace"]}, ops=CIDER_OPS) as (opened, _, _):
+        trace = await opened.last_stacktrace()
+        assert (trace.type, trace.message, trace.data) == ("clojure.lang.ExceptionInfo", "boom", "{:k 1}")
+        assert trace.frames[0].function == "tt.core/a"
+        assert [frame.tooling for frame in trace.frames] == [False, False, False, False, True, True][
+            : len(trace.frames)
+        ]
+
+
+async def test_no_error_is_no_stack():
+    answers = {"analyze-last-stacktrace": [{"status": ["no-error"]}, DONE]}
+    async with adapter(answers, ops=CIDER_OPS) as (opened, _, _):
+        assert await opened.last_stacktrace() is None
+
+
+async def test_clojuredocs_as_cider_gives_it():
+    async with adapter({"clojuredocs-lookup": CIDER["clojuredocs"]}, ops=CIDER_OPS) as (opened, _, server):
+        entry = await opened.clojuredocs("clojure.core/map")
+        assert entry.examples[0].startswith("(map inc [1 2 3 4 5])")
+        assert (server.seen("clojuredocs-lookup")[0]["sym"], server.seen("clojuredocs-lookup")[0]["ns"]) == (
+            "map", "clojure.core"
+        )  # fmt: skip
