@@ -1,0 +1,287 @@
+"""The checks, one function each, and the order in which they are made."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver import __version__
+from codriver.doctor.exposure import is_loopback, wide_listener
+from codriver.doctor.report import Check, ReplReport, Report, Row
+from codriver.errors import CodriverError
+from codriver.paths import port_file, presence_folder
+from codriver.settings import SettingsError, load
+from codriver.setup.clients import found_clients
+from codriver.setup.plan import plan
+from codriver.setup.project import PORT_FILES, find_projects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from codriver.doctor.report import Support
+    from codriver.setup.clients import Client, Environment, Launch
+
+Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
+"""Calls a tool of the running server: name, arguments, and the answer. Raises `CodriverError` or `OSError` when there
+is no server or it does not answer."""
+
+SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
+COMING: Final = frozenset({"connecting", "starting"})
+OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def diagnose(launch: Launch, ask: Ask, environment: Environment) -> Report:
+    """Look at the workspace `launch.workspace`: versions, settings, server, relay, clients, permissions, REPLs.
+
+    Changes nothing, and starts nothing.
+    """
+    workspace = launch.workspace
+    checks = [_check_versions(), *_check_settings(workspace, environment)]
+    health = _try(ask, "server_health")
+    sessions = _rows(_try(ask, "list_sessions"), "sessions") if isinstance(health, dict) else []
+    checks += _check_server(workspace, health)
+    checks.append(_check_relay(launch))
+    checks += _check_permissions(workspace)
+    checks += _check_clients(launch, environment)
+    repls = _rows(health, "repls") if isinstance(health, dict) else []
+    checks += _check_repls(workspace, repls, running=isinstance(health, dict))
+    return Report(tuple(checks), tuple(_repl_report(session) for session in sessions))
+
+
+def _try(ask: Ask, tool: str) -> dict[str, Any] | str:
+    """The answer of a tool; in words why there is none."""
+    try:
+        answer = ask(tool, {})
+    except (CodriverError, OSError) as error:
+        return str(error) or type(error).__name__
+    return answer if answer.get("ok", True) else str(answer.get("hint") or answer.get("reason"))
+
+
+def _rows(answer: dict[str, Any] | str, key: str) -> list[dict[str, Any]]:
+    rows = answer.get(key, []) if isinstance(answer, dict) else []
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def _check_versions() -> Check:
+    parts = [f"codriver {__version__}", f"Python {platform.python_version()}"]
+    for name in ("mcp", "basilisp"):
+        try:
+            parts.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            parts.append(f"no {name}")
+    return Check("versions", "ok", f"{', '.join(parts)}, {platform.system()} {platform.machine()}")
+
+
+def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check]:
+    try:
+        loaded = load(workspace, environ=environment.variables)
+    except SettingsError as error:
+        yield Check("settings", "wrong", str(error), f"correct it in {error.place}")
+        return
+    for warning in loaded.warnings:
+        yield Check("settings", "note", warning, "codriver config check")
+    if not loaded.warnings:
+        places = sorted({origin.place for origin in loaded.origins.values() if origin.place})
+        yield Check("settings", "ok", f"from {', '.join(places)}" if places else "all as they come")
+
+
+def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Check]:
+    file = port_file(workspace)
+    if isinstance(health, str):
+        yield _say_no_server(file, health)
+        return
+    host, port = str(health.get("host", "")), health.get("port")
+    clients = _rows(health, "clients")
+    since = f", since {health['startedAt']}" if "startedAt" in health else ""
+    yield Check("server", "ok", f"pid {health.get('pid')} listens on {host}:{port}{since}, {len(clients)} clients")
+    if "portNote" in health:
+        yield Check("server", "note", str(health["portNote"]), "set mcpSocketServerPort to another port, or to 0")
+    if health.get("version", __version__) != __version__:
+        text = f"runs version {health['version']}, and {__version__} is installed"
+        yield Check("server", "note", text, f"stop pid {health.get('pid')} and start it again: codriver serve")
+    if host and not is_loopback(host):
+        text = f"listens beyond loopback, on {host}: others who have the token can run code here"
+        yield Check("server", "note", text, "set host to 127.0.0.1 unless that is wanted")
+    written = _read(file).strip()
+    if written != str(port):
+        text = f"{file} says {written or 'nothing'} and the server listens on {port}: clients do not find it"
+        yield Check("port file", "wrong", text, f"stop pid {health.get('pid')} and start it again: codriver serve")
+    else:
+        yield Check("port file", "ok", str(file))
+    for error in _rows(health, "errors"):
+        text = f"{error.get('message')} ({error.get('count')} times, first {error.get('firstAt')})"
+        yield Check("errors", "note", text, "codriver log shows what happened around it")
+
+
+def _say_no_server(file: Path, problem: str) -> Check:
+    """What to do when nobody answers, by what the files in the workspace say."""
+    written = _read(file).strip()
+    if not written:
+        return Check("server", "note", "none runs; the first client starts one", "codriver serve")
+    pid = _pid(file.with_name("server.json"))
+    if pid is not None and _is_alive(pid):
+        text = f"pid {pid} is there and does not answer at port {written}: {problem}"
+        return Check("server", "wrong", text, f"kill {pid} && codriver serve")
+    text = f"{file} says {written}, left by a server that is gone"
+    return Check("port file", "note", text, "codriver serve replaces it, and so does the next client")
+
+
+def _check_relay(launch: Launch) -> Check:
+    spec = importlib.util.find_spec("codriver_relay")
+    shipped = Path(spec.origin).read_bytes() if spec is not None and spec.origin else b""
+    try:
+        installed = launch.relay.read_bytes()
+    except OSError as error:
+        text = f"{launch.relay} is not there: {error.strerror}"
+        return Check("relay", "wrong", text, "codriver init installs it, and so does codriver serve")
+    if installed != shipped:
+        text = f"{launch.relay} is not the one of version {__version__}"
+        return Check("relay", "note", text, "codriver init replaces it, and so does codriver serve")
+    return Check("relay", "ok", str(launch.relay))
+
+
+def _check_permissions(workspace: Path) -> Iterator[Check]:
+    folder = presence_folder(workspace)
+    if not os.access(workspace, os.W_OK | os.X_OK):
+        yield Check("permissions", "wrong", f"{workspace} cannot be written by this user", f"chmod u+wx {workspace}")
+        return
+    problems = list(_file_problems(folder))
+    yield from problems
+    if not problems:
+        yield Check("permissions", "ok", "the files of the server are its user's own")
+
+
+def _file_problems(folder: Path) -> Iterator[Check]:
+    """What is wrong with the mode of the folder and its files. Others who write the port file redirect clients."""
+    try:
+        entries = [folder, *sorted(folder.iterdir())]
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Check("permissions", "wrong", f"{folder}: {error.strerror}", f"chmod u+rwx {folder}")
+        return
+    for entry in entries:
+        status = entry.lstat()
+        if hasattr(os, "getuid") and status.st_uid != os.getuid():
+            yield Check("permissions", "wrong", f"{entry} belongs to another user", f"rm -r {folder} && codriver serve")
+        elif not stat.S_ISLNK(status.st_mode) and status.st_mode & OTHERS_MAY_WRITE:
+            yield Check("permissions", "wrong", f"{entry} can be written by others", f"chmod go-w {entry}")
+        elif entry.name == "token" and stat.S_IMODE(status.st_mode) & 0o077:
+            yield Check("permissions", "wrong", f"{entry} can be read by others", f"chmod 600 {entry}")
+
+
+def _check_clients(launch: Launch, environment: Environment) -> Iterator[Check]:
+    clients = found_clients(launch.workspace, environment)
+    if not clients:
+        yield Check("clients", "note", "none found in this workspace or on this machine", "codriver init --client NAME")
+    for client in clients:
+        yield _check_client(client, launch, environment)
+
+
+def _check_client(client: Client, launch: Launch, environment: Environment) -> Check:
+    """How the entry of one client stands: in the workspace, else in the user's own file."""
+    changes = [plan([client], launch, environment, scope=scope)[0] for scope in client.scopes]
+    good = next((change for change in changes if change.state == "same"), None)
+    if good is not None:
+        return Check("clients", "ok", f"{client.title}: {good.file}")
+    bad = next((change for change in changes if change.state == "refused"), None)
+    if bad is not None:
+        return Check("clients", "wrong", f"{client.title}: {bad.file}: {bad.problem}")
+    return Check("clients", "note", f"{client.title} has no entry", f"codriver init --client {client.id}")
+
+
+def _check_repls(workspace: Path, repls: list[dict[str, Any]], *, running: bool) -> Iterator[Check]:
+    if running and not repls:
+        projects = find_projects(workspace)
+        fix = projects[0].command if projects else "codriver serve --repl python"
+        yield Check("REPLs", "note", "none is connected", fix)
+    for repl in repls:
+        yield from _check_repl(repl)
+    if not running:
+        yield from _check_port_files(workspace)
+
+
+def _check_repl(repl: dict[str, Any]) -> Iterator[Check]:
+    key, phase, address = repl.get("key"), repl.get("phase"), str(repl.get("address", ""))
+    text = f"{key}: {repl.get('dialect')}, {phase}" + (f", at {address}" if address else "")
+    if phase == "connected":
+        yield Check("REPLs", "ok", text)
+    elif phase in COMING:
+        yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it is not there yet'}")
+    else:
+        yield Check("REPLs", "wrong", f"{text}: {repl.get('note') or 'no reason is known'}", "start this REPL again")
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        yield from _check_exposure(str(key), host, int(port))
+
+
+def _check_port_files(workspace: Path) -> Iterator[Check]:
+    """Without a server nobody has tried the REPLs, but who could reach them can be told."""
+    for name in PORT_FILES:
+        written = _read(workspace / name).strip()
+        if written.isdecimal():
+            yield Check("REPLs", "note", f"{name} says {written}", "codriver serve connects to it")
+            yield from _check_exposure(name, "127.0.0.1", int(written))
+
+
+def _check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
+    if not is_loopback(host):
+        text = f"{name}: {host} is another machine; code and results cross the network as plain text"
+        yield Check("REPLs", "note", text, "use a tunnel: ssh -L")
+    elif wide := wide_listener(port):
+        text = f"{name}: port {port} is open beyond loopback ({wide}): whoever reaches this machine can run code in it"
+        yield Check("REPLs", "wrong", text, "start the REPL bound to 127.0.0.1")
+
+
+def _repl_report(session: dict[str, Any]) -> ReplReport:
+    versions = ", ".join(f"{name} {version}" for name, version in _map(session, "versions").items())
+    title = ", ".join(part for part in (str(session.get("dialect")), versions, str(session.get("address", ""))) if part)
+    rows = [
+        Row(name, SUPPORT.get(str(support.get("support")), "works"), f"by {support.get('op')}")
+        for name, support in _map(session, "capabilities").items()
+        if isinstance(support, dict)
+    ]
+    rows += [Row(name, "missing", str(how)) for name, how in _map(session, "missing").items()]
+    state = f"{session.get('phase')}, generation {session.get('generation')}"
+    notes = tuple(str(note) for note in session.get("notes", ()))
+    return ReplReport(str(session.get("key")), title, state, tuple(rows), notes)
+
+
+def _map(row: dict[str, Any], key: str) -> dict[str, Any]:
+    value = row.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _read(file: Path) -> str:
+    """The text of a file; empty when it cannot be had."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _pid(file: Path) -> int | None:
+    try:
+        record = json.loads(_read(file))
+    except ValueError:
+        return None
+    pid = record.get("pid") if isinstance(record, dict) else None
+    return pid if isinstance(pid, int) and pid > 0 else None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

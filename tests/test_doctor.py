@@ -1,0 +1,317 @@
+"""The doctor: what it says of a workspace that is well, and of each thing that can be wrong with one."""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import codriver_relay
+from codriver import __version__
+from codriver.core.state import Capability, Origin, Profile, Repl, State
+from codriver.doctor import Check, Report, Row, diagnose
+from codriver.doctor.exposure import is_loopback, listening_hosts, wide_listener
+from codriver.errors import StartError
+from codriver.setup.clients import Environment, Launch, known_clients
+from codriver.setup.plan import apply, plan
+from codriver.tools.sessions import session_row
+
+SESSION = {
+    "key": "clj", "dialect": "clojure", "phase": "connected", "generation": 2, "address": "127.0.0.1:7888",
+    "versions": {"clojure": "1.11.1", "nrepl": "1.0.0"}, "isolation": "session",
+    "capabilities": {
+        "evaluate": {"support": "native", "op": "eval"}, "lookup": {"support": "adapted", "op": "eval"},
+    },
+    "missing": {"clojuredocs": "start nREPL with cider-nrepl"},
+    "notes": ["It cannot be interrupted while it compiles."],
+}  # fmt: skip
+
+
+def nobody(tool, arguments):
+    raise StartError("no server answers")
+
+
+@pytest.fixture
+def launch(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "app").mkdir()
+    relay = tmp_path / "config" / "codriver" / "codriver_relay.py"
+    relay.parent.mkdir(parents=True)
+    shutil.copyfile(codriver_relay.__file__, relay)
+    return Launch(Path(sys.executable), relay, tmp_path / "app")
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Environment(tmp_path / "home", "linux", {"PATH": ""})
+
+
+@pytest.fixture
+def server(launch):
+    """A server that is well: its files in the workspace, and its answers, to be changed by a test."""
+    folder = launch.workspace / ".calva" / "mcp-server"
+    folder.mkdir(parents=True)
+    folder.chmod(0o700)
+    for name, text in (("port", "1664"), ("server.json", json.dumps({"pid": os.getpid()}))):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o600)
+    health = {
+        "ok": True, "pid": os.getpid(), "host": "127.0.0.1", "port": 1664, "version": __version__, "clients": [{}],
+        "startedAt": "2026-01-01T00:00:00+00:00", "repls": [{**SESSION, "address": f"127.0.0.1:{unused_port()}"}],
+        "errors": [],
+    }  # fmt: skip
+    return {"server_health": health, "list_sessions": {"ok": True, "sessions": [SESSION], "count": 1}}
+
+
+@pytest.fixture
+def examine(launch, machine, server):
+    return lambda: diagnose(launch, lambda tool, _: server[tool], machine)
+
+
+def unused_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def listening(host):
+    with socket.create_server((host, 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def of(report, area):
+    return [check for check in report.checks if check.area == area]
+
+
+def test_a_workspace_that_is_well_is_told_so(examine, launch, machine):
+    (change,) = plan([known_clients()["zed"]], launch, machine)
+    apply(change)
+    report = examine()
+    assert {check.state for check in report.checks} == {"ok"}
+    assert report.exit_status == 0
+    text = report.to_text()
+    assert text.endswith("All is well.\n")
+    assert f"ok     server       pid {os.getpid()} listens on 127.0.0.1:1664" in text
+    assert f"ok     clients      Zed: {change.file}" in text
+    areas = ["versions", "settings", "server", "port file", "relay", "permissions", "clients", "REPLs"]
+    assert [check.area for check in report.checks] == areas
+
+
+def test_each_repl_has_a_row_for_each_capability(examine):
+    (repl,) = examine().repls
+    assert repl.rows == (
+        Row("evaluate", "works", "by eval"),
+        Row("lookup", "adapted", "by eval"),
+        Row("clojuredocs", "missing", "start nREPL with cider-nrepl"),
+    )
+    text = examine().to_text()
+    assert "clj: clojure, clojure 1.11.1, nrepl 1.0.0, 127.0.0.1:7888 (connected, generation 2)" in text
+    assert "  clojuredocs   missing  start nREPL with cider-nrepl\n" in text
+    assert "  note: It cannot be interrupted while it compiles.\n" in text
+
+
+def test_the_servers_own_rows_are_understood(examine, server):
+    profile = Profile(
+        dialect="basilisp",
+        versions={"basilisp": "0.5.1"},
+        capabilities={"evaluate": Capability("eval"), "lookup": Capability("eval", adapted=True)},
+        missing={"interrupt": "its server has no op `interrupt`"},
+        notes=("It serves one client.",),
+    )
+    repl = Repl("port-file:x", "lpy", Origin("port-file", ".nrepl-port"), phase="connected", profile=profile)
+    row = session_row(State(repls={repl.id: repl}), repl, repl.sessions["main"])
+    server["list_sessions"] = {"ok": True, "sessions": [row], "count": 1}
+    (report,) = examine().repls
+    assert (report.key, report.title) == ("lpy", "basilisp, basilisp 0.5.1")
+    assert report.state == "connected, generation 0"
+    assert report.rows == (
+        Row("evaluate", "works", "by eval"),
+        Row("lookup", "adapted", "by eval"),
+        Row("interrupt", "missing", "its server has no op `interrupt`"),
+    )
+    assert report.notes == ("It serves one client.",)
+
+
+def test_the_report_as_json_is_the_report(examine):
+    report = examine()
+    data = json.loads(json.dumps(report.to_json()))
+    assert data["ok"] is True
+    assert [check["area"] for check in data["checks"]] == [check.area for check in report.checks]
+    assert data["repls"][0]["rows"][2] == {
+        "capability": "clojuredocs", "support": "missing", "detail": "start nREPL with cider-nrepl",
+    }  # fmt: skip
+
+
+def test_without_a_server_nothing_is_wrong_and_the_command_is_told(launch, machine):
+    report = diagnose(launch, nobody, machine)
+    assert report.exit_status == 0
+    (check,) = of(report, "server")
+    assert (check.state, check.fix) == ("note", "codriver serve")
+    assert report.repls == ()
+
+
+def test_a_port_file_of_a_server_that_is_gone_is_told(launch, machine, server):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait(timeout=60)
+    (launch.workspace / ".calva" / "mcp-server" / "server.json").write_text(json.dumps({"pid": gone.pid}))
+    (check,) = of(diagnose(launch, nobody, machine), "port file")
+    assert "left by a server that is gone" in check.text
+
+
+def test_a_server_that_does_not_answer_is_wrong(launch, machine, server):
+    report = diagnose(launch, nobody, machine)
+    (check,) = of(report, "server")
+    assert check.state == "wrong"
+    assert f"kill {os.getpid()}" in check.fix
+    assert "no server answers" in check.text
+    assert report.exit_status == 1
+    assert report.to_text().endswith("checks are wrong.\n")
+
+
+def test_a_server_that_refuses_says_why(launch, machine, server):
+    refused = {"ok": False, "reason": "stopping", "hint": "wait until it is gone"}
+    report = diagnose(launch, lambda tool, _: refused, machine)
+    assert "wait until it is gone" in of(report, "server")[0].text
+
+
+@pytest.mark.parametrize(
+    ("change", "area", "words"),
+    [
+        ({"portNote": "port 1664 was taken"}, "server", "port 1664 was taken"),
+        ({"version": "0.0.1"}, "server", "runs version 0.0.1"),
+        ({"host": "0.0.0.0"}, "server", "listens beyond loopback, on 0.0.0.0"),
+        ({"port": 1700}, "port file", "says 1664 and the server listens on 1700"),
+        ({"errors": [{"message": "history lost", "count": 2, "firstAt": "x"}]}, "errors", "history lost (2 times"),
+        ({"repls": []}, "REPLs", "none is connected"),
+        ({"repls": [{"key": "bb", "phase": "stopped", "note": "it ended"}]}, "REPLs", "bb: None, stopped: it ended"),
+        ({"repls": [{"key": "bb", "phase": "starting"}]}, "REPLs", "it is not there yet"),
+        ({"repls": [{"phase": "connected", "address": "10.1.2.3:7"}]}, "REPLs", "10.1.2.3 is another machine"),
+    ],
+)  # fmt: skip
+def test_what_the_server_says_of_itself_is_judged(examine, server, change, area, words):
+    server["server_health"].update(change)
+    found = [check for check in of(examine(), area) if words in check.text]
+    assert [check.state != "ok" for check in found] == [True]
+
+
+def test_a_relay_that_is_missing_or_old_is_told(examine, launch):
+    launch.relay.write_text("old")
+    assert of(examine(), "relay")[0].state == "note"
+    launch.relay.unlink()
+    (check,) = of(examine(), "relay")
+    assert (check.state, "codriver init" in check.fix) == ("wrong", True)
+
+
+def test_settings_are_judged(examine, launch):
+    file = launch.workspace / "codriver.toml"
+    file.write_text("maxDepth = 3\n")
+    assert of(examine(), "settings")[0].text == f"from {file}"
+    file.write_text("maxDpth = 3\n")
+    (check,) = of(examine(), "settings")
+    assert (check.state, "did you mean maxDepth" in check.text) == ("note", True)
+    file.write_text("maxDepth = 0\n")
+    (check,) = of(examine(), "settings")
+    assert (check.state, check.fix) == ("wrong", f"correct it in {file}")
+
+
+def test_a_client_without_an_entry_gets_the_command(examine, launch):
+    (launch.workspace / ".vscode").mkdir()
+    (check,) = of(examine(), "clients")
+    assert (check.state, check.fix) == ("note", "codriver init --client vscode")
+
+
+def test_a_client_with_another_entry_or_a_broken_file_is_wrong(examine, launch):
+    (launch.workspace / ".mcp.json").write_text('{"mcpServers": {"codriver": {"command": "x"}}}')
+    (check,) = of(examine(), "clients")
+    assert (check.state, "--client claude-code --force" in check.text) == ("wrong", True)
+    (launch.workspace / ".mcp.json").write_text("{")
+    assert "line 1, column 2" in of(examine(), "clients")[0].text
+
+
+def test_an_entry_in_the_users_own_file_is_enough(examine, launch, machine):
+    apply(plan([known_clients()["gemini"]], launch, machine, scope="user")[0])
+    (check,) = of(examine(), "clients")
+    assert check.state == "ok"
+    assert str(machine.home) in check.text
+
+
+@pytest.mark.parametrize(("name", "mode"), [(".", 0o777), ("port", 0o622), ("server.json", 0o660)])
+def test_files_that_others_may_write_are_wrong(examine, launch, name, mode):
+    file = launch.workspace / ".calva" / "mcp-server" / name
+    file.chmod(mode)
+    (check,) = of(examine(), "permissions")
+    assert check.state == "wrong"
+    assert check.fix.startswith("chmod go-w")
+
+
+def test_a_token_that_others_may_read_is_wrong(examine, launch):
+    token = launch.workspace / ".calva" / "mcp-server" / "token"
+    token.write_text("x")
+    token.chmod(0o644)
+    assert of(examine(), "permissions")[0].fix == f"chmod 600 {token}"
+    token.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    assert of(examine(), "permissions")[0].state == "ok"
+
+
+@pytest.mark.parametrize(("host", "is_wide"), [("127.0.0.1", False), ("127.0.0.2", False), ("0.0.0.0", True)])
+def test_a_repl_that_is_open_beyond_loopback_is_named(examine, server, host, is_wide):
+    with listening(host) as port:
+        server["server_health"]["repls"] = [{**SESSION, "address": f"127.0.0.1:{port}"}]
+        found = [check for check in of(examine(), "REPLs") if "beyond loopback" in check.text]
+        assert bool(found) is is_wide
+        assert all(check.state == "wrong" and "clj" in check.text for check in found)
+
+
+def test_without_a_server_the_repls_of_port_files_are_looked_at(launch, machine):
+    with listening("0.0.0.0") as port:
+        (launch.workspace / ".nrepl-port").write_text(f"{port}\n")
+        note, wide = of(diagnose(launch, nobody, machine), "REPLs")
+    assert note.text == f".nrepl-port says {port}"
+    assert wide.state == "wrong"
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_a_listener_on_all_ipv6_addresses_is_wide():
+    try:
+        listener = socket.create_server(("::", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6 address; give it one to run this")
+    with listener:
+        assert wide_listener(listener.getsockname()[1]) == "::"
+    assert wide_listener(unused_port()) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True), ("127.9.9.9", True), ("localhost", True), ("::1", True), ("[::1]", True),
+        ("::ffff:127.0.0.1", True), ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("example.org", False),
+    ],
+)  # fmt: skip
+def test_loopback_is_told_from_the_rest(host, loopback):
+    assert is_loopback(host) is loopback
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the table below is a little-endian machine's")
+def test_the_kernels_table_is_read():
+    table = (
+        "  sl  local_address rem_address   st\n"
+        "   0: 0100007F:1EC8 00000000:0000 0A 0\n"
+        "   1: 00000000:1EC8 00000000:0000 0A 0\n"
+        "   2: 00000000:1EC8 00000000:0000 01 0\n"
+        "   3: 00000000:1EC9 00000000:0000 0A 0\n"
+        "   4: 00000000000000000000000001000000:1EC8 00000000000000000000000000000000:0000 0A 0\n"
+    )
+    assert listening_hosts(table, 7880) == ["127.0.0.1", "0.0.0.0", "::1"]
+
+
+def test_a_report_counts_what_is_wrong():
+    report = Report((Check("a", "wrong", "x", "do y"), Check("bb", "note", "z")))
+    assert report.to_text() == "WRONG  a   x\n           → do y\nnote   bb  z\n\n1 of 2 checks are wrong.\n"
