@@ -497,6 +497,31 @@ async def test_tests_run_with_the_failing_ones_first():
             await opened.run_tests("no.such.suite", None)
 
 
+@pytest.mark.parametrize("name", ["basilisp", "lisp"])
+async def test_tests_of_basilisp_run_with_the_failing_ones_first(name):
+    async with adapter(name) as (opened, _):
+        ending = await opened.evaluate(
+            evaluation(
+                "(ns suite.lpy (:require [basilisp.test :refer [deftest is testing]]))",
+                "(deftest good (is (= 1 1)))",
+                '(deftest bad (testing "ctx" (is (= 1 2) "msg")))',
+                "(deftest broken (is (/ 1 0)))",
+            )
+        )
+        assert ending.status == "done"
+        run = await opened.run_tests("suite.lpy", None)
+        assert [(result.test, result.outcome) for result in run.results] == [
+            ("broken", "error"),
+            ("bad", "fail"),
+            ("good", "pass"),
+        ]
+        assert (run.tests, run.passed, run.failed, run.errors) == (3, 1, 1, 1)
+        assert (run.results[1].message, run.results[1].actual) == ("ctx: msg", "2")
+        assert (await opened.run_tests("suite.lpy", "good")).tests == 1
+        with pytest.raises(EvaluationFailedError, match="no test nosuch"):
+            await opened.run_tests("suite.lpy", "nosuch")
+
+
 async def test_asking_leaves_the_callers_last_values_alone():
     async with adapter("jvm") as (opened, events):
         await opened.evaluate(evaluation("41", "42"))

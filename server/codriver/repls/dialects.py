@@ -80,7 +80,28 @@ _BASILISP_LOOKUP: Final = """(let [v (ns-resolve (or (find-ns (symbol $ns)) *ns*
  (when v {:name (str (:name m)) :ns (str (:ns m)) :doc (:doc m) :arglists (map pr-str (:arglists m))
   :file (:file m) :line (:line m) :column (:col m) :macro (:macro m)}))"""
 
-_BASILISP_TEST: Final = """(do (require 'basilisp.test) nil)"""
+_BASILISP_TEST: Final = """(do (require 'basilisp.test)
+ (when (seq $ns) (when-not (find-ns (symbol $ns)) (require (symbol $ns))))
+ (let [is-test (fn [v] (:basilisp.test/test (meta v)))
+  tests (if (seq $name)
+    [(or (get (ns-interns (the-ns (symbol $ns))) (symbol $name))
+       (throw (ex-info (str "there is no test " $name " in " $ns) {})))]
+    (filter is-test (mapcat (comp vals ns-interns) (if (seq $ns) [(the-ns (symbol $ns))] (all-ns)))))
+  place (fn [v] {:test (name (:name (meta v))) :ns (str (:ns (meta v))) :file (:file (meta v)) :line (:line (meta v))})
+  text (fn [x] (when (some? x) (pr-str x)))
+  told (fn [v f] (merge (place v) {:outcome (if (= :error (:type f)) "error" "fail")
+    :context (:test-section f) :message (:message f) :expected (text (:expected f)) :actual (text (:actual f))
+    :line (or (:line f) (:line (meta v)))}))
+  run (fn [v] (try
+     (let [failures (:failures (v))]
+      (if (seq failures) (map (fn [f] (told v f)) failures) [(assoc (place v) :outcome "pass")]))
+     (catch python/Exception e [(assoc (place v) :outcome "error" :actual (python/repr e))])))
+  run-ns (fn [n vs] (let [once (basilisp.test/join-fixtures (:basilisp.test/once-fixtures (meta n)))
+      each (basilisp.test/join-fixtures (:basilisp.test/each-fixtures (meta n)))]
+    (basilisp.test/with-fixtures [once]
+     (vec (mapcat (fn [v] (basilisp.test/with-fixtures [each] (vec (run v)))) vs)))))]
+  {:tests (count tests) :results (vec (mapcat (fn [[n vs]] (run-ns n vs))
+    (group-by (fn [v] (the-ns (:ns (meta v)))) tests)))}))"""
 
 
 @dataclass(frozen=True, slots=True)
