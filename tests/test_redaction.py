@@ -1,0 +1,97 @@
+"""Secrets do not leave."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.redaction import Redactor
+
+ENVIRON = {
+    "API_KEY": "sk-abcdefgh",
+    "LONG_TOKEN": "sk-abcdefgh-and-more",
+    "DB_PASSWORD": 'p"ss\nword',
+    "MY_SECRET": "geheim-äöü",
+    "SHORT_KEY": "1234567",
+    "KEY": "only-the-word",
+    "HOME": "/home/somebody",
+    "KEY_FILE": "/etc/some/file",
+}
+redact = Redactor.from_environment(ENVIRON)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("key sk-abcdefgh!", "key <<redacted:API_KEY>>!"),
+        ("sk-abcdefgh-and-more", "<<redacted:LONG_TOKEN>>"),
+        ("sk-abcdefghsk-abcdefgh", "<<redacted:API_KEY>><<redacted:API_KEY>>"),
+        ("geheim-äöü", "<<redacted:MY_SECRET>>"),
+        ('p"ss\nword', "<<redacted:DB_PASSWORD>>"),
+        (r'{:password "p\"ss\nword"}', '{:password "<<redacted:DB_PASSWORD>>"}'),
+        ("1234567 only-the-word /home/somebody /etc/some/file", None),
+        ("sk-abcdefg", None),
+        ("", None),
+    ],
+)
+def test_the_values_of_secret_variables_become_marks(text, expected):
+    assert redact(text) == (text if expected is None else expected)
+
+
+def test_a_name_counts_in_lower_case_too():
+    assert Redactor.from_environment({"api_token": "12345678"})("12345678") == "<<redacted:api_token>>"
+
+
+def test_no_secrets_change_nothing():
+    assert Redactor.from_environment({})("any text") == "any text"
+    assert Redactor.from_environment({}).stream().feed("any text") == "any text"
+
+
+def test_two_names_of_one_value_are_told_apart_by_the_alphabet_not_by_chance():
+    for environ in ({"B_KEY": "samesame", "A_KEY": "samesame"}, {"A_KEY": "samesame", "B_KEY": "samesame"}):
+        assert Redactor.from_environment(environ)("samesame") == "<<redacted:A_KEY>>"
+
+
+def test_every_string_of_a_json_value_is_redacted():
+    value = {"a sk-abcdefgh": ["geheim-äöü", 1, None, True, {"b": ("x", "sk-abcdefgh")}], "n": 1.5}
+    assert redact.redact_json(value) == {
+        "a <<redacted:API_KEY>>": ["<<redacted:MY_SECRET>>", 1, None, True, {"b": ["x", "<<redacted:API_KEY>>"]}],
+        "n": 1.5,
+    }
+
+
+def test_a_secret_that_is_split_between_chunks_does_not_leave():
+    secret = ENVIRON["LONG_TOKEN"]
+    for cut in range(1, len(secret)):
+        stream = redact.stream()
+        out = stream.feed("before " + secret[:cut]) + stream.feed(secret[cut:] + " after") + stream.flush()
+        assert out == "before <<redacted:LONG_TOKEN>> after"
+
+
+def test_only_what_may_begin_a_secret_is_kept_back():
+    stream = redact.stream()
+    assert stream.feed("plain text\n") == "plain text\n"
+    assert stream.feed("a sk-abc") == "a "
+    assert stream.feed("xyz") == "sk-abcxyz"
+    assert stream.feed("task") == "ta"
+    assert stream.flush() == "sk"
+    assert stream.flush() == ""
+
+
+def test_a_secret_that_may_grow_into_a_longer_one_is_decided_at_the_end():
+    stream = redact.stream()
+    assert stream.feed("sk-abcdefgh") == ""
+    assert stream.flush() == "<<redacted:API_KEY>>"
+    assert stream.feed("sk-abcdefgh-an") == ""
+    assert stream.feed("other") == "<<redacted:API_KEY>>-another"
+
+
+@given(
+    st.sets(st.text("ab-", min_size=8, max_size=12), min_size=1, max_size=3),
+    st.lists(st.text("ab-", max_size=9), max_size=12),
+    st.data(),
+)
+def test_chunks_leave_no_secret_that_the_whole_would_not(secrets, chunks, data):
+    redactor = Redactor.from_environment({f"S{i}_KEY": secret for i, secret in enumerate(sorted(secrets))})
+    chunks = [*chunks, data.draw(st.sampled_from(sorted(secrets))), *chunks]
+    stream = redactor.stream()
+    assert "".join([*map(stream.feed, chunks), stream.flush()]) == redactor("".join(chunks))
