@@ -230,9 +230,21 @@ def test_a_client_without_an_entry_gets_the_command(examine, launch):
 def test_a_client_with_another_entry_or_a_broken_file_is_wrong(examine, launch):
     (launch.workspace / ".mcp.json").write_text('{"mcpServers": {"codriver": {"command": "x"}}}')
     (check,) = of(examine(), "clients")
-    assert (check.state, "--client claude-code --force" in check.text) == ("wrong", True)
+    assert (check.state, "--client claude-code --force" in check.fix) == ("wrong", True)
     (launch.workspace / ".mcp.json").write_text("{")
     assert "line 1, column 2" in of(examine(), "clients")[0].text
+
+
+def test_an_entry_with_another_python_works_unless_that_is_gone(examine, launch):
+    other = launch.workspace / "python"
+    other.write_text("")
+    entry = {"command": str(other), "args": [str(launch.relay), "port", "--start"]}
+    (launch.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": entry}}))
+    (check,) = of(examine(), "clients")
+    assert (check.state, "in its own way" in check.text) == ("note", True)
+    other.unlink()
+    (check,) = of(examine(), "clients")
+    assert (check.state, f"{other} is not there" in check.text) == ("wrong", True)
 
 
 def test_an_entry_in_the_users_own_file_is_enough(examine, launch, machine):

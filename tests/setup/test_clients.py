@@ -60,6 +60,7 @@ DOCUMENTED = {
             "mcp_servers": {
                 "codriver": {
                     "command": "/opt/python", "args": ARGS, "startup_timeout_sec": 60, "tool_timeout_sec": 660,
+                    "env_vars": ["JAVA_HOME", "VIRTUAL_ENV", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"],
                 }
             }
         },
@@ -208,7 +209,7 @@ def test_every_file_of_the_templates_is_used():
 
 ASKED = {
     "claude-code": (["claude", "mcp", "get", "codriver"], "Command: {python}", "Args: {relay} {port} --start"),
-    "codex": (["codex", "mcp", "get", "codriver", "--json"], '"{python}"', '"{port}"', '"tool_timeout_sec": 660'),
+    "codex": (["codex", "mcp", "get", "codriver", "--json"], '"{python}"', '"{port}"', '_sec": 660', '"JAVA_HOME"'),
     "gemini": (["gemini", "mcp", "list"], "codriver: {python} {relay} {port} --start (stdio)"),
     "opencode": (["opencode", "mcp", "list"], "codriver", "{python} {relay} {port} --start"),
 }  # fmt: skip

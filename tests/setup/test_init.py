@@ -137,11 +137,19 @@ def test_settings_that_are_there_stay_and_the_repl_goes_before_them(init, worksp
     assert (workspace / "codriver.toml").read_text() == 'repl = ["bb"]\n# mine\nwatch = true\n'
 
 
+def test_settings_with_a_byte_order_mark_and_other_line_ends_take_the_repl(init, workspace):
+    (workspace / "bb.edn").write_text("{}")
+    (workspace / "codriver.toml").write_bytes(b"\xef\xbb\xbfwatch = true\r\n")
+    assert init(clients=["zed"]).exit_status == 0
+    assert (workspace / "codriver.toml").read_bytes() == b'repl = ["bb"]\nwatch = true\r\n'
+
+
 @pytest.mark.parametrize(
     "files",
     [
         {"codriver.toml": 'nrepl = ["7888"]\n'},
         {"codriver.toml": "broken ="},
+        {"codriver.toml/x": "a folder"},
         {"pyproject.toml": '[tool.codriver]\nrepl = ["bb"]\n'},
         {".nrepl-port": "7888"},
     ],

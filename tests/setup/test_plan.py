@@ -133,7 +133,7 @@ def test_a_different_entry_is_replaced_only_by_force(name, one, file_of):
     file_of(name).write_text(OTHER_ENTRY[name])
     refused = one(name)
     assert refused.state == "refused"
-    assert "--force" in refused.problem
+    assert "--force" in refused.fix
     apply(refused)
     assert file_of(name).read_text() == OTHER_ENTRY[name]
     forced = one(name, force=True)
@@ -147,6 +147,14 @@ def test_an_entry_that_is_not_ours_is_removed_only_by_force(name, one, file_of):
     file_of(name).write_text(OTHER_ENTRY[name])
     assert one(name, plan_removal).state == "refused"
     assert one(name, plan_removal, force=True).state == "remove"
+
+
+@pytest.mark.parametrize(
+    "command", ['"codriver-relay"', '"/x/codriver_relay.py"', '["python", "/x/codriver_relay.py"]']
+)
+def test_an_entry_that_starts_the_relay_from_elsewhere_is_ours_to_remove(command, one, file_of):
+    file_of("eca").write_text(f'{{"mcpServers": {{"codriver": {{"command": {command}}}}}}}')
+    assert one("eca", plan_removal).state == "remove"
 
 
 @pytest.mark.parametrize(

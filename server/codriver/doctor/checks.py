@@ -19,7 +19,8 @@ from codriver.doctor.report import Check, ReplReport, Report, Row
 from codriver.errors import CodriverError
 from codriver.paths import port_file, presence_folder
 from codriver.settings import SettingsError, load
-from codriver.setup.clients import found_clients
+from codriver.setup.clients import command_line, entry_name, found_clients, starts_relay
+from codriver.setup.document import find_entry
 from codriver.setup.plan import plan
 from codriver.setup.project import PORT_FILES, find_projects
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from codriver.doctor.report import Support
-    from codriver.setup.clients import Client, Environment, Launch
+    from codriver.setup.clients import Client, Environment, Launch, Scope
+    from codriver.setup.plan import Change
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 """Calls a tool of the running server: name, arguments, and the answer. Raises `CodriverError` or `OSError` when there
@@ -194,8 +196,30 @@ def _check_client(client: Client, launch: Launch, environment: Environment) -> C
         return Check("clients", "ok", f"{client.title}: {good.file}")
     bad = next((change for change in changes if change.state == "refused"), None)
     if bad is not None:
-        return Check("clients", "wrong", f"{client.title}: {bad.file}: {bad.problem}")
+        return _judge_refused(client, bad, launch, environment)
     return Check("clients", "note", f"{client.title} has no entry", f"codriver init --client {client.id}")
+
+
+def _judge_refused(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
+    """An entry that says something else still works when all it names is there, such as another Python of ours."""
+    scope: Scope = "workspace" if change.file.is_relative_to(launch.workspace) else "user"
+    entry = None
+    if change.before is not None:
+        entry = find_entry(client, change.before, entry_name(scope, launch.workspace))
+    words = command_line(entry)
+    missing = [word for word in words if _is_missing_program(word, environment, is_command=word == words[0])]
+    if starts_relay(entry) and not missing:
+        text = f"{client.title}: {change.file} starts the relay in its own way: {' '.join(words)}"
+        return Check("clients", "note", text, change.fix)
+    problem = f"{change.problem}, and {missing[0]} is not there" if missing else change.problem
+    return Check("clients", "wrong", f"{client.title}: {change.file}: {problem}", change.fix)
+
+
+def _is_missing_program(word: str, environment: Environment, *, is_command: bool) -> bool:
+    """Whether a word of a command line names a program or script that is not there."""
+    if Path(word).is_absolute():
+        return (is_command or word.endswith(".py")) and not Path(word).exists()
+    return is_command and not environment.has_command(word)
 
 
 def _check_repls(workspace: Path, repls: list[dict[str, Any]], *, running: bool) -> Iterator[Check]:

@@ -205,6 +205,19 @@ def found_clients(workspace: Path, environment: Environment) -> tuple[Client, ..
     )
 
 
+def command_line(entry: object) -> tuple[str, ...]:
+    """The words that an entry runs, in whichever of the two shapes clients have; empty when it runs nothing."""
+    if not isinstance(entry, dict):
+        return ()
+    parts = (entry.get("command", []), entry.get("args", []))
+    return tuple(str(word) for part in parts for word in (part if isinstance(part, list) else [part]))
+
+
+def starts_relay(entry: object) -> bool:
+    """Whether an entry starts our relay, from whatever place."""
+    return any(re.search(r"codriver[-_]relay(\.py)?\Z", word) for word in command_line(entry))
+
+
 def entry_name(scope: Scope, workspace: Path) -> str:
     """What the entry is called. In a file that is read in all workspaces, each workspace has an entry of its own."""
     slug = re.sub(r"[^a-z0-9]+", "-", workspace.name.lower()).strip("-")

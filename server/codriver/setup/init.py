@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codriver.errors import StartError
 from codriver.setup.clients import Environment, Launch, chosen_clients, found_clients, known_clients
-from codriver.setup.plan import Change, apply, diff, plan, plan_removal
+from codriver.setup.plan import Change, apply, diff, plan, plan_removal, read_file
 from codriver.setup.project import find_projects, running_repls
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ class Report:
 
 
 def run_init(launch: Launch, options: InitOptions, environment: Environment | None = None) -> Report:
-    """Set `launch.workspace` up for its clients, or with `remove` undo that.
+    """Set `launch.workspace` up for its clients, or with `remove` take their entries out again.
+
+    The relay has to be at `launch.relay` when a client starts: whoever calls this installs it, unless for a dry run.
 
     Raises:
         UnknownClientError: a client was named that is not known.
@@ -94,24 +96,25 @@ def _plan_repl(projects: Sequence[Project], workspace: Path, environment: Enviro
     file = workspace / "codriver.toml"
     if _settings_name_a_repl(workspace):
         return ()
-    before = file.read_text(encoding="utf-8") if file.exists() else None
+    before = read_file(file)
     line = f'repl = ["{projects[0].repl}"]\n'
     # A bare key belongs before the first table of a TOML file.
-    return (Change("codriver", file, "add", before, line + (before or ""), next="change repl there to use another"),)
+    after = line + (before or "").removeprefix("\ufeff")
+    return (Change("codriver", file, "add", before, after, next="change repl there to use another"),)
 
 
 def _settings_name_a_repl(workspace: Path) -> bool:
     """Whether the workspace's settings say which REPL to use, or cannot be read and so must be left alone."""
     try:
-        own = tomllib.loads(_text(workspace / "codriver.toml"))
-        table = tomllib.loads(_text(workspace / "pyproject.toml")).get("tool", {}).get("codriver", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        own, project = (_toml(workspace / name) for name in ("codriver.toml", "pyproject.toml"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
         return True
+    table = project.get("tool", {}).get("codriver", {})
     return bool({"repl", "nrepl"} & (own.keys() | table.keys()))
 
 
-def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
+def _toml(file: Path) -> dict[str, Any]:
+    return tomllib.loads((read_file(file) or "").removeprefix("\ufeff"))
 
 
 _WORDS = {
@@ -128,7 +131,8 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
     """Do it unless it is a dry run; a line for each change, and whether one failed. One failure stops no other."""
     lines, failed = [], False
     for change in changes:
-        words, problem = _WORDS[change.state][0 if options.dry_run else 1], change.problem
+        words = _WORDS[change.state][0 if options.dry_run else 1]
+        problem = "; ".join(part for part in (change.problem, change.fix) if part)
         if not options.dry_run:
             try:
                 apply(change)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from codriver.errors import StartError
-from codriver.setup.clients import entry_name
+from codriver.setup.clients import entry_name, starts_relay
 from codriver.setup.document import find_entry, is_left_over, remove_entry, set_entry
 from codriver.setup.jsonc import FileFaultError
 
@@ -42,8 +42,8 @@ class CannotWriteError(StartError):
 class Change:
     """What would happen to one file.
 
-    `before` and `after` are its whole text, None where there is no file. With state `refused`, `problem` says why and
-    nothing would happen; with `same` and `absent` nothing has to.
+    `before` and `after` are its whole text, None where there is no file. With state `refused`, `problem` says why,
+    `fix` what to do, and nothing would happen; with `same` and `absent` nothing has to.
     """
 
     title: str
@@ -52,6 +52,7 @@ class Change:
     before: str | None
     after: str | None
     problem: str = ""
+    fix: str = ""
     next: str = ""
 
     @property
@@ -117,7 +118,7 @@ def apply(change: Change) -> None:
         return
     file = change.file.resolve()
     try:
-        if _read(file) != change.before:
+        if read_file(file) != change.before:
             raise FileChangedError(change.file)
         if change.after is None:
             file.unlink()
@@ -153,7 +154,7 @@ def _umask() -> int:
     return mask
 
 
-def _read(file: Path) -> str | None:
+def read_file(file: Path) -> str | None:
     """The text of a file, line endings and byte order mark included; None when there is none."""
     try:
         return file.read_bytes().decode("utf-8")
@@ -164,15 +165,15 @@ def _read(file: Path) -> str | None:
 def _plan_entry(client: Client, launch: Launch, environment: Environment, scope: Scope, *, force: bool) -> Change:
     file, name = client.file(scope, launch.workspace, environment), entry_name(scope, launch.workspace)
     try:
-        before = _read(file)
+        before = read_file(file)
         if before is None:
             return Change(client.title, file, "add", None, client.render(launch, name), next=client.next)
         present = find_entry(client, before, name)
         if present == client.entry(launch, name):
             return Change(client.title, file, "same", before, before)
         if present is not None and not force:
-            problem = f"it has another entry {name}; run codriver init --client {client.id} --force to replace it"
-            return Change(client.title, file, "refused", before, before, problem)
+            fix = f"codriver init --client {client.id} --force replaces it"
+            return Change(client.title, file, "refused", before, before, f"it has another entry {name}", fix)
         after = set_entry(client, before, launch, name)
         state: State = "add" if present is None else "replace"
         return Change(client.title, file, state, before, after, next=client.next)
@@ -183,16 +184,14 @@ def _plan_entry(client: Client, launch: Launch, environment: Environment, scope:
 def _plan_removal(client: Client, launch: Launch, environment: Environment, scope: Scope, *, force: bool) -> Change:
     file, name = client.file(scope, launch.workspace, environment), entry_name(scope, launch.workspace)
     try:
-        before = _read(file)
+        before = read_file(file)
         present = find_entry(client, before, name) if before is not None else None
         if before is None or present is None:
             return Change(client.title, file, "absent", before, before)
-        if not force and launch.relay.name not in str(present):
-            problem = (
-                f"its entry {name} does not start codriver's relay; "
-                f"run codriver init --remove --client {client.id} --force to remove it all the same"
-            )
-            return Change(client.title, file, "refused", before, before, problem)
+        if not force and not starts_relay(present):
+            problem = f"its entry {name} does not start codriver's relay"
+            fix = f"codriver init --remove --client {client.id} --force removes it all the same"
+            return Change(client.title, file, "refused", before, before, problem, fix)
         after = remove_entry(client, before, name)
         return Change(client.title, file, "remove", before, None if is_left_over(client, after) else after)
     except (FileFaultError, OSError, UnicodeDecodeError) as error:
@@ -205,5 +204,5 @@ def _refused(client: Client, file: Path, error: Exception) -> Change:
     elif isinstance(error, OSError):
         problem = f"it cannot be read: {error.strerror or error}"
     else:
-        problem = f"{client.title} cannot read it: {error}; mend the file and run the command again"
-    return Change(client.title, file, "refused", None, None, problem)
+        problem = f"{client.title} cannot read it: {error}"
+    return Change(client.title, file, "refused", None, None, problem, "mend the file and run the command again")
