@@ -16,6 +16,7 @@ from codriver.repls.base import (
     NotAnReplError,
     OpTimedOutError,
     Output,
+    RequestUnsafeError,
     Value,
 )
 from codriver.repls.nrepl import connect
@@ -257,6 +258,15 @@ async def test_two_evaluations_of_a_session_never_run_at_once():
         await until(lambda: len([r for r in server.seen("eval") if r["code"] == "code"]) == 1)
         await anyio.wait_all_tasks_blocked()
         assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 1
+
+
+async def test_half_a_character_pair_is_refused_and_nothing_breaks():
+    async with adapter(answering(VALUE, DONE)) as (opened, _, _):
+        with pytest.raises(RequestUnsafeError, match=r"\\ud83d\) at position 1"):
+            await opened.evaluate(code('"\ud83d"'))
+        with pytest.raises(RequestUnsafeError):
+            await opened.send_input("\udc00", "main")
+        assert (await opened.evaluate(code("code"))).status == "done"
 
 
 async def test_a_flood_of_ids_is_forgotten_in_bounded_memory():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from codriver.wire.bencode import Value
 
-WORKER_OP: Final = "codriver/about"
-"""The op by which codriver's own worker is known; its answer holds `dialect`, `pid` and `root`."""
+WORKER_OPS: Final = "codriver/"
+"""Codriver's own worker is known by ops whose names begin so."""
 
 _PRINT: Final = "nrepl.middleware.print"
 
@@ -310,17 +310,22 @@ HY: Final = Dialect(
 
 UNKNOWN: Final = Dialect("unknown")
 
+WORKER_PYTHON: Final = Dialect(
+    "python",
+    python_text=True,
+    facts='__import__("json").dumps({"root": __import__("os").getcwd(), "pid": __import__("os").getpid()})',
+    adapted={"stacktrace": "the traceback of the last failure"},
+    sends_traceback=True,
+    tooling=_PYTHON_TOOLING,
+    print_limits="[1, 2, 3]",
+    keeps_apart="session",
+)
 
-def worker(dialect: str) -> Dialect:
-    """Codriver's own worker, evaluating `python` or `lisp`."""
-    return Dialect(
-        "basilisp" if dialect == "lisp" else dialect,
-        json=BASILISP.json if dialect == "lisp" else "%s",
-        python_text=True,
-        tooling=_PYTHON_TOOLING,
-        print_limits="[1 2 3]" if dialect == "lisp" else "[1, 2, 3]",
-        ask=BASILISP.ask if dialect == "lisp" else {},
-        adapted={"stacktrace": "the traceback of the last failure"},
-        sends_traceback=True,
-        keeps_apart="session",
-    )
+WORKER_LISP: Final = replace(
+    BASILISP,
+    namespace_by="key",
+    load_moves_namespace=False,
+    print_limits="[1 2 3]",
+    keeps_apart="session",
+    notes=(),
+)

@@ -208,8 +208,10 @@ class NreplAdapter:
         # Some servers answer at once, some when the text was read, and one sends the evaluation's value under this id.
         exchange = target.connection.begin(target.running.on_message if target.running else Reply(None, _drop).take)
         target.connection.end(exchange)
-        with anyio.fail_after(self._op_timeout_s):
+        with anyio.move_on_after(self._op_timeout_s) as scope:
             await target.connection.send(exchange, support.op, {**target.address(), "stdin": text})
+        if scope.cancelled_caught:
+            raise OpTimedOutError(support.op, self._op_timeout_s)
 
     async def open_session(self, name: str) -> None:
         """Make a session of its own under `name`. See `Adapter.open_session`."""

@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import SocketAttribute
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.base import Endpoint, OpTimedOutError, ReplUnreachableError
+from codriver.repls.base import Endpoint, OpTimedOutError, ReplUnreachableError, RequestUnsafeError
 from codriver.repls.message import Message, NotAMessageError, parse
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
 
@@ -127,8 +127,16 @@ class NreplConnection:
 
         Raises:
             ReplDisconnectedError: the connection is over.
+            RequestUnsafeError: a text holds what no UTF-8 can say.
         """
-        data = encode({"op": op, "id": exchange.id, **fields})
+        try:
+            data = encode({"op": op, "id": exchange.id, **fields})
+        except UnicodeEncodeError as error:
+            found = f"\\u{ord(error.object[error.start]):04x}"
+            problem = f"it holds half of a character pair ({found}) at position {error.start}, which UTF-8 cannot say"
+            raise RequestUnsafeError(
+                problem, hint="write the character whole, or as an escape of the language"
+            ) from error
         async with self._outgoing:
             if self.send_gap_s and len(self._active) > 1:
                 await anyio.sleep(self.send_gap_s)

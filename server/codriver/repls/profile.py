@@ -34,11 +34,9 @@ OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "clojuredocs": ("clojuredocs-lookup", "cider/clojuredocs-lookup"),
     "stdin": ("stdin",),
     "macroexpand": ("macroexpand", "cider/macroexpand"),
-    "test": ("test", "cider/test", "codriver/test"),
-    "stacktrace": (
-        "codriver/stacktrace", "analyze-last-stacktrace", "cider/analyze-last-stacktrace", "stacktrace",
-    ),
-}  # fmt: skip
+    "test": ("test", "cider/test"),
+    "stacktrace": ("analyze-last-stacktrace", "cider/analyze-last-stacktrace", "stacktrace"),
+}
 """By capability, the ops that give it, the best first. Source: nREPL and cider-nrepl documentation, "Ops"."""
 
 MISSING: Final[Mapping[str, str]] = {
@@ -120,12 +118,11 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
     """The dialect that answers its own question, and its answer; asked in the order that the ops make likely."""
-    if dialects.WORKER_OP in ops:
-        messages = await connection.ask(dialects.WORKER_OP, timeout_s=PROBE_S)
-        about = {key: value for message in messages for key, value in message.fields.items()}
-        return dialects.worker(as_text(about.get("dialect")) or "python"), about
-    if "interrupt" in ops:
-        likely: tuple[Dialect, ...] = (dialects.CLOJURE, dialects.HY, dialects.CLOJURESCRIPT)
+    likely: tuple[Dialect, ...]
+    if any(op.startswith(dialects.WORKER_OPS) for op in ops):
+        likely = (dialects.WORKER_PYTHON, dialects.WORKER_LISP)
+    elif "interrupt" in ops:
+        likely = (dialects.CLOJURE, dialects.HY, dialects.CLOJURESCRIPT)
     elif "lookup" in ops:
         likely = (dialects.NBB, dialects.SQUINT, dialects.CLOJURE, dialects.BASILISP, dialects.CLOJURESCRIPT)
     else:

@@ -49,7 +49,7 @@ class Decoder:
     """Collects bytes and gives the values they complete, in time linear in their number.
 
     Between two calls it keeps the open containers, so nothing is ever parsed twice, and it knows how many bytes a
-    string still needs, so a long one costs one append a piece and one copy at its end.
+    string still needs, so the pieces of a long one are kept as they came and joined once.
     """
 
     def __init__(self, *, max_depth: int = MAX_DEPTH, max_string_bytes: int = MAX_STRING_BYTES) -> None:
@@ -57,7 +57,8 @@ class Decoder:
         self._max_string_bytes = max_string_bytes
         self._buffer = bytearray()
         self._at = 0
-        self._string_bytes: int | None = None
+        self._pieces: list[bytes] = []
+        self._missing = 0
         self._open: list[list[Value] | dict[str, Value]] = []
         self._keys: list[str | None] = []
         self._done: list[Value] = []
@@ -65,7 +66,7 @@ class Decoder:
     @property
     def is_idle(self) -> bool:
         """Whether no value has begun: a connection that ends now ends between two messages."""
-        return not self._buffer and not self._open and self._string_bytes is None
+        return not self._buffer and not self._open and not self._missing
 
     def feed(self, data: bytes) -> list[Value]:
         """The values that `data` completes, in order.
@@ -73,8 +74,16 @@ class Decoder:
         Raises:
             BencodeError: the bytes are no bencode. Feed no more after that.
         """
-        self._buffer += data
+        if len(data) < self._missing:
+            self._pieces.append(data)
+            self._missing -= len(data)
+            return []
+        self._buffer += data[self._missing :] if self._missing else data
         try:
+            if self._missing:
+                raw = b"".join((*self._pieces, data[: self._missing]))
+                self._pieces, self._missing = [], 0
+                self._add_string(raw)
             while self._step():
                 pass
         except BencodeError as error:
@@ -89,13 +98,11 @@ class Decoder:
 
     def _step(self) -> bool:
         """Read one token; False when its bytes are not all there."""
-        if self._string_bytes is not None:
-            return self._read_string(self._string_bytes)
         if self._at >= len(self._buffer):
             return False
         token = self._buffer[self._at]
         if token in _DIGITS:
-            return self._read_length()
+            return self._read_string()
         if token == _END:
             self._at += 1
             self._close()
@@ -124,7 +131,7 @@ class Decoder:
             raise BencodeError(f"{what} has more than {limit} digits")
         return None if found < 0 else found
 
-    def _read_length(self) -> bool:
+    def _read_string(self) -> bool:
         colon = self._find(_COLON, start=self._at, limit=_LENGTH_DIGITS, what="a string's length")
         digits = self._buffer[self._at : len(self._buffer) if colon is None else colon][: _LENGTH_DIGITS + 1]
         if not _DIGITS.issuperset(digits):
@@ -134,26 +141,25 @@ class Decoder:
         length = int(digits)
         if length > self._max_string_bytes:
             raise BencodeError(f"a string of {length} bytes is longer than the limit of {self._max_string_bytes} bytes")
-        self._at = colon + 1
-        self._string_bytes = length
+        start, end = colon + 1, colon + 1 + length
+        with memoryview(self._buffer) as view:
+            raw = bytes(view[start:end])
+        self._at = start + len(raw)
+        if len(raw) < length:
+            self._pieces, self._missing = [raw], length - len(raw)
+            return False
+        self._add_string(raw)
         return True
 
-    def _read_string(self, length: int) -> bool:
-        end = self._at + length
-        if len(self._buffer) < end:
-            return False
-        with memoryview(self._buffer) as view:
-            raw = bytes(view[self._at : end])
-        self._at = end
-        self._string_bytes = None
+    def _add_string(self, raw: bytes) -> None:
+        """Put a complete string where it belongs: a key that waits for its value, or a value."""
         if self._open and isinstance(self._open[-1], dict) and self._keys[-1] is None:
             self._keys[-1] = raw.decode("utf-8", "surrogateescape")
-            return True
+            return
         try:
             self._add(raw.decode())
         except UnicodeDecodeError:
             self._add(raw)
-        return True
 
     def _read_integer(self) -> bool:
         start = self._at + 1

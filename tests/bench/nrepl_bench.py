@@ -1,0 +1,140 @@
+"""Evaluation latency of each REPL through the adapter, against a raw socket client in the same run.
+
+Run as ``python tests/bench/nrepl_bench.py [NAME...]``. Both clients re-arm TCP_QUICKACK; their turns alternate in
+small batches, so that a busy machine slows both alike. The decoder's row gives one 10 MB value in 64 KB pieces against
+the copies that nobody can avoid: its pieces joined, and made text.
+"""
+
+import socket
+import statistics
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import real_repls
+from codriver.repls.base import Evaluation
+from codriver.repls.nrepl import connect
+from codriver.wire.bencode import Decoder, encode
+
+ROUNDS = 20
+BATCH = 10
+WARM_UP = 20
+PIECE = 64 * 1024
+VALUE_BYTES = 10_000_000
+
+
+class RawClient:
+    """The least that a client can do: one socket, one request, read until `done`."""
+
+    def __init__(self, endpoint):
+        self.socket = socket.create_connection((endpoint.host, endpoint.port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.decoder = Decoder()
+        answer = self.ask({"op": "clone", "id": "clone"})
+        self.session = next((message["new-session"] for message in answer if "new-session" in message), None)
+
+    def ask(self, message):
+        self.rearm()
+        self.socket.sendall(encode(message))
+        answer = []
+        while not any("done" in one.get("status", []) for one in answer):
+            answer += self.decoder.feed(self.socket.recv(PIECE))
+            self.rearm()
+        return answer
+
+    def evaluate(self, code, identity):
+        message = {"op": "eval", "id": identity, "code": code}
+        self.ask({**message, "session": self.session} if self.session else message)
+
+    def rearm(self):
+        if sys.platform == "linux":
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+@contextmanager
+def raw_client(endpoint):
+    client = RawClient(endpoint)
+    try:
+        yield client
+    finally:
+        client.socket.close()
+
+
+async def compare(endpoint, code, *, one_client):
+    """Milliseconds of each evaluation, raw and through the adapter."""
+    raw, adapted = [], []
+
+    async def through_adapter(adapter, number):
+        started = time.perf_counter()
+        await adapter.evaluate(Evaluation(f"e{number}", code))
+        adapted.append(1000 * (time.perf_counter() - started))
+
+    def by_hand(client, number):
+        started = time.perf_counter()
+        client.evaluate(code, f"r{number}")
+        raw.append(1000 * (time.perf_counter() - started))
+
+    if one_client:
+        # This server takes one connection at a time, so the turns cannot alternate.
+        with raw_client(endpoint) as client:
+            for number in range(WARM_UP + ROUNDS * BATCH):
+                by_hand(client, number)
+        async with connect(endpoint, listener=lambda _evaluation, _event: None) as adapter:
+            for number in range(WARM_UP + ROUNDS * BATCH):
+                await through_adapter(adapter, number)
+        return raw[WARM_UP:], adapted[WARM_UP:]
+    with raw_client(endpoint) as client:
+        async with connect(endpoint, listener=lambda _evaluation, _event: None) as adapter:
+            for number in range(WARM_UP):
+                by_hand(client, number)
+                await through_adapter(adapter, number)
+            raw.clear()
+            adapted.clear()
+            for turn in range(ROUNDS):
+                for number in range(BATCH):
+                    by_hand(client, WARM_UP + turn * BATCH + number)
+                for number in range(BATCH):
+                    await through_adapter(adapter, WARM_UP + turn * BATCH + number)
+    return raw, adapted
+
+
+def decode_ratio():
+    """Milliseconds to decode a value of 10 MB in pieces, and to join its pieces and make them text."""
+    data = encode({"id": "1", "value": "x" * VALUE_BYTES})
+    pieces = [data[at : at + PIECE] for at in range(0, len(data), PIECE)]
+    decoding, copying = [], []
+    for _ in range(15):
+        decoder = Decoder()
+        started = time.perf_counter()
+        found = [value for piece in pieces for value in decoder.feed(piece)]
+        decoding.append(1000 * (time.perf_counter() - started))
+        assert len(found) == 1
+        started = time.perf_counter()
+        copied = b"".join(pieces).decode()
+        copying.append(1000 * (time.perf_counter() - started))
+        assert len(copied) == len(data)
+    return statistics.median(decoding), statistics.median(copying)
+
+
+def main():
+    names = sys.argv[1:] or [name for name in real_repls.NAMES if real_repls.missing(name) is None]
+    out = sys.stdout.write
+    out(f"median of {ROUNDS * BATCH} evaluations, in ms\n")
+    for name in names:
+        code = "1 + 2" if name == "python" else "(+ 1 2)"
+        endpoint = real_repls.repl(name).endpoint
+        raw, adapted = anyio.run(lambda: compare(endpoint, code, one_client=name == "hy"))  # noqa: B023 - run at once
+        by_hand, through = statistics.median(raw), statistics.median(adapted)
+        out(f"{name:10} raw {by_hand:7.2f}   adapter {through:7.2f}   ratio {through / by_hand:5.2f}\n")
+    decoding, copying = decode_ratio()
+    out(f"10 MB value in 64 KB pieces: decoded {decoding:.1f} ms, joined and made text {copying:.1f} ms")
+    out(f", ratio {decoding / copying:.1f}\n")
+
+
+if __name__ == "__main__":
+    main()
