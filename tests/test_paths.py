@@ -42,6 +42,20 @@ def test_the_port_file_is_where_clients_look():
     assert paths.port_file(Path("/w")) == Path("/w/.calva/mcp-server/port")
 
 
+def test_the_relay_is_one_file_at_a_place_that_stays(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert paths.relay_file() == tmp_path / "codriver" / "codriver_relay.py"
+
+
+@pytest.mark.parametrize("name", ["skills", "wrapper-config"])
+def test_what_is_shipped_is_found_beside_the_package_and_inside_it(monkeypatch, tmp_path, name):
+    assert any(paths.shipped_folder(name).iterdir())
+    package = tmp_path / "codriver"
+    (package / "data" / name).mkdir(parents=True)
+    monkeypatch.setattr(paths, "__file__", str(package / "paths.py"))
+    assert paths.shipped_folder(name) == package / "data" / name
+
+
 def test_two_workspaces_of_one_name_have_two_states(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     first, second = (paths.workspace_state_folder(tmp_path / parent / "app") for parent in ("a", "b"))

@@ -120,6 +120,43 @@ def test_an_entry_beside_a_stranger_keeps_the_stranger(one, file_of):
     assert data["projects"] == {"/a": {"trust_level": "trusted"}}
 
 
+TOML_SHAPES = [
+    'a = 1\n\n[mcp_servers.codriver]\ncommand = "x"\n\n# about z\n[z]\nb = 2\n\n[mcp_servers.other]\ncommand = "y"\n',
+    '[mcp_servers]\ncodriver = {command = "x", args = []}\n# kept\n\n[mcp_servers.other]\ncommand = "y"\n# end\n',
+    'mcp_servers.codriver.command = "x"\nmcp_servers.other.command = "y" # kept\n',
+    '# kept\n[mcp_servers.codriver]\nargs = [\n "a", # b\n]\n[mcp_servers.codriver.env]\nA = "b"\n# z\n[[z]]\nb = 1\n',
+    '[mcp_servers.codriver]\r\ncommand = "x"\r\n\r\n# kept\r\n[z]\r\nb = 1\r\n',
+    '[z]\nb = """\n[mcp_servers.codriver]\n"""\n\n[mcp_servers."codriver"]\ncommand = "x"\n# kept\n',
+    '[ mcp_servers . codriver ]\ncommand = "#"\n',
+    '\ufeff[mcp_servers.codriver]\ncommand = "x"\n',
+    'mcp_servers = {codriver = {command = "x"}, other = {command = "y"}}\n',
+]
+
+
+def toml(text):
+    return tomllib.loads(text.removeprefix("\ufeff"))
+
+
+@pytest.mark.parametrize("text", TOML_SHAPES)
+def test_however_a_toml_entry_is_written_it_alone_is_replaced_and_removed(text, one, file_of):
+    file = file_of("codex")
+    rest = toml(text)
+    del rest["mcp_servers"]["codriver"]
+    for planner in (plan, plan_removal):
+        file.write_bytes(text.encode())
+        change = one("codex", planner, force=True)
+        apply(change)
+        after = file.read_bytes().decode() if file.exists() else ""
+        left = toml(after)
+        entry = left.setdefault("mcp_servers", {}).pop("codriver", None)
+        assert left == rest
+        assert (entry or {}).get("command") == ("/opt/python" if change.state == "replace" else None)
+        comments = [line for line in text.splitlines() if line.startswith("#")]
+        assert [line for line in after.splitlines() if line.startswith("#")] == comments
+        if "\r\n" in text:
+            assert after.count("\r\n") == after.count("\n")
+
+
 OTHER_ENTRY = {
     "claude-code": '{"mcpServers": {"codriver": {"command": "other"}}}',
     "codex": (
@@ -166,7 +203,7 @@ def test_an_entry_that_starts_the_relay_from_elsewhere_is_ours_to_remove(command
         ("vscode", "[1]", "line 1, column 1: here should be an object"),
         ("vscode", '{\n "servers": 3}', "line 2, column 13: here should be an object"),
         ("codex", "a = 1\nb = \n", "line 2, column 5"),
-        ("codex", 'mcp_servers = {other = {command = "x"}}\n', "write mcp_servers as [mcp_servers.NAME] tables"),
+        ("codex", "mcp_servers = 3\n", "write mcp_servers as [mcp_servers.NAME] tables"),
     ],
 )
 def test_a_broken_file_is_left_alone_and_the_place_told(name, text, problem, one, file_of):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ from codriver.setup.clients import NAME_KEY
 from codriver.setup.jsonc import FileFaultError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from codriver.setup.clients import Client, Launch
 
 
@@ -38,16 +41,11 @@ def set_entry(client: Client, text: str, launch: Launch, name: str) -> str:
         if jsonc.parse(text) is None:
             return _joined(text, client.render(launch, name))
         return jsonc.with_member(text, keys, client.entry(launch, name))
-    if find_entry(client, text, name) is not None:
-        changed = _toml_replaced(text, keys, client.entry(launch, name))
-    else:
-        changed = _joined(text, client.render(launch, name))
-    try:
-        tomllib.loads(changed.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
-        table = ".".join(client.entry_path())
-        raise FileFaultError(f"write {table} as [{table}.NAME] tables, so that one can be added", 1, 1) from error
-    return changed
+    block = client.render(launch, name)
+    tries = _table_swaps(text, keys, block) if find_entry(client, text, name) is not None else [_joined(text, block)]
+    entry = client.entry(launch, name)
+    good = (changed for changed in tries if _is_changed_to(changed, text, keys, entry))
+    return next(good, None) or _toml_replaced(text, keys, entry)
 
 
 def remove_entry(client: Client, text: str, name: str) -> str:
@@ -55,7 +53,11 @@ def remove_entry(client: Client, text: str, name: str) -> str:
     keys = (*client.entry_path(), name)
     if find_entry(client, text, name) is None:
         return text
-    return _toml_replaced(text, keys, None) if client.is_toml else jsonc.without_member(text, keys)
+    if not client.is_toml:
+        return jsonc.without_member(text, keys)
+    good = (changed for changed in _table_swaps(text, keys, "") if _is_changed_to(changed, text, keys, None))
+    changed = next(good, None)
+    return _toml_replaced(text, keys, None) if changed is None else changed
 
 
 def is_left_over(client: Client, text: str) -> bool:
@@ -93,22 +95,76 @@ def _toml_place(text: str, message: str) -> tuple[int, int]:
     return (numbers[0], numbers[1]) if len(numbers) == 2 else jsonc.place(text, len(text))
 
 
+def _table_swaps(text: str, keys: tuple[str, ...], block: str) -> Iterator[str]:
+    """`text` with `block` in the place of the table `[a.b]` and of those below it, for each line that may begin it.
+
+    It goes by lines, so that comments behind the table, which are about the next one, stay as they are. A line inside
+    a text of several lines can look like a header, so the caller takes the first version that is right.
+    """
+    name = r"\s*\.\s*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in keys)
+    header = re.compile(rf"\s*\[\s*{name}\s*(\.[^\]]*)?\]")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = text.splitlines(keepends=True)
+    for start in (number for number, line in enumerate(lines) if header.match(line)):
+        end = start + 1
+        while end < len(lines) and (header.match(lines[end]) or not re.match(r"\s*\[\[?\s*[\w\"'-]", lines[end])):
+            end += 1
+        while not lines[end - 1].split("#")[0].strip():
+            end -= 1
+        has_gap = not block and start and not lines[start - 1].strip()
+        head = lines[: start - 1] if has_gap else lines[:start]
+        yield "".join([*head, block.replace("\n", newline), *lines[end:]])
+
+
+def _is_changed_to(changed: str, text: str, keys: tuple[str, ...], entry: Any) -> bool:
+    """Whether `changed` says what `text` does, but for the entry at `keys`, which is `entry`, or none."""
+    try:
+        new, old = (tomllib.loads(version.removeprefix("\ufeff")) for version in (changed, text))
+    except tomllib.TOMLDecodeError:
+        return False
+    _taken(old, keys)
+    return bool(_taken(new, keys) == entry and new == old)
+
+
+def _taken(document: dict[str, Any], keys: tuple[str, ...]) -> Any:
+    """The entry at `keys`, taken out of the document with the tables that are empty without it; None if not there."""
+    first, *rest = keys
+    if not rest:
+        return document.pop(first, None)
+    inner = document.get(first)
+    taken = _taken(inner, tuple(rest)) if isinstance(inner, dict) else None
+    if inner == {}:
+        del document[first]
+    return taken
+
+
 def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
-    """`text` with another entry at `keys`, or none."""
+    """`text` with another entry at `keys`, or none, in whatever way it is written there.
+
+    Raises:
+        FileFaultError: it is written in a way that cannot be changed and keep the rest.
+    """
     import tomlkit  # noqa: PLC0415  # only one client has TOML, and most runs have nothing to replace there
 
-    document = tomlkit.parse(text)
+    table_name = ".".join(keys[:-1])
+    fault = FileFaultError(f"write {table_name} as [{table_name}.NAME] tables, so that one can be changed", 1, 1)
+    document = tomlkit.parse(text.removeprefix("\ufeff"))
     holder: Any = document
     for key in keys[:-1]:
-        holder = holder[key]
+        holder = holder.setdefault(key, {})
+        if not isinstance(holder, dict):
+            raise fault
     if entry is None:
         del holder[keys[-1]]
     else:
-        table = holder[keys[-1]]
+        table = holder.setdefault(keys[-1], {})
         for key in [key for key in table if key not in entry]:
             del table[key]
         table.update(entry)
-    return tomlkit.dumps(document)
+    changed = ("\ufeff" if text.startswith("\ufeff") else "") + tomlkit.dumps(document)
+    if not _is_changed_to(changed, text, keys, entry):
+        raise fault
+    return changed
 
 
 def _joined(text: str, block: str) -> str:
