@@ -1,6 +1,8 @@
 """The adapter against a scripted server: faults, and answers of servers that are not installed here."""
 
 import json
+import socket
+import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -230,6 +232,21 @@ async def test_an_interrupt_that_is_answered_on_another_connection_ends_the_eval
         assert endings[0].status == "interrupted"
 
 
+async def test_an_interrupt_between_two_forms_is_remembered():
+    async with adapter(answering(VALUE, DONE)) as (opened, _, _):
+        outcomes = []
+
+        async def interrupt():
+            outcomes.append(await opened.interrupt())
+
+        async with opened._main.lock, anyio.create_task_group() as tasks:
+            tasks.start_soon(interrupt)
+        assert outcomes[0].outcome == "requested"
+        assert opened._main.is_stopping
+        assert (await opened.evaluate(code("code"))).status == "done"
+        assert (await opened.interrupt()).outcome == "idle"
+
+
 @pytest.mark.parametrize("status", ["session-idle", "interrupt-id-mismatch"])
 async def test_an_interrupt_that_comes_too_late_is_idle(status):
     answers = {**answering({"out": "x"}), "interrupt": [{"status": ["done", status]}]}
@@ -267,6 +284,19 @@ async def test_half_a_character_pair_is_refused_and_nothing_breaks():
         with pytest.raises(RequestUnsafeError):
             await opened.send_input("\udc00", "main")
         assert (await opened.evaluate(code("code"))).status == "done"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the options have other names elsewhere")
+async def test_a_half_open_connection_is_noticed_within_30_s():
+    async with adapter() as (opened, _, _):
+        raw = opened._main.connection._socket
+        assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        idle, interval, probes = (
+            raw.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert idle + interval * probes <= 30
+        assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) <= 30_000
 
 
 async def test_a_flood_of_ids_is_forgotten_in_bounded_memory():

@@ -386,7 +386,9 @@ class Adapter(Protocol):
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:
-        """The expansion of the form `code`, once; with `full`, until nothing is left to expand.
+        """The expansion of the form `code`, once; with `full`, until it is no macro call any more.
+
+        With `full`, the forms inside are expanded too where the dialect has a function for that.
 
         Raises:
             EvaluationFailedError: the form cannot be read or expanded.

@@ -183,7 +183,10 @@ class NreplAdapter:
         support = self._require("interrupt")
         target = self._sessions.get(session)
         if (running := target.running) is None:
-            return Interruption("idle")
+            if not target.lock.locked():
+                return Interruption("idle")
+            target.is_stopping = True
+            return Interruption("requested", note="it was between two forms, and no further one is sent")
         target.is_stopping = True
         fields: dict[str, Value] = {**target.address(), "interrupt-id": running.id}
         answer = await target.connection.ask(support.op, timeout_s=self._op_timeout_s, **fields)
@@ -274,6 +277,8 @@ class NreplAdapter:
             return Ending("failed", namespace=before, error=error)
         try:
             for index, form in enumerate(forms, 1):
+                if session.is_stopping:
+                    return Ending("interrupted", namespace=before)
                 fields = self._form_fields(evaluation, form)
                 reply = await self._run_one(work, "eval", fields)
                 if reply.is_failed or reply.is_interrupted or session.is_stopping:
