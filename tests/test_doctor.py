@@ -18,6 +18,7 @@ from codriver.core.state import Capability, Origin, Profile, Repl, State
 from codriver.doctor import Check, Report, Row, diagnose
 from codriver.doctor.exposure import is_loopback, listening_hosts, wide_listener
 from codriver.errors import StartError
+from codriver.presence import write_file
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.plan import apply, plan
 from codriver.tools.sessions import session_row
@@ -30,6 +31,12 @@ SESSION = {
     },
     "missing": {"clojuredocs": "start nREPL with cider-nrepl"},
     "notes": ["It cannot be interrupted while it compiles."],
+}  # fmt: skip
+
+
+RECORD = {
+    "pid": os.getpid(), "port": 1664, "host": "127.0.0.1", "sessionId": "x", "startedAt": "2026-01-01T00:00:00+00:00",
+    "version": __version__,
 }  # fmt: skip
 
 
@@ -58,9 +65,8 @@ def server(launch):
     folder = launch.workspace / ".calva" / "mcp-server"
     folder.mkdir(parents=True)
     folder.chmod(0o700)
-    for name, text in (("port", "1664"), ("server.json", json.dumps({"pid": os.getpid()}))):
-        (folder / name).write_text(text)
-        (folder / name).chmod(0o600)
+    write_file(folder / "port", "1664")
+    write_file(folder / "server.json", json.dumps(RECORD))
     health = {
         "ok": True, "pid": os.getpid(), "host": "127.0.0.1", "port": 1664, "version": __version__, "clients": [{}],
         "startedAt": "2026-01-01T00:00:00+00:00", "repls": [{**SESSION, "address": f"127.0.0.1:{unused_port()}"}],
@@ -160,7 +166,7 @@ def test_without_a_server_nothing_is_wrong_and_the_command_is_told(launch, machi
 def test_a_port_file_of_a_server_that_is_gone_is_told(launch, machine, server):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait(timeout=60)
-    (launch.workspace / ".calva" / "mcp-server" / "server.json").write_text(json.dumps({"pid": gone.pid}))
+    (launch.workspace / ".calva" / "mcp-server" / "server.json").write_text(json.dumps({**RECORD, "pid": gone.pid}))
     (check,) = of(diagnose(launch, nobody, machine), "port file")
     assert "left by a server that is gone" in check.text
 
@@ -254,13 +260,18 @@ def test_an_entry_in_the_users_own_file_is_enough(examine, launch, machine):
     assert str(machine.home) in check.text
 
 
-@pytest.mark.parametrize(("name", "mode"), [(".", 0o777), ("port", 0o622), ("server.json", 0o660)])
+@pytest.mark.parametrize(("name", "mode"), [(".", 0o777), ("port", 0o622), ("server.json", 0o606)])
 def test_files_that_others_may_write_are_wrong(examine, launch, name, mode):
     file = launch.workspace / ".calva" / "mcp-server" / name
     file.chmod(mode)
     (check,) = of(examine(), "permissions")
     assert check.state == "wrong"
     assert check.fix.startswith("chmod go-w")
+
+
+def test_the_users_own_group_may_write(examine, launch):
+    (launch.workspace / ".calva" / "mcp-server").chmod(0o775)
+    assert of(examine(), "permissions")[0].state == "ok"
 
 
 def test_a_token_that_others_may_read_is_wrong(examine, launch):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import json
 import os
 import platform
 import stat
@@ -18,6 +17,7 @@ from codriver.doctor.exposure import is_loopback, wide_listener
 from codriver.doctor.report import Check, ReplReport, Report, Row
 from codriver.errors import CodriverError
 from codriver.paths import port_file, presence_folder
+from codriver.presence import read_record
 from codriver.settings import SettingsError, load
 from codriver.setup.clients import command_line, entry_name, found_clients, starts_relay
 from codriver.setup.document import find_entry
@@ -36,8 +36,8 @@ Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 is no server or it does not answer."""
 
 SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
+RESTART: Final = "codriver stop && codriver serve"
 COMING: Final = frozenset({"connecting", "starting"})
-OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def diagnose(launch: Launch, ask: Ask, environment: Environment) -> Report:
@@ -108,14 +108,14 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
         yield Check("server", "note", str(health["portNote"]), "set mcpSocketServerPort to another port, or to 0")
     if health.get("version", __version__) != __version__:
         text = f"runs version {health['version']}, and {__version__} is installed"
-        yield Check("server", "note", text, f"stop pid {health.get('pid')} and start it again: codriver serve")
+        yield Check("server", "note", text, RESTART)
     if host and not is_loopback(host):
         text = f"listens beyond loopback, on {host}: others who have the token can run code here"
         yield Check("server", "note", text, "set host to 127.0.0.1 unless that is wanted")
     written = _read(file).strip()
     if written != str(port):
         text = f"{file} says {written or 'nothing'} and the server listens on {port}: clients do not find it"
-        yield Check("port file", "wrong", text, f"stop pid {health.get('pid')} and start it again: codriver serve")
+        yield Check("port file", "wrong", text, RESTART)
     else:
         yield Check("port file", "ok", str(file))
     for error in _rows(health, "errors"):
@@ -128,10 +128,10 @@ def _say_no_server(file: Path, problem: str) -> Check:
     written = _read(file).strip()
     if not written:
         return Check("server", "note", "none runs; the first client starts one", "codriver serve")
-    pid = _pid(file.with_name("server.json"))
-    if pid is not None and _is_alive(pid):
-        text = f"pid {pid} is there and does not answer at port {written}: {problem}"
-        return Check("server", "wrong", text, f"kill {pid} && codriver serve")
+    record = read_record(file.parent)
+    if record is not None and _is_alive(record.pid):
+        text = f"pid {record.pid} is there and does not answer at port {written}: {problem}"
+        return Check("server", "wrong", text, f"kill {record.pid} && codriver serve")
     text = f"{file} says {written}, left by a server that is gone"
     return Check("port file", "note", text, "codriver serve replaces it, and so does the next client")
 
@@ -174,10 +174,18 @@ def _file_problems(folder: Path) -> Iterator[Check]:
         status = entry.lstat()
         if hasattr(os, "getuid") and status.st_uid != os.getuid():
             yield Check("permissions", "wrong", f"{entry} belongs to another user", f"rm -r {folder} && codriver serve")
-        elif not stat.S_ISLNK(status.st_mode) and status.st_mode & OTHERS_MAY_WRITE:
+        elif _others_may_write(status):
             yield Check("permissions", "wrong", f"{entry} can be written by others", f"chmod go-w {entry}")
         elif entry.name == "token" and stat.S_IMODE(status.st_mode) & 0o077:
             yield Check("permissions", "wrong", f"{entry} can be read by others", f"chmod 600 {entry}")
+
+
+def _others_may_write(status: os.stat_result) -> bool:
+    """Whether anybody but the user may. The user's own group does not count: many systems give each user one alone."""
+    if stat.S_ISLNK(status.st_mode):
+        return False
+    is_own_group = hasattr(os, "getgid") and status.st_gid == os.getgid()
+    return bool(status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not is_own_group))
 
 
 def _check_clients(launch: Launch, environment: Environment) -> Iterator[Check]:
@@ -290,15 +298,6 @@ def _read(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def _pid(file: Path) -> int | None:
-    try:
-        record = json.loads(_read(file))
-    except ValueError:
-        return None
-    pid = record.get("pid") if isinstance(record, dict) else None
-    return pid if isinstance(pid, int) and pid > 0 else None
 
 
 def _is_alive(pid: int) -> bool:
