@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -189,6 +190,13 @@ def test_clients_are_chosen_by_name():
     assert [client.id for client in chosen_clients(["all"])] == list(CLIENTS)
     with pytest.raises(UnknownClientError, match="'emacs'; known are claude-code, vscode"):
         chosen_clients(["emacs"])
+
+
+def test_what_is_launched_here_is_this_interpreter_and_the_users_relay(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "link").symlink_to(tmp_path)
+    launch = Launch.here(tmp_path / "link")
+    assert launch == Launch(Path(sys.executable), tmp_path / "config" / "codriver" / "codriver_relay.py", tmp_path)
 
 
 def test_in_a_file_for_all_workspaces_each_has_an_entry_of_its_own():

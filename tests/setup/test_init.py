@@ -49,7 +49,7 @@ GROUPS = '[dependency-groups]\ndev = ["basilisp", {include-group = "x"}]'
         ({"shadow-cljs.edn": "{}", "deps.edn": "{}"}, "shadow-cljs", "shadow-cljs.edn"),
         ({"nbb.edn": "{}"}, "nbb", "nbb.edn"),
         ({"package.json": '{"devDependencies": {"nbb": "1"}}'}, "nbb", "package.json requires nbb"),
-        ({"package.json": SQUINT}, "npx squint nrepl-server", "package.json requires squint-cljs"),
+        ({"package.json": SQUINT}, "squint nrepl-server", "package.json requires squint-cljs"),
         ({"pyproject.toml": '[project]\ndependencies = ["Basilisp>=0.5"]'}, "lisp", "pyproject.toml requires basilisp"),
         ({"pyproject.toml": '[project.optional-dependencies]\nx = ["hy"]'}, "hy", "pyproject.toml requires hy"),
         ({"pyproject.toml": '[tool.poetry.dependencies]\nhy = "1"'}, "hy", "pyproject.toml requires hy"),
@@ -162,11 +162,17 @@ def test_no_repl_is_written_where_one_is_named_or_runs(init, workspace, files):
 def test_no_repl_is_written_where_its_program_is_missing_or_it_was_not_wanted(init, workspace):
     write(workspace, {"project.clj": ""})
     report = init(clients=["zed"])
-    assert "lein is not on the search path" in report.text
+    assert "lein is not installed" in report.text
     assert not (workspace / "codriver.toml").exists()
     write(workspace, {"deps.edn": "{}"})
     init(clients=["zed"], start_repl=False)
     assert not (workspace / "codriver.toml").exists()
+
+
+def test_a_program_of_the_project_itself_counts_as_installed(init, workspace):
+    write(workspace, {"package.json": SQUINT, "node_modules/.bin/squint": ""})
+    init(clients=["zed"])
+    assert load(workspace, environ={}).settings.repl == ("squint nrepl-server",)
 
 
 def test_a_python_project_needs_no_settings(init, workspace):

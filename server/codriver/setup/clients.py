@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from codriver.errors import StartError
-from codriver.paths import shipped_folder
+from codriver.paths import relay_file, shipped_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -88,6 +88,14 @@ class Launch:
     """An interpreter that has Codriver installed: the relay starts the server with it."""
     relay: Path
     workspace: Path
+
+    @classmethod
+    def here(cls, workspace: Path) -> Launch:
+        """For this interpreter and the relay of this user.
+
+        The path of the interpreter is left as it is: a virtual environment is known through its links.
+        """
+        return cls(Path(sys.executable), relay_file(), workspace.resolve())
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,10 +80,8 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
     if projects and not running_repls(workspace):
         first = projects[0]
         lines.append(f"REPL       {first.repl}; by hand: {first.command}")
-        if not first.can_start(environment):
-            lines.append(
-                f"           {first.program} is not on the search path: install it, or start the REPL yourself"
-            )
+        if not first.can_start(workspace, environment):
+            lines.append(f"           {first.programs[0]} is not installed: install it, or start the REPL yourself")
     return lines
 
 
@@ -91,7 +89,7 @@ def _plan_repl(projects: Sequence[Project], workspace: Path, environment: Enviro
     """The line in `codriver.toml` that has the REPL started, where that is needed and nobody has said otherwise."""
     if not projects or projects[0].repl == "python" or running_repls(workspace):
         return ()  # a Python REPL is started without being asked for, and one that runs is found
-    if not projects[0].can_start(environment):
+    if not projects[0].can_start(workspace, environment):
         return ()
     file = workspace / "codriver.toml"
     if _settings_name_a_repl(workspace):

@@ -34,34 +34,41 @@ NREPL_DEPS: Final = (
 class Project:
     """One kind of project found in a workspace.
 
-    `repl` is what the setting `repl` would say so that Codriver starts its REPL, `program` what has to be installed for
-    it, and `command` starts the same REPL by hand.
+    `repl` is what the setting `repl` would say so that Codriver starts its REPL, `programs` those of which one has to
+    be installed for it, and `command` starts the same REPL by hand.
     """
 
     kind: str
     evidence: str
     repl: str
-    program: str
+    programs: tuple[str, ...]
     command: str
 
-    def can_start(self, environment: Environment) -> bool:
-        """Whether the program that the REPL needs is installed. Python and its Lisp need none but ours."""
-        return not self.program or environment.has_command(self.program)
+    def can_start(self, workspace: Path, environment: Environment) -> bool:
+        """Whether a program that the REPL needs is installed. Python and its Lisp need none but ours."""
+        return not self.programs or any(_has_program(name, workspace, environment) for name in self.programs)
 
 
 CLOJURE_COMMAND = f"clojure -Sdeps {NREPL_DEPS[0]} -M -m nrepl.cmdline --middleware {NREPL_DEPS[1]}"
 
-_BY_FILE: Final = (
-    ("shadow-cljs.edn", "ClojureScript with shadow-cljs", "shadow-cljs", "npx", "npx shadow-cljs server"),
-    ("deps.edn", "Clojure with deps.edn", "clojure", "clojure", CLOJURE_COMMAND),
-    ("project.clj", "Clojure with Leiningen", "lein", "lein", "lein repl :headless"),
-    ("bb.edn", "Babashka", "bb", "bb", "bb nrepl-server 0"),
-    ("nbb.edn", "nbb", "nbb", "npx", "npx nbb nrepl-server"),
+CLJ: Final = ("clojure", "clj")
+
+_BY_FILE: Final[tuple[tuple[str, str, str, tuple[str, ...], str], ...]] = (
+    ("shadow-cljs.edn", "ClojureScript with shadow-cljs", "shadow-cljs", ("shadow-cljs",), "npx shadow-cljs server"),
+    ("deps.edn", "Clojure with deps.edn", "clojure", CLJ, CLOJURE_COMMAND),
+    ("project.clj", "Clojure with Leiningen", "lein", ("lein",), "lein repl :headless"),
+    ("bb.edn", "Babashka", "bb", ("bb",), "bb nrepl-server 127.0.0.1:0"),
+    ("nbb.edn", "nbb", "nbb", ("nbb",), "npx nbb nrepl-server"),
 )
 
-LISP: Final = ("Basilisp", "lisp", "", "codriver serve --repl lisp")
-HY: Final = ("Hy", "hy", "hy", "codriver serve --repl hy")
-PYTHON: Final = ("Python", "python", "", "codriver serve --repl python")
+_Kind = tuple[str, str, tuple[str, ...], str]
+
+LISP: Final[_Kind] = ("Basilisp", "lisp", (), "codriver serve --repl lisp")
+HY: Final[_Kind] = ("Hy", "hy", ("hy",), "codriver serve --repl hy")
+PYTHON: Final[_Kind] = ("Python", "python", (), "codriver serve --repl python")
+
+# Where programs of a project lie that are not on the search path.
+_BESIDE: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
 
 
 def find_projects(workspace: Path) -> tuple[Project, ...]:
@@ -78,14 +85,14 @@ def running_repls(workspace: Path) -> tuple[str, ...]:
 
 
 def _find(workspace: Path) -> Iterator[Project]:
-    for name, kind, repl, program, command in _BY_FILE:
+    for name, kind, repl, programs, command in _BY_FILE:
         if (workspace / name).is_file():
-            yield Project(kind, name, repl, program, command)
+            yield Project(kind, name, repl, programs, command)
     yield from _find_node(workspace)
     needs = _python_needs(workspace)
-    for word, (kind, repl, program, command) in (("basilisp", LISP), ("hy", HY)):
+    for word, (kind, repl, programs, command) in (("basilisp", LISP), ("hy", HY)):
         if word in needs:
-            yield Project(kind, f"pyproject.toml requires {word}", repl, program, command)
+            yield Project(kind, f"pyproject.toml requires {word}", repl, programs, command)
     if lisp_file := _source(workspace, lambda path: path.suffix == ".lpy"):
         yield Project(LISP[0], lisp_file, *LISP[1:])
     if hy_file := _source(workspace, lambda path: path.suffix == ".hy"):
@@ -106,10 +113,16 @@ def _find_node(workspace: Path) -> Iterator[Project]:
         return
     needs = {name for part in ("dependencies", "devDependencies") for name in _names(package.get(part))}
     if "nbb" in needs:
-        yield Project("nbb", "package.json requires nbb", "nbb", "npx", "npx nbb nrepl-server")
+        yield Project("nbb", "package.json requires nbb", "nbb", ("nbb",), "npx nbb nrepl-server")
     if "squint-cljs" in needs:
-        command = "npx squint nrepl-server"
-        yield Project("squint", "package.json requires squint-cljs", command, "npx", command)
+        words, command = "squint nrepl-server", "npx squint nrepl-server"
+        yield Project("squint", "package.json requires squint-cljs", words, ("squint",), command)
+
+
+def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
+    if environment.has_command(name):
+        return True
+    return any((workspace / folder / name).exists() for folder in _BESIDE)
 
 
 def _python_needs(workspace: Path) -> frozenset[str]:
