@@ -181,6 +181,15 @@ def test_a_server_that_does_not_answer_is_wrong(launch, machine, server):
     assert report.to_text().endswith("checks are wrong.\n")
 
 
+@pytest.mark.parametrize("error", [OSError("refused"), ValueError("no JSON"), TimeoutError()])
+def test_whatever_answers_instead_of_a_server_does_not_stop_the_doctor(launch, machine, server, error):
+    def broken(tool, arguments):
+        raise error
+
+    (check,) = of(diagnose(launch, broken, machine), "server")
+    assert (str(error) or "TimeoutError") in check.text
+
+
 def test_a_server_that_refuses_says_why(launch, machine, server):
     refused = {"ok": False, "reason": "stopping", "hint": "wait until it is gone"}
     report = diagnose(launch, lambda tool, _: refused, machine)

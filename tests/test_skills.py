@@ -236,9 +236,14 @@ def test_the_jars_of_the_newest_classpath_are_searched(library, workspace, tmp_p
         subject.read("skill://new.b/../a/SKILL.md")
 
 
-def test_a_jar_that_is_none_does_no_harm(library, workspace):
+def test_a_jar_that_is_none_or_damaged_does_no_harm(library, workspace):
     write(workspace / "lib" / "broken-1.jar", "no zip")
-    assert names(library()) == [LIVE_REPL, EDITING]
+    damaged = jar(workspace / "lib" / "damaged-1.jar", {"skills/a/SKILL.md": guide()})
+    content = damaged.read_bytes()
+    damaged.write_bytes(content.replace(b"What it is for", b"What it was for"[:14]))
+    cut = jar(workspace / "lib" / "cut-1.jar", {"skills/a/SKILL.md": guide()})
+    cut.write_bytes(cut.read_bytes()[:-30])
+    assert names(library(sources=["workspace", "damaged", "cut"])) == [LIVE_REPL, EDITING]
 
 
 @pytest.mark.parametrize(

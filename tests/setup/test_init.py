@@ -13,7 +13,8 @@ from codriver.setup.project import find_projects, running_repls
 
 
 @pytest.fixture
-def workspace(tmp_path):
+def workspace(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "app").mkdir()
     return tmp_path / "app"
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from codriver.setup.plan import Change
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
-"""Calls a tool of the running server: name, arguments, and the answer. Raises `CodriverError` or `OSError` when there
-is no server or it does not answer."""
+"""Calls a tool of the running server: name, arguments, and the answer. Raises `CodriverError`, `OSError` or `ValueError`
+when there is no server, or it does not answer as one."""
 
 SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
 RESTART: Final = "codriver stop && codriver serve"
@@ -62,7 +62,7 @@ def _try(ask: Ask, tool: str) -> dict[str, Any] | str:
     """The answer of a tool; in words why there is none."""
     try:
         answer = ask(tool, {})
-    except (CodriverError, OSError) as error:
+    except (CodriverError, OSError, ValueError) as error:  # what answers may not even speak JSON
         return str(error) or type(error).__name__
     return answer if answer.get("ok", True) else str(answer.get("hint") or answer.get("reason"))
 

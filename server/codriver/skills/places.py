@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 FILE: Final = "SKILL.md"
 MAX_FILE_BYTES: Final = 1 << 20
 """A guide for agents is a few kilobytes; what is larger than this is none."""
+
+BROKEN_JAR: Final = (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile)
+"""What reading a jar can raise: damaged, cut short, encrypted, or packed in a way that is not known."""
 
 _IN_PACKAGE: Final = ("*/skills/*/SKILL.md", "*/.codriver/skills/*/SKILL.md")
 _IN_JAR: Final = re.compile(r"((?:META-INF/)?skills/([^/]+)/)SKILL\.md")
@@ -67,7 +71,7 @@ class JarFolder:
             with zipfile.ZipFile(self.jar) as archive:
                 entry = archive.getinfo(self.prefix + path)
                 return None if entry.file_size > MAX_FILE_BYTES or entry.is_dir() else archive.read(entry)
-        except (KeyError, OSError, zipfile.BadZipFile):
+        except (KeyError, *BROKEN_JAR):
             return None
 
     def stamp(self) -> object:
@@ -142,7 +146,7 @@ def _in_jar(jar: Path) -> tuple[tuple[str, str], ...]:
         with zipfile.ZipFile(jar) as archive:
             found = (_IN_JAR.fullmatch(name) for name in archive.namelist())
             return tuple((match.group(1), match.group(2)) for match in found if match)
-    except (OSError, zipfile.BadZipFile):
+    except BROKEN_JAR:
         return ()
 
 
