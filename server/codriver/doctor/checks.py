@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from codriver.setup.plan import Change
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
-"""Calls a tool of the running server: name, arguments, and the answer. Raises `CodriverError`, `OSError` or `ValueError`
-when there is no server, or it does not answer as one."""
+"""Calls a tool of the running server: name, arguments, and the answer. It raises `CodriverError`, `OSError` or
+`ValueError` when there is no server, or when what answers is none."""
 
 SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
 RESTART: Final = "codriver stop && codriver serve"
