@@ -107,14 +107,18 @@ class SessionTable:
                 connection = await self._dial(self._op_timeout_s)
                 session = NreplSession(name, connection)
             else:
-                session = NreplSession(name, main.connection, id=await self.clone(main.connection))
+                session = NreplSession(name, main.connection, id=await self.clone(main.connection, apart=name != TOOL_SESSION))
             session.namespace = main.namespace if name == TOOL_SESSION else None
             self._sessions[name] = session
             return session
 
-    async def clone(self, connection: NreplConnection) -> str | None:
-        """The id of a new session on `connection`; None where the server gives none."""
-        messages = await connection.ask("clone", timeout_s=self._op_timeout_s)
+    async def clone(self, connection: NreplConnection, *, apart: bool = False) -> str | None:
+        """The id of a new session on `connection`; None where the server gives none.
+
+        `apart` asks codriver's worker for a namespace of its own; other servers do not know the key and pass over it.
+        """
+        fields: dict[str, Value] = {"codriver/apart": "yes"} if apart else {}
+        messages = await connection.ask("clone", timeout_s=self._op_timeout_s, **fields)
         return next((identity for message in messages if (identity := message.text("new-session"))), None)
 
     async def close(self, name: str) -> None:

@@ -1,0 +1,360 @@
+"""One server from its first moment to its last: builds every part in order, and owns their lifetimes.
+
+The parts, as they come up: settings, claim on the workspace, history, output log, core, REPLs, protocol, listener,
+finder. They go down in the reverse order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+import uuid
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import anyio
+
+import codriver_relay
+from codriver import __version__, oneshot, presence
+from codriver.admission import Admission
+from codriver.core import evaluations
+from codriver.core.actions import CancelQueued, HistoryRestored, Say, Start, Stop, Stopped
+from codriver.core.dispatch import Core
+from codriver.core.effects import Announce, Append, Listen, WindDown
+from codriver.core.routes import HANDLERS
+from codriver.core.state import HELD, State
+from codriver.door import is_loopback
+from codriver.errors import StartError
+from codriver.history import History
+from codriver.outputlog import OutputLog
+from codriver.paths import presence_folder, relay_file, workspace_state_folder
+from codriver.protocol.server import Protocol
+from codriver.redaction import Redactor
+from codriver.repls.finder import Finder
+from codriver.repls.performer import Limits, Repls
+from codriver.serve import Listener, listen
+from codriver.session import Clients
+from codriver.settings import load
+from codriver.skills import Connected, Selection, SkillLibrary, instructions, switched_off
+from codriver.tools.base import Services
+from codriver.transcripts import Transcripts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anyio.abc import TaskGroup
+
+    from codriver.core.dispatch import Action, Effect
+    from codriver.datalog.answer import QueryAnswer
+    from codriver.outputlog import Report
+    from codriver.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+ANSWER_S = 2.0
+"""How long a stopping server waits for evaluations to end and for answers to leave."""
+MAX_STREAM_BYTES = 32 * 2**20
+MAX_TRANSCRIPT_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """What `serve` was asked for. `overrides`: settings given on the command line, by their names."""
+
+    workspace: Path
+    overrides: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def run(options: ServeOptions) -> int:
+    """Run one server until it is stopped; the exit status.
+
+    Raises:
+        StartError: it could not start, for the reason said.
+    """
+    logging.basicConfig(level=logging.WARNING, format="codriver: %(message)s", stream=sys.stderr)
+    return anyio.run(_run, options)
+
+
+def now_ms() -> int:
+    """The time as the log tells it: epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+async def _run(options: ServeOptions) -> int:
+    workspace = options.workspace.resolve()
+    loaded = load(workspace, environ=os.environ, overrides=options.overrides)
+    for warning in loaded.warnings:
+        logger.warning("%s", warning)
+    folder = presence_folder(workspace)
+    with presence.claim(folder, is_alive=partial(_is_alive, folder)) as claim:
+        if loaded.settings.require_token or not is_loopback(loaded.settings.host):
+            claim.demand_token()
+        async with anyio.create_task_group() as tasks:
+            server = Server(workspace, loaded.settings, claim, tasks)
+            await server.run()
+            tasks.cancel_scope.cancel()
+    # Raised out here, as a task group would wrap it in a group.
+    if server.failure is not None:
+        raise server.failure
+    return 0
+
+
+def _is_alive(folder: Path, record: presence.ServerRecord) -> bool:
+    token = None
+    with contextlib.suppress(OSError):
+        token = (folder / "token").read_text().strip()
+    return oneshot.health(record, token) == record.session_id
+
+
+class Server:
+    """One running server: the parts, and the effects that concern the whole."""
+
+    def __init__(self, workspace: Path, settings: Settings, claim: presence.Claim, tasks: TaskGroup) -> None:
+        self.failure: StartError | None = None
+        """Why it could not start."""
+        self._workspace = workspace
+        self._settings = settings
+        self._claim = claim
+        self._tasks = tasks
+        self._session_id = uuid.uuid4().hex
+        self._ended = anyio.Event()
+        self._accepting = anyio.CancelScope()
+        redactor = Redactor.from_environment(os.environ)
+        self._history = History(
+            workspace_state_folder(workspace) / "eval-history.transit.json",
+            max_entities=settings.history_max_entities,
+        )
+        restored = self._history.load()
+        self._log = OutputLog(
+            max_entities=settings.log_max_entities,
+            max_bytes=settings.log_max_bytes,
+            next_line=restored.next_line,
+            redact=redactor,
+            listener=self._logged,
+        )
+        self._transcripts = Transcripts(
+            kept=evaluations.KEPT, max_bytes=MAX_TRANSCRIPT_BYTES, max_stream_bytes=MAX_STREAM_BYTES
+        )
+        self._repls = Repls(
+            tasks=tasks,
+            workspace=workspace,
+            environ=os.environ,
+            log=self._log,
+            transcripts=self._transcripts,
+            limits=Limits(settings.max_run_ms / 1000, settings.max_length, settings.max_depth),
+            now=now_ms,
+        )
+        self._clients = Clients(now_ms)
+        self._skills = skill_library(workspace, settings)
+        self._core = Core(
+            state=State(),
+            settings=settings,
+            handlers=HANDLERS,
+            performers={
+                "app": self._perform,
+                "mcp": self._perform_mcp,
+                "repl": self._repls.perform,
+                "log": self._append,
+            },
+        )
+        self._repls.attach(self._core)
+        self._clients.attach(self._core)
+        services = Services(
+            core=self._core,
+            settings=settings,
+            workspace=workspace,
+            log=self._log,
+            transcripts=self._transcripts,
+            repls=self._repls,
+            now=now_ms,
+            client_counters=self._clients.counters,
+            query=self._query,
+        )
+        self._protocol = Protocol(
+            services,
+            self._clients,
+            version=__version__,
+            instructions=self._instructions,
+            redact=redactor.redact_json,
+        )
+        self._restored = HistoryRestored(len(restored.entities), restored.report)
+
+    async def run(self) -> None:
+        """Start, serve, and return when all is closed."""
+        self._tasks.start_soon(self._heed_signals)
+        self._tasks.start_soon(self._history.run)
+        start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
+        self._dispatch(self._restored, start)
+        await self._ended.wait()
+
+    def _dispatch(self, *actions: Action) -> None:
+        self._core.dispatch({"now": now_ms()}, actions)
+
+    def _instructions(self) -> str:
+        connected = [Connected(repl.key, repl.dialect, repl.phase) for repl in self._core.state.repls.values()]
+        evaluates = self._settings.enable_mcp_repl_evaluation
+        return instructions(self._skills.skills(), connected, evaluates=evaluates)
+
+    # Effects
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Listen():
+                self._tasks.start_soon(self._listen, effect)
+            case Announce():
+                self._announce()
+            case WindDown():
+                self._tasks.start_soon(self._wind_down)
+
+    def _perform_mcp(self, effect: Effect) -> None:
+        self._protocol.perform(effect)
+
+    def _append(self, effect: Effect) -> None:
+        if not isinstance(effect, Append):
+            return
+        line = self._log.append(
+            effect.category,
+            effect.text,
+            timestamp_ms=now_ms(),
+            who=effect.who,
+            namespace=effect.ns,
+            session_key=effect.session_key,
+            evaluation=effect.evaluation,
+        )
+        transcript = self._transcripts.get(effect.evaluation) if effect.evaluation else None
+        if transcript is not None:
+            transcript.saw_line(line)
+
+    def _logged(self, report: Report) -> None:
+        for entry in report.added:
+            if entry.category == "evaluatedCode":
+                self._history.add(entry)
+        self._history.note_line(report.last_line)
+
+    async def _query(self, text: str, inputs: Sequence[object], limit: int) -> QueryAnswer:
+        return await anyio.to_thread.run_sync(
+            partial(self._log.query, text, inputs=inputs, limit=limit, history=self._history)
+        )
+
+    async def _listen(self, effect: Listen) -> None:
+        asked = self._settings.mcp_socket_server_port
+        try:
+            listener, port = await listen(self._settings.host, asked)
+        except StartError as error:
+            self.failure = error
+            self._dispatch(Stop(str(error)))
+            return
+        admission = Admission(token=self._claim.token)
+        front = Listener(admission=admission, protocol=self._protocol, clients=self._clients, settings=self._settings)
+        async with listener:
+            self._core.resume({"now": now_ms()}, effect, (self._settings.host, port, asked))
+            with self._accepting:
+                await listener.serve(front.serve_one, self._tasks)
+
+    def _announce(self) -> None:
+        life = self._core.state.life
+        record = presence.ServerRecord(
+            pid=life.process_id,
+            port=life.port,
+            host=life.host,
+            session_id=life.session_id,
+            started_at=life.started_at,
+            version=life.version,
+            port_note=life.port_note,
+        )
+        self._claim.publish(record)
+        finder = Finder(
+            core=self._core,
+            workspace=self._workspace,
+            addresses=self._settings.nrepl,
+            commands=self._settings.repl,
+            port_files=self._settings.port_files,
+            now=now_ms,
+        )
+        finder.begin()
+        self._tasks.start_soon(finder.run)
+        if self._settings.idle_exit_seconds:
+            self._tasks.start_soon(self._exit_when_idle)
+        relay = presence.install_relay(relay_source(), relay_file())
+        logger.info("the relay is at %s", relay)
+        print(greeting(self._core.state, self._claim.port_file), flush=True)  # noqa: T201  # the one line serve prints
+        if life.port_note:
+            self._dispatch(Say(life.port_note))
+
+    # Stopping
+
+    async def _heed_signals(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for number in signals:
+                self._dispatch(Stop(f"signal {signal.Signals(number).name}"))
+
+    async def _exit_when_idle(self) -> None:
+        idle_since = anyio.current_time()
+        while True:
+            await anyio.sleep(1)
+            busy = len(self._clients) or any(not e.over for e in self._core.state.evaluations.values())
+            if busy:
+                idle_since = anyio.current_time()
+            elif anyio.current_time() - idle_since >= self._settings.idle_exit_seconds:
+                self._dispatch(Stop(f"idle for {self._settings.idle_exit_seconds} s"))
+                return
+
+    async def _wind_down(self) -> None:
+        """Everything down, in the reverse order of coming up; nothing here may fail the rest."""
+        self._accepting.cancel()
+        with anyio.move_on_after(ANSWER_S):
+            await self._end_evaluations()
+        await _wait_until(lambda: not any(client.open_requests for client in self._clients))
+        for client in self._clients:
+            client.outbox.close()
+        await _wait_until(lambda: not any(client.outbox.waiting for client in self._clients))
+        await self._repls.end_all()
+        await anyio.to_thread.run_sync(self._history.close)
+        self._claim.withdraw()
+        self._dispatch(Stopped())
+        self._ended.set()
+
+    async def _end_evaluations(self) -> None:
+        why = "the server stops"
+        live = [e for e in self._core.state.evaluations.values() if not e.over]
+        self._dispatch(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
+        async with anyio.create_task_group() as tasks:
+            for evaluation in live:
+                if evaluation.status in HELD:
+                    stop = partial(self._repls.stop, evaluation.id, why, allow_restart=False, settle_s=ANSWER_S)
+                    tasks.start_soon(stop)
+
+
+async def _wait_until(is_so: Callable[[], bool]) -> None:
+    """Look every moment whether something is so, for as long as a stopping server waits."""
+    deadline = anyio.current_time() + ANSWER_S
+    while not is_so() and anyio.current_time() < deadline:
+        await anyio.sleep(0.01)
+
+
+def skill_library(workspace: Path, settings: Settings) -> SkillLibrary:
+    """The skills that the settings of a workspace allow."""
+    disabled = switched_off(
+        live_repl=settings.provide_bd_skill, editing=settings.provide_edit_skill, names=settings.disabled_skills
+    )
+    return SkillLibrary(workspace, Selection(frozenset(settings.skill_sources), disabled))
+
+
+def relay_source() -> Path:
+    """The relay's one file, as it was installed with this server."""
+    return Path(str(codriver_relay.__file__))
+
+
+def greeting(state: State, port_file: Path) -> str:
+    """The one line that `serve` prints: address, port file, REPLs."""
+    life = state.life
+    repls = ", ".join(f"{repl.key} ({repl.origin.text})" for repl in state.repls.values()) or "none yet"
+    note = f" ({life.port_note})" if life.port_note else ""
+    return f"codriver listens on {life.host}:{life.port}{note}; port file {port_file}; REPLs: {repls}"

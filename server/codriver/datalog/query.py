@@ -1,0 +1,267 @@
+"""Reads a query and checks it: from text to a `Query` that can be planned, or an error that says what was expected.
+
+The grammar is DataScript's, as a vector (`[:find … :in … :where …]`) or as a map. What differs, and why:
+
+- Sources are `$` and `$history` and nothing else: there are no other databases.
+- A pattern has at most entity, attribute and value: entities never change, so there are no transactions to ask about.
+- An attribute that no entity can have is an error, not an empty answer: it is nearly always a slip of the pen.
+- A rule must not depend on its own negation, which has no agreed meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from codriver.datalog import where
+from codriver.datalog.aggregates import AGGREGATES
+from codriver.datalog.clauses import (
+    Aggregate,
+    Branch,
+    Element,
+    Input,
+    Pull,
+    PullAttribute,
+    PullPattern,
+    Query,
+    Rules,
+    RulesInput,
+    Shape,
+    Source,
+    Variable,
+    all_variables,
+    binding_variables,
+)
+from codriver.datalog.edn import Form, Text, read
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from codriver.datalog.store import Schema
+
+SECTIONS = (":find", ":keys", ":strs", ":syms", ":with", ":in", ":where")
+RETURN_MAPS = (":keys", ":strs", ":syms")
+FIND = (
+    "`:find` with elements (`?x`, `(count ?x)`, `(pull ?e [*])`): several for rows, `[?x ...]` for a list, `[?x ?y]` for "
+    "one row, `?x .` for one value"
+)
+PULL = "a pull pattern such as `[*]` or `[:output/line [:output/who :as \"by\" :default \"nobody\"]]`"
+NAME = re.compile(r"[^\s:\"]+")
+
+
+def parse(source_text: str, schema: Schema) -> Query:
+    """The query in a text.
+
+    Raises:
+        QueryError: it is none: what was expected, what was found, where.
+    """
+    text = Text(source_text)
+    form = read(text)
+    sections = _sections(text, form)
+    if ":find" not in sections:
+        raise text.error(FIND, form)
+    shape, elements = _find(text, sections[":find"], form, schema)
+    parser = where.Parser(text, schema)
+    inputs = _inputs(parser, sections[":in"]) if ":in" in sections else (Source("$"),)
+    names = [name for item in inputs if not isinstance(item, Source | RulesInput) for name in binding_variables(item)]
+    _refuse_twice(text, names, form, "`:in` naming each variable once")
+    query = Query(
+        text=text,
+        shape=shape,
+        elements=elements,
+        with_variables=tuple(parser.variable(item).name for item in sections.get(":with", ())),
+        keys=_keys(text, sections, shape, len(elements), form),
+        inputs=inputs,
+        where=parser.clauses(sections.get(":where", ())),
+    )
+    _check(query, form, parser.rule_calls, {*names, *all_variables(query.where)})
+    return query
+
+
+def parse_rules(source_text: str, schema: Schema) -> Rules:
+    """The rules in a text: `[[(name ?a ?b) clause …] …]`.
+
+    Raises:
+        QueryError: they are none, or one depends on its own negation.
+    """
+    text = Text(source_text, "rules")
+    form = read(text)
+    if form.tag not in ("vector", "list"):
+        raise text.error("rules: `[[(name ?a ?b) clause …] …]`", form)
+    parser = where.Parser(text, schema)
+    rules: Rules = {}
+    for item in form.items:
+        name, branch = _rule(parser, item)
+        known = rules.get(name, ())
+        if known and len(known[0].head) != len(branch.head):
+            raise text.error(f"{len(known[0].head)} variables, as in the first rule named `{name}`", item)
+        rules[name] = (*known, branch)
+    where.check_rule_calls(text, parser.rule_calls, rules)
+    where.check_stratified(text, rules)
+    return rules
+
+
+def parse_pull(text: Text, form: Form, schema: Schema) -> PullPattern:
+    """A pull pattern.
+
+    Raises:
+        QueryError: it is none.
+    """
+    if form.tag != "vector" or not form.items:
+        raise text.error(PULL, form)
+    wildcard = False
+    attributes: list[PullAttribute] = []
+    for item in form.items:
+        if item.is_symbol("*") or item.value in ("*", ":*"):
+            wildcard = True
+        elif item.value != ":db/id":  # an entity's id is always shown
+            attributes.append(_pull_attribute(text, item, schema))
+    return PullPattern(wildcard, tuple(attributes))
+
+
+def _sections(text: Text, form: Form) -> Mapping[str, tuple[Form, ...]]:
+    """The forms after each of the section keywords."""
+    sections: dict[str, tuple[Form, ...]] = {}
+    if form.tag == "map":
+        for key, value in zip(form.items[::2], form.items[1::2], strict=True):
+            if key.value not in SECTIONS or value.tag not in ("vector", "list"):
+                raise text.error(f"a section ({' '.join(SECTIONS)}) and a vector", key)
+            sections[key.value] = value.items
+        return sections
+    if form.tag != "vector" or not form.items or form.items[0].tag != "keyword":
+        raise text.error("a query: `[:find ?e :where [?e :output/line 1]]`", form)
+    starts = [place for place, item in enumerate(form.items) if item.tag == "keyword"]
+    for start, end in pairwise([*starts, len(form.items)]):
+        name = form.items[start]
+        if name.value not in SECTIONS:
+            raise text.error(f"a section ({' '.join(SECTIONS)})", name)
+        if name.value in sections:
+            raise text.error(f"`{name.value}` once", name)
+        sections[name.value] = form.items[start + 1 : end]
+    return sections
+
+
+def _find(text: Text, forms: tuple[Form, ...], query: Form, schema: Schema) -> tuple[Shape, tuple[Element, ...]]:
+    if len(forms) == 2 and forms[1].is_symbol("."):
+        return "scalar", (_element(text, forms[0], schema),)
+    if len(forms) == 1 and forms[0].tag == "vector":
+        items = forms[0].items
+        if len(items) == 2 and items[1].is_symbol("..."):
+            return "collection", (_element(text, items[0], schema),)
+        if items:
+            return "tuple", tuple(_element(text, item, schema) for item in items)
+    if not forms:
+        raise text.error(FIND, query)
+    return "relation", tuple(_element(text, item, schema) for item in forms)
+
+
+def _element(text: Text, form: Form, schema: Schema) -> Element:
+    if form.tag == "symbol" and form.value.startswith("?"):
+        return Variable(form.value)
+    if form.tag == "list" and form.items and form.items[0].tag == "symbol":
+        name = form.items[0].value
+        if name == "pull":
+            return _pull(text, form, schema)
+        if name in AGGREGATES:
+            return _aggregate(text, form)
+        raise text.error(f"`pull` or an aggregate ({' '.join(AGGREGATES)})", form.items[0])
+    raise text.error(FIND, form)
+
+
+def _aggregate(text: Text, form: Form) -> Aggregate:
+    name, *rest = form.items
+    amount: int | None = None
+    if len(rest) == 2 and AGGREGATES[name.value].takes_amount and type(rest[0].value) is int and rest[0].value >= 0:
+        amount = rest.pop(0).value
+    if len(rest) != 1 or rest[0].tag != "symbol" or not rest[0].value.startswith("?"):
+        wanted = f"`({name.value} ?x)`" + (f" or `({name.value} 3 ?x)`" if AGGREGATES[name.value].takes_amount else "")
+        raise text.error(wanted, form)
+    return Aggregate(name.value, amount, Variable(rest[0].value), form)
+
+
+def _pull(text: Text, form: Form, schema: Schema) -> Pull:
+    parser = where.Parser(text, schema)
+    rest = list(form.items[1:])
+    source = parser.source(rest.pop(0)) if rest and parser.is_source(rest[0]) else Source("$")
+    if len(rest) != 2:
+        raise text.error("`(pull ?e pattern)`", form)
+    pattern = Variable(rest[1].value) if parser.is_variable(rest[1]) else parse_pull(text, rest[1], schema)
+    return Pull(source, parser.variable(rest[0]), pattern, form)
+
+
+def _pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribute:
+    attribute, options = form, dict[str, object]()
+    if form.tag in ("vector", "list") and len(form.items) % 2:
+        attribute = form.items[0]
+        for option, value in zip(form.items[1::2], form.items[2::2], strict=True):
+            if option.value not in (":as", ":default") or value.tag in ("list", "vector", "map", "set"):
+                raise text.error("`:as` with a name or `:default` with a value", option)
+            options[option.value] = value.value
+    # Inputs come from JSON, where a keyword can only be a string.
+    if attribute.tag not in ("keyword", "string") or attribute.value not in schema.positions:
+        raise text.error(f"{PULL}, of the attributes {' '.join(schema.keywords)}", form)
+    key = str(options.get(":as", attribute.value.rpartition("/")[2])).removeprefix(":")
+    return PullAttribute(attribute.value, key, options.get(":default"))
+
+
+def _keys(
+    text: Text, sections: Mapping[str, tuple[Form, ...]], shape: Shape, count: int, query: Form
+) -> tuple[str, ...]:
+    given = [name for name in RETURN_MAPS if name in sections]
+    if not given:
+        return ()
+    names = sections[given[0]]
+    if len(given) > 1 or shape not in ("relation", "tuple") or len(names) != count:
+        raise text.error(f"one of `:keys`, `:strs`, `:syms`, with a name for each of {count} elements of rows", query)
+    for name in names:
+        if name.tag not in ("symbol", "string", "keyword"):
+            raise text.error("a name", name)
+    return tuple(str(name.value).removeprefix(":") for name in names)
+
+
+def _inputs(parser: where.Parser, forms: tuple[Form, ...]) -> tuple[Input, ...]:
+    inputs: list[Input] = []
+    for form in forms:
+        if parser.is_source(form):
+            inputs.append(parser.source(form))
+        elif form.is_symbol("%"):
+            inputs.append(RulesInput())
+        else:
+            inputs.append(parser.binding(form))
+    return tuple(inputs)
+
+
+def _rule(parser: where.Parser, form: Form) -> tuple[str, Branch]:
+    wanted = "a rule: `[(name ?a [?b]) clause …]`"
+    if form.tag != "vector" or len(form.items) < 2 or form.items[0].tag != "list" or not form.items[0].items:
+        raise parser.text.error(wanted, form)
+    name, *arguments = form.items[0].items
+    if name.tag != "symbol" or not NAME.fullmatch(name.value) or not arguments or parser.is_variable(name):
+        raise parser.text.error(wanted, form.items[0])
+    head, required = parser.rule_variables(tuple(arguments), form.items[0])
+    return name.value, Branch(head, required, parser.clauses(form.items[1:]), form)
+
+
+def _check(
+    query: Query, form: Form, rule_calls: Collection[where.RuleCall], bound: Collection[str]
+) -> None:
+    """Every variable asked for is bound somewhere; rules come with their input."""
+    text = query.text
+    for element in query.elements:
+        name = element.name if isinstance(element, Variable) else element.variable.name
+        if name not in bound:
+            raise text.error(f"`{name}` of `:find` in `:where` or `:in`", form)
+        if isinstance(element, Pull) and isinstance(element.pattern, Variable) and element.pattern.name not in bound:
+            raise text.error(f"`{element.pattern.name}` of the pull in `:in`", element.form)
+    found = [element.name for element in query.elements if isinstance(element, Variable)]
+    for name in query.with_variables:
+        if name not in bound or name in found:
+            raise text.error(f"`{name}` of `:with` in `:where`, and not in `:find`", form)
+    if rule_calls and not any(isinstance(item, RulesInput) for item in query.inputs):
+        raise text.error("`%` in `:in`, and the rules as an input, for a rule to be called", next(iter(rule_calls)).form)
+
+
+def _refuse_twice(text: Text, names: list[str], form: Form, wanted: str) -> None:
+    if len(set(names)) < len(names):
+        raise text.error(wanted, form)

@@ -1,0 +1,199 @@
+"""A small MCP client for one-shot commands: the standard library alone, so that a command starts in no time.
+
+It speaks the 2025-11-25 handshake, one JSON-RPC message a line, and waits for each answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from codriver.errors import CodriverError, StartError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from codriver.presence import ServerRecord
+
+PROTOCOL = "2025-11-25"
+HEALTH_S = 5.0
+START_S = 30.0
+IDLE_EXIT_S = 1800
+"""A server that was started on demand ends after half an hour without clients."""
+
+
+class NoServerError(StartError):
+    """No server answers for the workspace."""
+
+    def __init__(self, workspace: Path, why: str) -> None:
+        super().__init__(
+            f"no codriver server runs for {workspace}: {why}; start one with `codriver serve`, or add --start"
+        )
+
+
+class ServerGoneError(CodriverError):
+    """The server closed the connection before it answered."""
+
+    def __init__(self) -> None:
+        super().__init__("the server closed the connection before it answered: see `codriver status`")
+
+
+class CallError(CodriverError):
+    """The server answered a request with an error."""
+
+    def __init__(self, method: str, error: dict[str, Any]) -> None:
+        super().__init__(f"{method}: {error.get('message', error)}")
+
+
+class Connection:
+    """One connection to a server, for a few requests. A context manager."""
+
+    def __init__(self, host: str, port: int, *, token: str | None = None, timeout_s: float | None = None) -> None:
+        self._socket = socket.create_connection((host, port), timeout=HEALTH_S)
+        self._socket.settimeout(timeout_s)
+        self._file = self._socket.makefile("rb")
+        self._requests = 0
+        self.on_notification: Callable[[dict[str, Any]], None] = _ignore
+        if token:
+            self.notify("codriver/token", {"token": token})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._file.close()
+        self._socket.close()
+
+    def initialize(self, name: str = "codriver-cli") -> dict[str, Any]:
+        """Make the handshake; what the server says of itself."""
+        client = {"name": name, "version": "0"}
+        about = self.request("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
+        self.notify("notifications/initialized", {})
+        return about
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification."""
+        self._send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and wait for its result; notifications meanwhile go to `on_notification`.
+
+        Raises:
+            CallError: it was answered with an error.
+            ServerGoneError: the connection ended first.
+        """
+        self._requests += 1
+        self._send({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
+        for message in self.messages():
+            if message.get("id") == self._requests and "method" not in message:
+                if "error" in message:
+                    raise CallError(method, message["error"])
+                result = message.get("result")
+                return result if isinstance(result, dict) else {}
+            self.on_notification(message)
+        raise ServerGoneError
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Call a tool; its answer. Raises like `request`."""
+        params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}}
+        content = self.request("tools/call", params).get("structuredContent")
+        return content if isinstance(content, dict) else {}
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """Messages as they come, until the connection ends."""
+        while line := self._file.readline():
+            message = json.loads(line)
+            if isinstance(message, dict):
+                yield message
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._socket.sendall(json.dumps(message).encode() + b"\n")
+
+
+def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli") -> Connection:
+    """A connection to the server of a workspace, the handshake made. With `start`, one is started if there is none.
+
+    Raises:
+        NoServerError: there is none, or it does not come up.
+    """
+    folder = workspace / ".calva" / "mcp-server"
+    try:
+        return _connect(workspace, folder, name)
+    except NoServerError:
+        if not start:
+            raise
+    process = start_server(workspace)
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            return _connect(workspace, folder, name)
+        except NoServerError:
+            if time.monotonic() > deadline or process.poll() not in (None, 0):
+                raise
+        time.sleep(0.05)
+
+
+def _connect(workspace: Path, folder: Path, name: str) -> Connection:
+    try:
+        port = int((folder / "port").read_text())
+    except FileNotFoundError:
+        raise NoServerError(workspace, f"there is no port file in {folder}") from None
+    except (OSError, ValueError) as error:
+        raise NoServerError(workspace, f"its port file cannot be read ({error})") from error
+    host, token = "127.0.0.1", None
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        host = json.loads((folder / "server.json").read_text())["host"]
+    with contextlib.suppress(OSError):
+        token = (folder / "token").read_text().strip()
+    try:
+        connection = Connection(_reachable(host), port, token=os.environ.get("CODRIVER_TOKEN") or token)
+        connection.initialize(name)
+    except (OSError, ServerGoneError, ValueError) as error:
+        raise NoServerError(workspace, f"nothing answers on port {port} ({error})") from error
+    return connection
+
+
+def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
+    """Start a server that outlives this command and ends by itself when nobody needs it."""
+    folder = workspace / ".calva" / "mcp-server"
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "codriver", "serve", "--workspace", str(workspace)]
+    with (folder / "serve.log").open("wb") as log:
+        return subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
+            [*command, "--idle-exit", str(IDLE_EXIT_S), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def health(record: ServerRecord, token: str | None = None) -> str | None:
+    """The session id of the server that `record` names, asked from it; None when nothing answers as one."""
+    try:
+        with Connection(_reachable(record.host), record.port, token=token, timeout_s=HEALTH_S) as connection:
+            connection.initialize("codriver-health")
+            found = connection.call("server_health", {}).get("sessionId")
+    except (OSError, CodriverError, ValueError):
+        return None
+    return str(found) if found else None
+
+
+def _reachable(host: str) -> str:
+    """Where to connect to for a server that listens on `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # compared, not bound
+
+
+def _ignore(_message: dict[str, Any]) -> None:
+    """What nobody asked to hear."""

@@ -1,0 +1,1 @@
+"""The MCP server: the only rooms that know the SDK."""

@@ -1,0 +1,228 @@
+"""The MCP server: the manifest listed and called, resources and prompts served, in both protocol eras.
+
+Older clients make the `initialize` handshake; newer ones say who they are in every request and ask for changes with
+`subscriptions/listen`. The SDK tells them apart; handlers serve both alike.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.runner import serve_dual_era_loop
+from mcp.server.subscriptions import (
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+from mcp.shared.exceptions import MCPError
+
+from codriver.protocol.wire import Wire
+from codriver.session import ClientSession
+from codriver.tools.base import Call
+from codriver.tools.envelope import answer
+from codriver.tools.gate import on_offer
+from codriver.tools.manifest import BY_NAME, MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from codriver.core.dispatch import Effect
+    from codriver.session import Changed, Clients
+    from codriver.tools.base import Answer, Services, Tool
+
+logger = logging.getLogger(__name__)
+
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+MODERN = "2026-07-28"
+
+Context = ServerRequestContext[ClientSession]
+R = TypeVar("R")
+
+
+class Bus:
+    """Carries events to the open listen streams, at once and in order, also from code that cannot wait."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
+
+    def deliver(self, event: ServerEvent) -> None:
+        """Give `event` to every listener; each has a bounded buffer of its own."""
+        for listener in tuple(self._listeners.values()):
+            listener(event)
+
+    async def publish(self, event: ServerEvent) -> None:
+        """The same, as the SDK calls it."""
+        self.deliver(event)
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Add a listener; calling what is given removes it again."""
+        token = object()
+        self._listeners[token] = listener
+        return lambda: self._listeners.pop(token, None) and None
+
+
+class Protocol:
+    """The MCP side of one server, shared by all its connections."""
+
+    def __init__(
+        self,
+        services: Services,
+        clients: Clients,
+        *,
+        version: str,
+        instructions: Callable[[], str],
+        redact: Callable[[object], object],
+    ) -> None:
+        self._services = services
+        self._clients = clients
+        self._instructions = instructions
+        self._redact = redact
+        self._bus = Bus()
+        self._server: Server[ClientSession] = Server(
+            "codriver",
+            version=version,
+            title="Codriver",
+            on_list_tools=_guarded(self._list_tools),
+            on_call_tool=_guarded(self._call_tool),
+            on_subscriptions_listen=ListenHandler(self._bus),
+        )
+        self._server.middleware.clear()  # tracing that nobody exports costs a tenth of every call
+        self._server.add_request_handler("server/discover", types.RequestParams, self._discover)
+        self._server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
+        self._listed: dict[str, types.Tool] = {tool.name: _listed(tool) for tool in MANIFEST}
+
+    async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
+        """Serve one connection until its client has left and is answered."""
+        settings = self._services.settings
+        wire = Wire(
+            session,
+            receive,
+            max_line_bytes=settings.max_line_bytes,
+            max_open_requests=settings.max_requests_per_client,
+        )
+        options = self._server.create_initialization_options(
+            NotificationOptions(tools_changed=True, resources_changed=True)
+        ).model_copy(update={"instructions": self._instructions()})
+        await serve_dual_era_loop(self._server, wire, wire, lifespan_state=session, init_options=options)
+
+    def perform(self, effect: Effect) -> None:
+        """Do what an `mcp` effect asks: tell the clients of both eras."""
+        changed: Changed = getattr(effect, "changed", "tools")
+        self._clients.announce(changed)
+        event = ToolsListChanged() if changed == "tools" else ResourcesListChanged()
+        self._bus.deliver(event)
+
+    def resource_changed(self, uri: str) -> None:
+        """Tell the clients that asked for it that a resource changed."""
+        self._clients.announce_resource(uri)
+        self._bus.deliver(ResourceUpdated(uri=uri))
+
+    async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        del params
+        self._introduce(ctx)
+        offered = on_offer(MANIFEST, self._services.core.state, self._services.settings)
+        return types.ListToolsResult(tools=[self._listed[tool.name] for tool in offered])
+
+    async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        self._introduce(ctx)
+        tool = BY_NAME.get(params.name)
+        if tool is None:
+            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
+        client = ctx.lifespan_context
+        client.calls += 1
+        call = Call(self._services, client.id, client.name, _progress(ctx))
+        given = await answer(tool, call, params.arguments or {})
+        # Notifications of this call that wait in listen streams leave before its answer.
+        await anyio.lowlevel.checkpoint()
+        return self._result(given)
+
+    def _result(self, given: Answer) -> types.CallToolResult:
+        """The answer as MCP content; what leaves the server passes here, so secrets are taken out here."""
+        fields = self._redact(given.fields)
+        text = json.dumps(fields, ensure_ascii=False)
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # a lone surrogate: UTF-8 has no bytes for it
+            text = text.encode("utf-8", "replace").decode()
+            fields = json.loads(text)
+        content: list[types.ContentBlock] = [types.TextContent(text=text)]
+        content += [types.ImageContent(data=image.data, mime_type=image.mime_type) for image in given.images]
+        return types.CallToolResult(content=content, structured_content=fields, is_error=not given.ok)
+
+    async def _discover(self, ctx: Context, params: types.RequestParams | None) -> types.DiscoverResult:
+        del params
+        self._introduce(ctx)
+        return types.DiscoverResult(
+            supported_versions=[MODERN],
+            capabilities=self._server.get_capabilities(
+                NotificationOptions(tools_changed=True, resources_changed=True), protocol_version=ctx.protocol_version
+            ),
+            instructions=self._instructions(),
+        )
+
+    async def _initialized(self, ctx: Context, params: types.NotificationParams | None) -> None:
+        del params
+        self._introduce(ctx, handshake=True)
+
+    def _introduce(self, ctx: Context, *, handshake: bool | None = None) -> None:
+        """Note who the client is, as soon as it says so."""
+        session = ctx.lifespan_context
+        known = ctx.session.client_params
+        info = known.client_info if known else None
+        self._clients.introduce(
+            session,
+            name=info.name if info else session.name,
+            version=info.version if info else "",
+            protocol=ctx.protocol_version,
+            handshake=session.handshake if handshake is None else handshake,
+        )
+
+
+def _guarded(
+    handler: Callable[[Context, Any], Awaitable[R]],
+) -> Callable[[Context, Any], Awaitable[R]]:
+    """The handler, with every fault of ours turned into an internal error that tells nothing of our insides."""
+
+    async def guarded(ctx: Context, params: Any) -> R:
+        try:
+            return await handler(ctx, params)
+        except MCPError:
+            raise
+        except Exception as error:
+            logger.exception("%s failed", ctx.method)
+            raise MCPError(INTERNAL_ERROR, "internal error in codriver: see server_health") from error
+
+    return guarded
+
+
+def _progress(ctx: Context) -> Callable[[float, str], Awaitable[None]]:
+    async def report(elapsed_s: float, words: str) -> None:
+        await ctx.session.report_progress(elapsed_s, None, words)
+
+    return report
+
+
+def _listed(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.schema,
+        output_schema=tool.output,
+        annotations=types.ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+    )

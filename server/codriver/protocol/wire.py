@@ -1,0 +1,191 @@
+"""One MCP connection as the SDK wants to see it: a stream of messages to read, and one to write.
+
+What is no message never reaches the SDK: it is answered here as JSON-RPC demands, and the connection goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import TYPE_CHECKING, Self
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+from codriver.wire.lines import LineDecoder, LineTooLongError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from codriver.session import ClientSession
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+TOO_MANY = -32000
+
+STANDING = "subscriptions/listen"
+"""The one request that is answered only when the connection ends."""
+
+DRAIN_S = 5.0
+"""How long a client that has said all it will is kept to hear the answers that are still to come."""
+
+
+class Wire:
+    """Both directions of one connection.
+
+    `receive` gives the next bytes: empty when the client has said all it will, None when the connection is broken.
+    """
+
+    def __init__(
+        self,
+        session: ClientSession,
+        receive: Callable[[], Awaitable[bytes | None]],
+        *,
+        max_line_bytes: int,
+        max_open_requests: int,
+    ) -> None:
+        self._session = session
+        self._receive = receive
+        self._lines = LineDecoder(max_line_bytes=max_line_bytes)
+        self._max_open_requests = max_open_requests
+        self._ready: deque[SessionMessage] = deque()
+        self._ended = False
+        self._answered = anyio.Event()
+
+    # Reading
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        while not self._ready:
+            if self._ended:
+                await self._settle()
+                raise StopAsyncIteration
+            await self._session.outbox.wait_for_room()
+            data = await self._receive()
+            if data is None:
+                self._session.open_requests.clear()
+            if not data:
+                self._ended = True
+                continue
+            self._take(data)
+        return self._ready.popleft()
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message.
+
+        Raises:
+            anyio.EndOfStream: there is none, and all that were read are answered or given up.
+        """
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
+            raise anyio.EndOfStream from None
+
+    def _take(self, data: bytes) -> None:
+        try:
+            lines = self._lines.feed(data)
+        except LineTooLongError as error:
+            self._refuse(None, INVALID_REQUEST, str(error))
+            self._ended = True
+            return
+        for line in lines:
+            message = self._parse(line)
+            if message is not None:
+                self._ready.append(SessionMessage(message))
+
+    def _parse(self, line: bytes) -> JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError | None:
+        """The message in a line; None when it is none, and then it is answered."""
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValidationError:
+            self._refuse_line(line)
+            return None
+        if isinstance(message, JSONRPCRequest):
+            return self._open(message)
+        if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in json.loads(line):
+            # An id that is null, a fraction or a boolean is no id: the sender expects an answer it cannot get.
+            self._refuse(None, INVALID_REQUEST, "the id of a request must be a string or an integer")
+            return None
+        if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            # A cancelled request gets no answer, so it is not open any more.
+            self._close((message.params or {}).get("requestId"))
+        return message
+
+    def _open(self, request: JSONRPCRequest) -> JSONRPCRequest | None:
+        opened = self._session.open_requests
+        if opened.total() >= self._max_open_requests:
+            text = f"{self._max_open_requests} requests of this client are not answered yet: wait for answers first"
+            self._refuse(request.id, TOO_MANY, text)
+            return None
+        if request.method != STANDING:
+            opened[request.id] += 1
+        return request
+
+    def _close(self, identity: object) -> None:
+        opened = self._session.open_requests
+        if identity in opened:
+            opened[identity] -= 1
+            if opened[identity] <= 0:
+                del opened[identity]
+        self._answered.set()
+
+    def _refuse_line(self, line: bytes) -> None:
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            self._refuse(None, PARSE_ERROR, "this line is not JSON: send one JSON-RPC message a line, in UTF-8")
+            return
+        if isinstance(value, list):
+            self._refuse(None, INVALID_REQUEST, "batches are not part of MCP: send one message a line")
+            return
+        given = value.get("id") if isinstance(value, dict) else None
+        identity = given if isinstance(given, str) or type(given) is int else None
+        self._refuse(identity, INVALID_REQUEST, "this is no JSON-RPC 2.0 request, notification or response")
+
+    def _refuse(self, identity: str | int | None, code: int, text: str) -> None:
+        answer = {"jsonrpc": "2.0", "id": identity, "error": {"code": code, "message": text}}
+        self._session.outbox.put(json.dumps(answer).encode() + b"\n")
+
+    async def _settle(self) -> None:
+        with anyio.move_on_after(DRAIN_S):
+            while self._session.open_requests.total():
+                self._answered = anyio.Event()
+                await self._answered.wait()
+
+    # Writing
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Queue a message for the client. Never waits: the outbox bounds what may be lost."""
+        message = item.message
+        line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        if isinstance(message, JSONRPCNotification):
+            self._session.outbox.offer(line)
+            return
+        self._session.outbox.put(line)
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self._close(message.id)
+
+    async def aclose(self) -> None:
+        """Nothing: the listener owns the socket and closes it when all is written."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        return None

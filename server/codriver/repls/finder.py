@@ -1,0 +1,162 @@
+"""Which REPLs a server has: those asked for, those whose port files appear, and one of its own when there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.core.actions import ReplForgotten, ReplFound, Say
+from codriver.core.state import Origin
+from codriver.repls import discovery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from codriver.core.dispatch import Action, Core
+    from codriver.repls.discovery import Found
+
+RECHECK_S = 0.25
+PYTHON_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a word after `--repl` starts: its session key and the dialect it will speak."""
+
+    key: str
+    dialect: str
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "python": Kind("py", "python"),
+        "lisp": Kind("lpy", "basilisp"),
+        "basilisp": Kind("lpy", "basilisp"),
+        "clojure": Kind("clj", "clojure"),
+        "clj": Kind("clj", "clojure"),
+        "lein": Kind("clj", "clojure"),
+        "bb": Kind("bb", "babashka"),
+        "nbb": Kind("nbb", "nbb"),
+        "hy": Kind("hy", "hy"),
+        "shadow-cljs": Kind("cljs", "clojure"),
+    }
+)
+
+
+class Finder:
+    """Tells the core of REPLs, for the life of one server."""
+
+    def __init__(
+        self,
+        *,
+        core: Core,
+        workspace: Path,
+        addresses: Sequence[str],
+        commands: Sequence[str],
+        port_files: Sequence[str],
+        now: Callable[[], int],
+    ) -> None:
+        self._core = core
+        self._workspace = workspace
+        self._addresses = addresses
+        self._commands = commands
+        self._port_files = (*discovery.PORT_FILES, *port_files)
+        self._now = now
+        self._found: tuple[Found, ...] = ()
+        self._problems: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Tell the core of everything that was asked for."""
+        found = [_asked_address(text) for text in self._addresses]
+        found += [_asked_command(text) for text in self._commands if text != "none"]
+        self._dispatch(*found)
+
+    async def run(self) -> None:
+        """Watch the port files; start a REPL of our own if none is found and none was asked for."""
+        asked = bool(self._addresses or self._commands)
+        async with anyio.create_task_group() as tasks:
+            seen = anyio.Event()
+            tasks.start_soon(self._watch, seen)
+            await seen.wait()
+            if not asked and not self._found:
+                await self._start_default()
+            while True:
+                # A port file may belong to a process that we are just starting: such a file is looked at again.
+                self._reconcile()
+                await anyio.sleep(RECHECK_S)
+
+    async def _watch(self, seen: anyio.Event) -> None:
+        async for found in discovery.watch(self._workspace, self._port_files):
+            self._found = found
+            self._reconcile()
+            seen.set()
+
+    async def _start_default(self) -> None:
+        if await anyio.to_thread.run_sync(_is_python_or_empty, self._workspace):
+            words = "no REPL was found and none asked for, so codriver starts its own Python REPL (key py)"
+            self._dispatch(Say(words), _asked_command("python"))
+
+    def _reconcile(self) -> None:
+        """Make the core's port-file REPLs those whose files are there and name a REPL that is not ours already."""
+        state = self._core.state
+        ours = {repl.address for repl in state.repls.values() if repl.origin.kind != "port-file"}
+        starting = any(repl.owned and repl.phase == "starting" for repl in state.repls.values())
+        wanted: dict[str, ReplFound] = {}
+        problems: dict[str, str] = {}
+        for found in self._found:
+            path = str(found.path)
+            if found.port is None:
+                problems[path] = found.problem or "it holds no port"
+                continue
+            address = f"127.0.0.1:{found.port}"
+            identity = f"file:{path}"
+            if address in ours or (starting and identity not in state.repls):
+                continue
+            keyed = found.key != "nrepl"
+            wanted[identity] = ReplFound(identity, found.key, Origin("port-file", path), address, keyed=keyed)
+        known = {repl.id: repl for repl in state.repls.values() if repl.origin.kind == "port-file"}
+        actions: list[Action] = [
+            found
+            for identity, found in wanted.items()
+            if identity not in known or (known[identity].address != found.address)
+        ]
+        actions += [
+            ReplForgotten(identity)
+            for identity, repl in known.items()
+            if identity not in wanted and repl.phase != "connected"
+        ]
+        actions += [
+            Say(f"the port file {path} cannot be used: {problem}", error=True)
+            for path, problem in problems.items()
+            if self._problems.get(path) != problem
+        ]
+        self._problems = problems
+        self._dispatch(*actions)
+
+    def _dispatch(self, *actions: Action) -> None:
+        if actions:
+            self._core.dispatch({"now": self._now()}, actions)
+
+
+def _asked_address(text: str) -> ReplFound:
+    """`[KEY=][HOST:]PORT` as a REPL to connect to."""
+    key, equals, address = text.rpartition("=")
+    if ":" not in address:
+        address = f"127.0.0.1:{address}"
+    origin = Origin("address", address)
+    return ReplFound(f"address:{address}", key or f"nrepl-{address.rpartition(':')[2]}", origin, address, bool(equals))
+
+
+def _asked_command(text: str) -> ReplFound:
+    """A word such as `python`, or a command line, as a REPL to start."""
+    kind = KINDS.get(text, Kind("repl", "unknown"))
+    return ReplFound(f"process:{text}", kind.key, Origin("process", text), keyed=text in KINDS, dialect=kind.dialect)
+
+
+def _is_python_or_empty(workspace: Path) -> bool:
+    names = [path.name for path in workspace.iterdir() if not path.name.startswith(".")]
+    return not names or any(name in PYTHON_MARKS or name.endswith(".py") for name in names)

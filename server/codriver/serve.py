@@ -1,0 +1,144 @@
+"""The TCP listener: lets connections in at the door and gives each a reader, a writer and the protocol."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import SocketAttribute
+
+from codriver.errors import StartError
+from codriver.outbox import Outbox
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from anyio.abc import SocketListener, SocketStream
+
+    from codriver.admission import Admission
+    from codriver.protocol.server import Protocol
+    from codriver.session import Clients, ClientSession
+    from codriver.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+READ_BYTES = 64 * 1024
+CONGESTED_BYTES = 8 * 2**20
+"""A client with this many bytes of unread answers is not read until it takes some."""
+FLUSH_S = 2.0
+"""How long a closing connection may take to accept what is still to be written."""
+
+
+class ListenError(StartError):
+    """The listener could not be opened."""
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        super().__init__(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; "
+            "choose another with --host and --port, or set mcpSocketServerPort"
+        )
+
+
+async def listen(host: str, port: int) -> tuple[SocketListener, int]:
+    """A listener on `host`, on `port` if it is free and else on any free port, and the port it has.
+
+    Raises:
+        ListenError: it cannot listen, for a reason other than the port being taken.
+    """
+    try:
+        return await _bind(host, port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE or port == 0:
+            raise ListenError(host, port, error) from error
+    try:
+        return await _bind(host, 0)
+    except OSError as error:
+        raise ListenError(host, 0, error) from error
+
+
+async def _bind(host: str, port: int) -> tuple[SocketListener, int]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    raw = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        raw.bind((host, port))
+        raw.listen(512)
+        raw.setblocking(False)  # noqa: FBT003  # the standard library's own signature
+        listener = await anyio.abc.SocketListener.from_socket(raw)
+    except BaseException:
+        raw.close()
+        raise
+    return listener, int(raw.getsockname()[1])
+
+
+class Listener:
+    """Serves every connection that the door lets in, until it is cancelled."""
+
+    def __init__(self, *, admission: Admission, protocol: Protocol, clients: Clients, settings: Settings) -> None:
+        self._admission = admission
+        self._protocol = protocol
+        self._clients = clients
+        self._settings = settings
+
+    async def serve_one(self, stream: SocketStream) -> None:
+        """Serve one connection from its first byte to its last."""
+        async with stream:
+            if len(self._clients) >= self._settings.max_clients:
+                logger.warning("refused a connection: %d clients are connected already", len(self._clients))
+                return
+            first = await self._admission.admit(stream)
+            if first is None:
+                return
+            raw = stream.extra(SocketAttribute.raw_socket)
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            outbox = Outbox(
+                max_notifications=self._settings.outbox_messages,
+                max_notification_bytes=self._settings.outbox_bytes,
+                congested_bytes=CONGESTED_BYTES,
+            )
+            session = self._clients.add(outbox)
+            try:
+                await self._converse(session, stream, first)
+            finally:
+                self._clients.remove(session)
+
+    async def _converse(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_write, session.outbox, stream, tasks.cancel_scope)
+            await self._protocol.serve(session, _reader(stream, first))
+            session.outbox.close()
+            # The writer ends when all is written; one whose client does not read is not waited for.
+            tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_S
+
+
+def _reader(stream: SocketStream, first: bytes) -> Callable[[], Awaitable[bytes | None]]:
+    """Gives `first`, then what the stream brings: empty at its end, None when it is broken."""
+    waiting = [first] if first else []
+
+    async def receive() -> bytes | None:
+        if waiting:
+            return waiting.pop()
+        try:
+            return await stream.receive(READ_BYTES)
+        except anyio.EndOfStream:
+            return b""
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return None
+
+    return receive
+
+
+async def _write(outbox: Outbox, stream: SocketStream, scope: anyio.CancelScope) -> None:
+    """Write what the outbox gives, until it is closed or the client is gone, which ends the conversation."""
+    try:
+        while (batch := await outbox.batch()) is not None:
+            await stream.send(batch)
+            outbox.written(len(batch))
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        scope.cancel()

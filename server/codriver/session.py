@@ -1,0 +1,114 @@
+"""One connected client, and all of them: who they are, what waits for them, what they are told."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Literal
+
+from codriver.core.actions import ClientConnected, ClientGone, ClientIntroduced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from codriver.core.dispatch import Core
+    from codriver.outbox import Outbox
+
+Changed = Literal["tools", "resources"]
+
+_LIST_CHANGED: dict[Changed, bytes] = {
+    changed: json.dumps({"jsonrpc": "2.0", "method": f"notifications/{changed}/list_changed"}).encode() + b"\n"
+    for changed in ("tools", "resources")
+}
+
+
+class ClientSession:
+    """One client, for the life of its connection."""
+
+    def __init__(self, identity: str, outbox: Outbox) -> None:
+        self.id = identity
+        self.outbox = outbox
+        self.name = ""
+        self.handshake = False
+        """Whether it is initialized by the handshake, so that notifications go to it unasked."""
+        self.subscribed: set[str] = set()
+        """URIs of resources whose changes it asked to be told."""
+        self.open_requests: Counter[object] = Counter()
+        """Requests read from it and not answered yet, by id."""
+        self.calls = 0
+
+
+class Clients:
+    """All connected clients. The core's state holds who they are; here is what is live about them."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._sessions: dict[str, ClientSession] = {}
+        self._core: Core | None = None
+        self._accepted = 0
+        self.dropped_before = 0
+        """Notifications lost by clients that are gone."""
+
+    def attach(self, core: Core) -> None:
+        """Tell whom to report to. Called once, before the first connection."""
+        self._core = core
+
+    def __iter__(self) -> Iterator[ClientSession]:
+        return iter(tuple(self._sessions.values()))
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def add(self, outbox: Outbox) -> ClientSession:
+        """A new client."""
+        self._accepted += 1
+        session = ClientSession(f"c{self._accepted}", outbox)
+        self._sessions[session.id] = session
+        self._dispatch(ClientConnected(session.id))
+        return session
+
+    def introduce(self, session: ClientSession, *, name: str, version: str, protocol: str, handshake: bool) -> None:
+        """The client said who it is. Again is harmless."""
+        if session.handshake == handshake and session.name == name and session.name:
+            return
+        session.name, session.handshake = name, handshake
+        self._dispatch(ClientIntroduced(session.id, name, version, protocol))
+
+    def remove(self, session: ClientSession) -> None:
+        """The client's connection is over."""
+        self.dropped_before += session.outbox.dropped
+        del self._sessions[session.id]
+        self._dispatch(ClientGone(session.id))
+
+    def announce(self, changed: Changed) -> None:
+        """Tell every client of the handshake eras that a list changed."""
+        line = _LIST_CHANGED[changed]
+        for session in self._sessions.values():
+            if session.handshake:
+                session.outbox.offer(line)
+
+    def announce_resource(self, uri: str) -> None:
+        """Tell every client of the handshake eras that subscribed to `uri` that it changed."""
+        message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
+        line = json.dumps(message).encode() + b"\n"
+        for session in self._sessions.values():
+            if uri in session.subscribed:
+                session.outbox.offer(line)
+
+    def counters(self) -> list[dict[str, object]]:
+        """One row a client."""
+        return [
+            {
+                "id": session.id,
+                "name": session.name,
+                "openRequests": session.open_requests.total(),
+                "calls": session.calls,
+                "queued": session.outbox.waiting,
+                "droppedNotifications": session.outbox.dropped,
+            }
+            for session in self._sessions.values()
+        ]
+
+    def _dispatch(self, *what: ClientConnected | ClientGone | ClientIntroduced) -> None:
+        assert self._core is not None, "attach comes first"  # noqa: S101  # a programming error
+        self._core.dispatch({"now": self._now()}, what)

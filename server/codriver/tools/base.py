@@ -1,0 +1,199 @@
+"""What a tool is, what it is given and what it answers.
+
+A tool is a description and one async function. It is given a `Call`, through which it reaches everything it may use,
+and its arguments, already checked; it gives an `Answer` or raises a `RefusedError`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from codriver.errors import RefusedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.core.dispatch import Action, Core
+    from codriver.core.state import State
+    from codriver.datalog.answer import QueryAnswer
+    from codriver.outputlog import OutputLog
+    from codriver.repls.performer import Repls
+    from codriver.settings import Settings
+    from codriver.transcripts import Transcripts
+
+Json = Mapping[str, Any]
+Schema = dict[str, Any]
+
+
+class Arguments(BaseModel):
+    """The arguments of a tool: camelCase outside, snake_case inside, nothing unknown, never changed."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture of an answer, base64 as it came."""
+
+    data: str
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool answers: JSON fields under camelCase keys. `ok` is false when what was asked for did not happen."""
+
+    fields: Json
+    ok: bool = True
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that tools share, for the life of one server."""
+
+    core: Core
+    settings: Settings
+    workspace: Path
+    log: OutputLog
+    transcripts: Transcripts
+    repls: Repls
+    now: Callable[[], int]
+    """Epoch milliseconds."""
+    client_counters: Callable[[], list[dict[str, object]]]
+    """One row a connected client: its queue, its losses."""
+    query: Callable[[str, Sequence[object], int], Awaitable[QueryAnswer]]
+    """A Datalog query over the log (`$`) and the history (`$history`): text, inputs, row limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a tool by one client."""
+
+    services: Services
+    client: str
+    client_name: str
+    progress: Callable[[float, str], Awaitable[None]]
+    """Tell the caller, if it asked for progress: seconds since the call began, and words."""
+
+    @property
+    def state(self) -> State:
+        """The state now."""
+        return self.services.core.state
+
+    def dispatch(self, *actions: Action) -> None:
+        """Dispatch for this client, now."""
+        self.services.core.dispatch({"client": self.client, "now": self.services.now()}, actions)
+
+    def who(self, given: str | None) -> str:
+        """The slug of the caller: the one given, else made from the client's name.
+
+        Raises:
+            BadWhoError: what was given is no slug, or a reserved one.
+        """
+        if given is None:
+            return slug(self.client_name) or "mcp-client"
+        if slug(given) in RESERVED or given != slug(given):
+            raise BadWhoError(given)
+        return given
+
+
+RESERVED = frozenset({"", "ui", "api"})
+"""Names that would hide who acted."""
+
+
+def slug(text: str) -> str:
+    """`text` in kebab-case: lower-case letters and digits, single hyphens between."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60].strip("-")
+
+
+class BadWhoError(RefusedError):
+    """The caller's name for itself is no slug or is reserved."""
+
+    reason = "bad-who"
+
+    def __init__(self, given: str) -> None:
+        super().__init__(
+            f"{given!r} cannot be used as who",
+            hint="use a kebab-case slug that names you and nobody else, such as claude-reviewer; "
+            "ui, api and blank are reserved; leave it out to be named after your client",
+        )
+
+
+class BadArgumentsError(RefusedError):
+    """The arguments do not fit the tool's input schema."""
+
+    reason = "bad-arguments"
+
+    def __init__(self, tool: str, problems: list[dict[str, str]], known: list[str]) -> None:
+        lines = "; ".join(f"{problem['argument']}: {problem['problem']}" for problem in problems)
+        super().__init__(
+            f"{tool} cannot use these arguments: {lines}",
+            hint=f"the arguments of {tool} are: {', '.join(known) or 'none'}",
+            details={"problems": problems},
+        )
+
+
+Run = Callable[[Call, Any], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One entry of the manifest. `needs`: any one of these capabilities; `setting`: the setting that must be on."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Arguments]
+    output: Schema
+    run: Run
+    needs: tuple[str, ...] = ()
+    setting: str | None = None
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    schema: Schema = field(init=False)
+    """The JSON schema of the arguments."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", _plain(self.arguments.model_json_schema(by_alias=True)))
+
+
+def answer_schema(**properties: Schema | str) -> Schema:
+    """The schema of a tool's answer: the envelope, and `properties` by name, each a schema or a JSON type."""
+    shown = {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()}
+    return {"type": "object", "properties": {"ok": {"type": "boolean"}, **shown}, "required": ["ok"]}
+
+
+def _plain(schema: Schema) -> Schema:
+    """A pydantic schema without what tells a client nothing: titles, and references inlined."""
+    definitions = schema.pop("$defs", {})
+
+    def visit(node: object) -> object:
+        if isinstance(node, list):
+            return [visit(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            return visit(definitions[node["$ref"].rsplit("/", 1)[1]])
+        options = node.get("anyOf")
+        if options and {"type": "null"} in options and len(options) == 2:
+            # An optional argument is left out, not null: say its type alone, which every client understands.
+            kept = next(option for option in options if option != {"type": "null"})
+            node = {**kept, **{key: value for key, value in node.items() if key not in ("anyOf", "default")}}
+        named = node.get("properties")
+        plain = {key: visit(value) for key, value in node.items() if key not in ("title", "properties")}
+        if isinstance(named, dict):
+            plain["properties"] = {name: visit(value) for name, value in named.items()}
+        return plain
+
+    result = visit(schema)
+    assert isinstance(result, dict)  # noqa: S101  # the schema of a model is an object
+    result.pop("description", None)
+    return result

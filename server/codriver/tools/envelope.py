@@ -1,0 +1,81 @@
+"""One envelope for every answer, and the one place where errors become answers and secrets are taken out."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.tools.base import Answer, BadArgumentsError, Call, Tool
+from codriver.tools.gate import refusal
+
+if TYPE_CHECKING:
+    from codriver.tools.base import Json
+
+logger = logging.getLogger(__name__)
+
+REASONS = frozenset(
+    {
+        "ambiguous-session",
+        "bad-arguments",
+        "bad-query",
+        "bad-who",
+        "capability-missing",
+        "evaluation-failed",
+        "file-unreadable",
+        "internal-error",
+        "interrupted",
+        "no-repl",
+        "not-interrupted",
+        "not-waiting-for-input",
+        "repl-disconnected",
+        "repl-not-answering",
+        "repl-stopped",
+        "stopping",
+        "switched-off",
+        "timed-out",
+        "unbalanced",
+        "unknown-evaluation",
+        "unknown-session",
+    }
+)
+"""The closed list: every word that an answer's `reason` can be."""
+
+
+async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
+    """The tool's answer in the envelope, whatever happens; only a cancelled call gives none."""
+    try:
+        refused = refusal(tool, call.state, call.services.settings)
+        if refused is not None:
+            raise refused  # noqa: TRY301  # every refusal becomes an answer at one place, below
+        given = await tool.run(call, parse(tool, arguments))
+        return Answer({"ok": given.ok, **given.fields}, given.ok, given.images)
+    except RefusedError as error:
+        fields = {"reason": error.reason, "message": error.message, "hint": error.hint, **error.details}
+    except ReplDisconnectedError as error:
+        hint = "it is tried again by itself: look at list_sessions, and check what was done before you repeat it"
+        fields = {"reason": "repl-disconnected", "message": str(error), "hint": hint}
+    except Exception as error:
+        logger.exception("the tool %s failed", tool.name)
+        message = f"{tool.name} failed inside codriver: {type(error).__name__}"
+        hint = "this is a fault of codriver: server_health counts it, and the server's log has the details"
+        fields = {"reason": "internal-error", "message": message, "hint": hint}
+    return Answer({"ok": False, **fields}, ok=False)
+
+
+def parse(tool: Tool, arguments: Json) -> object:
+    """The arguments as the tool's own type.
+
+    Raises:
+        BadArgumentsError: they do not fit, with every problem by argument.
+    """
+    try:
+        return tool.arguments.model_validate(arguments)
+    except ValidationError as error:
+        problems = [
+            {"argument": ".".join(map(str, problem["loc"])) or "arguments", "problem": problem["msg"]}
+            for problem in error.errors(include_url=False, include_input=False, include_context=False)
+        ]
+        raise BadArgumentsError(tool.name, problems, list(tool.schema.get("properties", {}))) from error

@@ -1,0 +1,230 @@
+"""`evaluate_code` and `load_file`: code goes to a REPL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+from pydantic import Field
+
+from codriver.core import evaluations
+from codriver.core.actions import Evaluate
+from codriver.core.state import Request
+from codriver.errors import RefusedError
+from codriver.lisp.balance import balance
+from codriver.lisp.reader import Unbalanced, check, top_level_forms
+from codriver.tools.base import Answer, Arguments, Call, Schema, Tool, answer_schema
+from codriver.tools.evaluation import describe, stop, wait
+from codriver.tools.isolation import isolated
+from codriver.tools.target import Target, evaluation_of, resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.core.state import Evaluation, State
+
+NOT_LISP = frozenset({"python", "unknown"})
+MAX_FILE_BYTES = 16 * 2**20
+
+
+class UnbalancedError(RefusedError):
+    """The code's brackets do not balance, so it was not evaluated."""
+
+    reason = "unbalanced"
+
+    def __init__(self, unbalanced: Unbalanced, proposal: str | None) -> None:
+        details: dict[str, object] = {
+            "error": {"message": unbalanced.message, "line": unbalanced.line, "column": unbalanced.column}
+        }
+        hint = "correct the code and call again; nothing was evaluated"
+        if proposal is not None:
+            details["balancedText"] = proposal
+            hint += "; balancedText is what its indentation suggests: use it only if it says what you mean"
+        super().__init__(f"the brackets do not balance: {unbalanced.message}", hint=hint, details=details)
+
+
+class FileUnreadableError(RefusedError):
+    """The file to load cannot be read."""
+
+    reason = "file-unreadable"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            f"cannot read {path}: {why}",
+            hint="give a path that is absolute or relative to the workspace, to a UTF-8 text file",
+        )
+
+
+class EvaluateArguments(Arguments):
+    """Arguments of `evaluate_code`."""
+
+    code: str = Field(description="Code to evaluate; several top-level forms run in order.")
+    namespace: str | None = Field(None, description="Namespace (Python: module) to evaluate in.")
+    repl_session_key: str | None = Field(None, description="Session from list_sessions; needed when there are several.")
+    who: str | None = Field(None, description="Kebab-case slug of you, the caller.")
+    description: str | None = Field(None, description="One line for the log: why you evaluate this.")
+    timeout_ms: int | None = Field(None, ge=1000, le=600_000, description="How long to wait for the end (25000).")
+    on_timeout: Literal["continue", "interrupt"] = Field(
+        "continue", description="After timeoutMs: let it run and answer status running, or end it."
+    )
+    allow_restart: bool = Field(
+        default=False, description="Let an interrupt restart the REPL process as a last resort."
+    )
+    isolate: bool = Field(default=False, description="Evaluate in a session of your own (own namespace, *1).")
+    max_images: int = Field(10, ge=0, le=100, description="Images to return from the result.")
+
+
+class LoadFileArguments(Arguments):
+    """Arguments of `load_file`."""
+
+    file_path: str = Field(description="Absolute, or relative to the workspace.")
+    repl_session_key: str | None = Field(None, description="Session from list_sessions; needed when there are several.")
+    who: str | None = Field(None, description="Kebab-case slug of you, the caller.")
+    timeout_ms: int | None = Field(None, ge=1000, le=600_000, description="How long to wait for the end (25000).")
+
+
+async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
+    """Evaluate, wait, and say how it stands."""
+    who = call.who(arguments.who)
+    lisp = _speaks_lisp(call.state, arguments.repl_session_key)
+    if lisp:
+        _check_brackets(arguments.code)
+    target = resolve(call.state, arguments.repl_session_key)
+    if arguments.isolate:
+        target = await isolated(call, target, who)
+    request = Request(
+        code=arguments.code,
+        namespace=arguments.namespace,
+        description=arguments.description,
+        forms=_forms(arguments.code) if lisp else (),
+    )
+    settings = call.services.settings
+    timeout_ms = arguments.timeout_ms or settings.evaluate_timeout_ms
+    evaluation = _begin(call, target, who, request)
+    current = await wait(call, evaluation, timeout_ms / 1000)
+    notes: tuple[str, ...] = ()
+    if current.status == "running" and arguments.on_timeout == "interrupt":
+        return await _interrupt_late(call, evaluation, timeout_ms, arguments)
+    return describe(call, current, max_images=arguments.max_images, max_bytes=settings.max_text_bytes, notes=notes)
+
+
+async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
+    """Load a file into a session, as that file, wait, and say how it stands."""
+    who = call.who(arguments.who)
+    path = call.services.workspace / arguments.file_path
+    text = await anyio.to_thread.run_sync(_read, path)
+    lisp = path.suffix != ".py" and _speaks_lisp(call.state, arguments.repl_session_key)
+    if lisp:
+        _check_brackets(text)
+    target = resolve(call.state, arguments.repl_session_key)
+    request = Request(code=text, kind="load-file", path=str(path), forms=_forms(text) if lisp else ())
+    settings = call.services.settings
+    evaluation = _begin(call, target, who, request)
+    current = await wait(call, evaluation, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000)
+    return describe(call, current, max_images=0, max_bytes=settings.max_text_bytes)
+
+
+def _begin(call: Call, target: Target, who: str, request: Request) -> str:
+    """Accept the evaluation; its id."""
+    evaluation = evaluations.next_id(call.state)
+    call.services.transcripts.open(evaluation)
+    call.dispatch(Evaluate(evaluation, target.repl.id, target.session.name, who, call.client, request))
+    return evaluation
+
+
+async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:
+    did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)
+    current: Evaluation = evaluation_of(call.state, evaluation)
+    answer = describe(
+        call,
+        current,
+        max_images=arguments.max_images,
+        max_bytes=call.services.settings.max_text_bytes,
+        notes=did,
+    )
+    if current.status == "done":
+        return answer
+    fields = {
+        **answer.fields,
+        "reason": "timed-out",
+        "hint": "read notes for the state of the session; evaluate less at once, or with a longer timeoutMs",
+    }
+    return Answer(fields, ok=False, images=answer.images)
+
+
+def _speaks_lisp(state: State, key: str | None) -> bool:
+    """Whether the code is Lisp, as far as the sessions it may be meant for tell."""
+    repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
+    if key is not None:
+        repls = [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")]
+    return bool(repls) and all(repl.dialect not in NOT_LISP for repl in repls)
+
+
+def _check_brackets(code: str) -> None:
+    unbalanced = check(code)
+    if unbalanced is None:
+        return
+    balanced = balance(code)
+    raise UnbalancedError(unbalanced, None if balanced.error else balanced.text)
+
+
+def _forms(code: str) -> tuple[tuple[str, int, int], ...]:
+    return tuple((code[span.start : span.end], span.line, span.column) for span in top_level_forms(code))
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise FileUnreadableError(str(path), f"it is larger than {MAX_FILE_BYTES} bytes")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise FileUnreadableError(str(path), why or "it cannot be opened") from error
+
+
+EVALUATION: dict[str, Schema | str] = {
+    "evaluationId": "string",
+    "status": "string",
+    "result": "string",
+    "values": {"type": "array", "items": {"type": "string"}},
+    "ns": "string",
+    "stdout": "string",
+    "stderr": "string",
+    "sessionKey": "string",
+    "who": "string",
+    "elapsedMs": "integer",
+    "outputLines": {"type": "object"},
+    "generation": "integer",
+    "notes": {"type": "array", "items": {"type": "string"}},
+    "otherWhosSinceLast": {"type": "array", "items": {"type": "string"}},
+    "error": {"type": "object"},
+}
+
+TOOLS = (
+    Tool(
+        name="evaluate_code",
+        title="Evaluate code",
+        description=(
+            "Evaluate code in the live REPL. Answers result, stdout, stderr, ns and, on failure, error. "
+            "If it takes longer than timeoutMs the answer has status running and an evaluationId for get_evaluation. "
+            "Lisp code with unbalanced brackets is refused, never evaluated."
+        ),
+        arguments=EvaluateArguments,
+        output=answer_schema(**EVALUATION),
+        run=evaluate_code,
+        needs=("evaluate",),
+        setting="enable_mcp_repl_evaluation",
+        destructive=True,
+    ),
+    Tool(
+        name="load_file",
+        title="Load file",
+        description="Load a source file into the REPL as that file, so that its definitions take effect.",
+        arguments=LoadFileArguments,
+        output=answer_schema(**EVALUATION),
+        run=load_file,
+        needs=("load-file", "evaluate"),
+        setting="enable_mcp_repl_evaluation",
+        destructive=True,
+    ),
+)

@@ -1,0 +1,230 @@
+"""How an evaluation is waited for, described and stopped: what the evaluating tools share."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.core import evaluations
+from codriver.core.actions import CancelQueued
+from codriver.tools.base import Answer, Call, Image
+from codriver.tools.target import evaluation_of, key_of
+from codriver.transcripts import Transcript, head, tail
+
+if TYPE_CHECKING:
+    from codriver.core.state import Evaluation, Failure
+    from codriver.transcripts import Cut
+
+PROGRESS_S = 5.0
+SETTLE_S = 2.0
+"""How long an interrupted evaluation is given to end."""
+
+IMAGE = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
+
+
+async def wait(call: Call, evaluation: str, timeout_s: float, *, owns: bool = True) -> Evaluation:
+    """The evaluation when it is over, wants input, or `timeout_s` have passed, whichever is first.
+
+    Progress goes out every five seconds. When a call that `owns` its evaluation is cancelled, the evaluation is
+    stopped: if queued it never runs, if running it is interrupted.
+    """
+    transcript = call.services.transcripts.get(evaluation)
+    began = anyio.current_time()
+    deadline = began + timeout_s
+    try:
+        while True:
+            current = evaluation_of(call.state, evaluation)
+            now = anyio.current_time()
+            if current.over or current.status == "needs-input" or now >= deadline or transcript is None:
+                return current
+            with anyio.move_on_after(min(deadline - now, PROGRESS_S)) as tick:
+                await transcript.wait_changed()
+            if tick.cancelled_caught and anyio.current_time() < deadline:
+                await call.progress(anyio.current_time() - began, _progress(call, evaluation))
+    except anyio.get_cancelled_exc_class():
+        with anyio.move_on_after(2 * SETTLE_S if owns else 0, shield=True):
+            await stop(call, evaluation, "its call was cancelled, or its client went away")
+        raise
+
+
+async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:
+    """End an evaluation by what can end it, and say in words what was done. Harmless when it is over."""
+    current = evaluation_of(call.state, evaluation)
+    if current.status == "queued":
+        call.dispatch(CancelQueued(evaluation, f"taken out of the queue before it ran: {why}"))
+        return ("it was still queued and was taken out of the queue: its code never ran",)
+    if current.over:
+        return ("it was over already",)
+    return await call.services.repls.stop(evaluation, why, allow_restart=allow_restart, settle_s=SETTLE_S)
+
+
+def _progress(call: Call, evaluation: str) -> str:
+    current = evaluation_of(call.state, evaluation)
+    if current.status == "queued":
+        return "; ".join(queue_notes(call, current))
+    transcript = call.services.transcripts.get(evaluation)
+    last = transcript.part("stdout").rstrip().rsplit("\n", 1)[-1][-200:] if transcript else ""
+    return f"evaluation {evaluation} is running" + (f"; last output: {last}" if last else "")
+
+
+def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
+    """Why a queued evaluation does not run yet, and the ways out."""
+    state = call.state
+    repl = state.repls.get(evaluation.repl)
+    if repl is not None and repl.phase != "connected":
+        why = f": {repl.note}" if repl.note else ""
+        return [f"the REPL {repl.key} is not ready yet ({repl.phase}{why}); the code runs as soon as it is"]
+    holder = evaluations.holder(state, evaluation)
+    if holder is None:
+        return ["other evaluations are ahead of it in this session"]
+    since_s = (call.services.now() - (holder.started_at or holder.requested_at)) // 1000
+    return [
+        (
+            f"the session is held by evaluation {holder.id} of {holder.who}, for {since_s} s; "
+            "wait with get_evaluation, or end that one with interrupt_evaluation, or evaluate with isolate: true"
+        )
+    ]
+
+
+def describe(
+    call: Call, evaluation: Evaluation, *, max_images: int, max_bytes: int, notes: tuple[str, ...] = ()
+) -> Answer:
+    """The answer that says how an evaluation stands: its result and output as far as they go."""
+    state = call.state
+    fields: dict[str, object] = {
+        "evaluationId": evaluation.id,
+        "status": evaluation.status,
+        "sessionKey": key_of(state, evaluation),
+        "who": evaluation.who,
+        "generation": evaluation.generation,
+        "elapsedMs": _elapsed_ms(call, evaluation),
+    }
+    said: list[str] = [*evaluation.notes]
+    images: tuple[Image, ...] = ()
+    transcript = call.services.transcripts.get(evaluation.id)
+    if transcript is None:
+        said.append("what it said is forgotten: too much was evaluated since")
+    else:
+        images = _texts(fields, said, transcript, max_images=max_images, max_bytes=max_bytes)
+    namespace = evaluation.namespace
+    if namespace:
+        fields["ns"] = namespace
+    if evaluation.failure:
+        fields["error"] = failure_json(evaluation.failure)
+    others = others_since(call, evaluation)
+    if others:
+        fields["otherWhosSinceLast"] = others
+    if evaluation.status == "queued":
+        said += queue_notes(call, evaluation)
+    elif evaluation.status == "running":
+        said.append("it goes on: call get_evaluation with this evaluationId and waitMs, or interrupt_evaluation")
+    elif evaluation.status == "needs-input":
+        said.append(_input_note(call, evaluation))
+    fields["notes"] = [*said, *notes]
+    failed = evaluation.status in ("failed", "lost", "interrupted")
+    if failed:
+        fields["reason"], fields["hint"] = _reason(evaluation)
+    return Answer(fields, ok=not failed, images=images)
+
+
+def failure_json(failure: Failure) -> dict[str, object]:
+    """A failure under the keys of an answer; what is not known is absent."""
+    pairs = {
+        "class": failure.type,
+        "message": failure.message,
+        "phase": failure.phase,
+        "file": failure.file,
+        "line": failure.line,
+        "column": failure.column,
+        "form": failure.form,
+        "trace": list(failure.trace) or None,
+    }
+    return {key: value for key, value in pairs.items() if value is not None}
+
+
+def others_since(call: Call, evaluation: Evaluation) -> list[str]:
+    """Who else evaluated in this session since the same caller's evaluation before this one."""
+    repl = call.state.repls.get(evaluation.repl)
+    session = repl.sessions.get(evaluation.session) if repl else None
+    if session is None:
+        return []
+    newest = session.last_evaluation_by.items()
+    return sorted(who for who, number in newest if who != evaluation.who and number > evaluation.previous)
+
+
+def _texts(
+    fields: dict[str, object], said: list[str], transcript: Transcript, *, max_images: int, max_bytes: int
+) -> tuple[Image, ...]:
+    """Fill in result and output, cut to `max_bytes` each; the images found in the result."""
+    images: tuple[Image, ...] = ()
+    values = transcript.values
+    if values:
+        shown, images = extract_images(values[-1], max_images)
+        fields["result"] = _kept(said, "result", head(shown, max_bytes), 0)
+    if len(values) > 1:
+        whole, _ = extract_images("\n".join(values), 0)
+        fields["values"] = [head(value, max_bytes // 8).text for value in values[:100]]
+        if len(whole) > max_bytes:
+            said.append("values are shortened: get_evaluation gives any part of result")
+    for key, stream in (("stdout", transcript.out), ("stderr", transcript.err)):
+        if stream.size or stream.dropped:
+            fields[key] = _kept(said, key, tail(stream.text(), max_bytes), stream.dropped)
+    if transcript.server_cut:
+        said.append("the REPL itself cut the printed value at its print limits")
+    if transcript.first_line is not None:
+        fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
+    return images
+
+
+def _kept(said: list[str], key: str, cut: Cut, dropped: int) -> str:
+    if cut.omitted or dropped:
+        end = "last" if key != "result" else "first"
+        more = f"; {dropped} older characters were dropped" if dropped else ""
+        said.append(
+            f"{key} shows its {end} {len(cut.text)} characters, {cut.omitted} are left out{more}: "
+            f"get_evaluation gives any part of it"
+        )
+    return cut.text
+
+
+def extract_images(text: str, max_images: int, first: int = 1) -> tuple[str, tuple[Image, ...]]:
+    """The text with up to `max_images` of its data URIs replaced by marks, numbered from `first`, and the images."""
+    if max_images <= 0 or "data:image/" not in text:
+        return text, ()
+    images: list[Image] = []
+
+    def replace(match: re.Match[str]) -> str:
+        if len(images) >= max_images:
+            return match[0]
+        images.append(Image(match[2], match[1]))
+        return f"<<image-{first + len(images) - 1}>>"
+
+    return IMAGE.sub(replace, text), tuple(images)
+
+
+def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:
+    if evaluation.started_at is None:
+        return 0
+    return max(0, (evaluation.ended_at or call.services.now()) - evaluation.started_at)
+
+
+def _input_note(call: Call, evaluation: Evaluation) -> str:
+    repl = call.state.repls.get(evaluation.repl)
+    profile = repl.profile if repl else None
+    if profile and "stdin" in profile.capabilities:
+        return "the code reads from standard input: give it a line with send_input"
+    return "the code reads from standard input, which this REPL cannot be given: interrupt_evaluation ends it"
+
+
+def _reason(evaluation: Evaluation) -> tuple[str, str]:
+    match evaluation.status:
+        case "lost":
+            return (
+                "repl-disconnected",
+                "see list_sessions; codriver never sends code twice, so check what it did before you repeat it",
+            )
+        case "interrupted":
+            return "interrupted", "its output until then is kept; evaluate again when the session is free"
+    return "evaluation-failed", "read error and stderr; what ran before the failing form has taken effect"

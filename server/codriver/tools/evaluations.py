@@ -1,0 +1,154 @@
+"""`get_evaluation`, `interrupt_evaluation`, `send_input`: about evaluations that were begun before."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from codriver.core.actions import InputGiven
+from codriver.core.state import HELD
+from codriver.errors import RefusedError
+from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.evaluate import EVALUATION
+from codriver.tools.evaluation import SETTLE_S, describe, stop, wait
+from codriver.tools.target import evaluation_of, resolve
+
+
+class NotReadingError(RefusedError):
+    """Input was sent to an evaluation that does not wait for any."""
+
+    reason = "not-waiting-for-input"
+
+    def __init__(self, evaluation: str, status: str) -> None:
+        super().__init__(
+            f"evaluation {evaluation} has status {status} and does not wait for input",
+            hint="send_input is for an evaluation with status needs-input",
+        )
+
+
+class NothingToInterruptError(RefusedError):
+    """Neither an evaluation nor a session was named."""
+
+    reason = "bad-arguments"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "interrupt_evaluation needs to know what to end",
+            hint="give evaluationId, or replSessionKey to end whatever runs in that session",
+        )
+
+
+class GetArguments(Arguments):
+    """Arguments of `get_evaluation`."""
+
+    evaluation_id: str
+    wait_ms: int = Field(0, ge=0, le=600_000, description="Wait up to this long for its end.")
+    max_images: int = Field(10, ge=0, le=100, description="Images to return from the result.")
+
+
+class InterruptArguments(Arguments):
+    """Arguments of `interrupt_evaluation`."""
+
+    evaluation_id: str | None = None
+    repl_session_key: str | None = Field(None, description="End whatever runs in this session.")
+    allow_restart: bool = Field(
+        default=False, description="Restart the REPL process as a last resort; its state is lost."
+    )
+
+
+class InputArguments(Arguments):
+    """Arguments of `send_input`."""
+
+    evaluation_id: str
+    text: str = Field(description="One line; the newline is added.")
+
+
+async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
+    """How an evaluation stands, after waiting for it if asked to."""
+    current = evaluation_of(call.state, arguments.evaluation_id)
+    if arguments.wait_ms and not current.over:
+        current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
+    settings = call.services.settings
+    return describe(call, current, max_images=arguments.max_images, max_bytes=settings.max_text_bytes)
+
+
+async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Answer:
+    """End an evaluation, or whatever runs in a session."""
+    if arguments.evaluation_id is not None:
+        evaluation = evaluation_of(call.state, arguments.evaluation_id).id
+    elif arguments.repl_session_key is not None:
+        target = resolve(call.state, arguments.repl_session_key)
+        running = [
+            e.id
+            for e in call.state.evaluations.values()
+            if e.status in HELD and (e.repl, e.session) == (target.repl.id, target.session.name)
+        ]
+        if not running:
+            return Answer({"sessionKey": target.key, "notes": ["nothing runs in this session"]})
+        evaluation = running[0]
+    else:
+        raise NothingToInterruptError
+    who = call.who(None)
+    did = await stop(call, evaluation, f"{who} asked for it", allow_restart=arguments.allow_restart)
+    current = evaluation_of(call.state, evaluation)
+    described = describe(call, current, max_images=0, max_bytes=call.services.settings.max_text_bytes, notes=did)
+    if current.over:
+        kept = {key: value for key, value in described.fields.items() if key not in ("reason", "hint")}
+        return Answer(kept)
+    fields = {
+        **described.fields,
+        "reason": "not-interrupted",
+        "hint": "it still runs: see notes for what can end it",
+    }
+    return Answer(fields, ok=False)
+
+
+async def send_input(call: Call, arguments: InputArguments) -> Answer:
+    """Give a line to code that reads, and say how the evaluation stands then."""
+    current = evaluation_of(call.state, arguments.evaluation_id)
+    if current.status != "needs-input":
+        raise NotReadingError(current.id, current.status)
+    call.dispatch(InputGiven(current.id))
+    await call.services.repls.adapter(current.repl).send_input(arguments.text + "\n", current.session)
+    current = await wait(call, current.id, SETTLE_S, owns=False)
+    settings = call.services.settings
+    return describe(call, current, max_images=0, max_bytes=settings.max_text_bytes)
+
+
+TOOLS = (
+    Tool(
+        name="get_evaluation",
+        title="Get evaluation",
+        description=(
+            "Status and result of an evaluation by its evaluationId: queued, running, needs-input, done, failed, "
+            "interrupted or lost. With waitMs it waits for the end."
+        ),
+        arguments=GetArguments,
+        output=answer_schema(**EVALUATION),
+        run=get_evaluation,
+        setting="enable_mcp_repl_evaluation",
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="interrupt_evaluation",
+        title="Interrupt evaluation",
+        description="End an evaluation by its evaluationId, or whatever runs in a session; says how the session is.",
+        arguments=InterruptArguments,
+        output=answer_schema(**EVALUATION),
+        run=interrupt_evaluation,
+        needs=("interrupt", "restart"),
+        setting="enable_mcp_repl_evaluation",
+        destructive=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="send_input",
+        title="Send input",
+        description="Give a line of standard input to an evaluation with status needs-input.",
+        arguments=InputArguments,
+        output=answer_schema(**EVALUATION),
+        run=send_input,
+        needs=("stdin",),
+        setting="enable_mcp_repl_evaluation",
+    ),
+)

@@ -1,0 +1,52 @@
+"""Which tools are on offer now. Listing and calling ask the same question here, as clients cache lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.errors import RefusedError
+from codriver.repls.base import CapabilityMissingError
+
+if TYPE_CHECKING:
+    from codriver.core.state import State
+    from codriver.settings import Settings
+    from codriver.tools.base import Tool
+
+
+class SwitchedOffError(RefusedError):
+    """A setting has switched the tool off."""
+
+    reason = "switched-off"
+
+    def __init__(self, tool: str) -> None:
+        super().__init__(
+            f"{tool} is switched off by the settings of this workspace",
+            hint="only the user can switch it on: `codriver config show` tells which setting and where it is set",
+        )
+
+
+def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
+    """Why `tool` cannot be used now; None when it can."""
+    if tool.setting is not None and not getattr(settings, tool.setting):
+        return SwitchedOffError(tool.name)
+    if tool.needs and not state.capabilities().intersection(tool.needs):
+        wanted = tool.needs[0]
+        return CapabilityMissingError(wanted, _provider(wanted, state))
+    return None
+
+
+def on_offer(tools: tuple[Tool, ...], state: State, settings: Settings) -> tuple[Tool, ...]:
+    """The tools of the manifest that can be used now, in its order."""
+    return tuple(tool for tool in tools if refusal(tool, state, settings) is None)
+
+
+def _provider(capability: str, state: State) -> str:
+    """What would provide a capability that no connected REPL has."""
+    ways = {
+        repl.profile.missing[capability]
+        for repl in state.repls.values()
+        if repl.profile and capability in repl.profile.missing
+    }
+    if ways:
+        return "; ".join(sorted(ways))
+    return "no connected REPL has it: start one (its port file is found within a second), or see list_sessions"

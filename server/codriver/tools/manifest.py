@@ -1,0 +1,22 @@
+"""The one manifest: every tool there is, in the order clients see them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from codriver.tools import evaluate, evaluations, outputlog, sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.tools.base import Tool
+
+MANIFEST: tuple[Tool, ...] = (
+    *evaluate.TOOLS,
+    *evaluations.TOOLS,
+    *sessions.TOOLS,
+    *outputlog.TOOLS,
+)
+
+BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in MANIFEST})

@@ -1,0 +1,89 @@
+"""`repl_output_log`: what passed through the REPLs, by whoever."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from codriver.tools.base import Answer, Arguments, Call, Image, Tool, answer_schema
+from codriver.tools.evaluation import extract_images
+
+Category = Literal[
+    "evaluatedCode",
+    "evaluationResults",
+    "evaluationOutput",
+    "evaluationErrorOutput",
+    "otherOutput",
+    "otherErrorOutput",
+]
+
+
+class LogArguments(Arguments):
+    """Arguments of `repl_output_log`."""
+
+    query: str | None = Field(None, description="Datalog over :output/* attributes, as an EDN string.")
+    inputs: list[Any] = Field(default_factory=list, description="Values for what :in names after $.")
+    since: int | None = Field(None, description="Without query: only lines after this one.")
+    category: list[Category] | None = Field(None, description="Without query: only these.")
+    who: str | None = Field(None, description="Without query: only this caller's.")
+    limit: int = Field(100, ge=1, le=10_000, description="At most this many rows, the newest.")
+    max_images: int = Field(0, ge=0, le=100, description="Images to return from the text.")
+
+
+async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
+    """Entities of the log, by filters or by a query."""
+    log = call.services.log
+    if arguments.query is None:
+        entries = log.entries(
+            since=arguments.since, category=arguments.category, who=arguments.who, limit=arguments.limit
+        )
+        result: object = [entry.to_json() for entry in entries]
+        count, cut = len(entries), None
+    else:
+        answer = await call.services.query(arguments.query, arguments.inputs, arguments.limit)
+        result, count, cut = answer.result, answer.count, answer.cut
+    shown, images = _take_images(result, arguments.max_images)
+    fields = {"result": shown, "count": count, "firstLine": log.first_line, "lastLine": log.last_line, "cut": cut}
+    return Answer(fields, images=images)
+
+
+def _take_images(value: object, max_images: int) -> tuple[object, tuple[Image, ...]]:
+    """The JSON value with up to `max_images` of the images in its texts replaced by marks, and those images."""
+    images: list[Image] = []
+
+    def visit(node: object) -> object:
+        if len(images) >= max_images:
+            return node
+        if isinstance(node, str):
+            text, found = extract_images(node, max_images - len(images), first=len(images) + 1)
+            images.extend(found)
+            return text
+        if isinstance(node, list | tuple):
+            return [visit(item) for item in node]
+        if isinstance(node, dict):
+            return {key: visit(item) for key, item in node.items()}
+        return node
+
+    return visit(value), tuple(images)
+
+
+TOOLS = (
+    Tool(
+        name="repl_output_log",
+        title="REPL output log",
+        description=(
+            "What passed through the REPLs, by whoever: code, results, output. Entities have :output/line, category, "
+            "text, timestamp, who, ns, repl-session-key, evaluation. Filter with since, category, who; or query with "
+            "Datalog, for example [:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]. "
+            "$history holds the code evaluated in earlier runs."
+        ),
+        arguments=LogArguments,
+        output=answer_schema(
+            result={}, count="integer", firstLine={}, lastLine={}, cut={"enum": [None, "rows", "time"]}
+        ),
+        run=repl_output_log,
+        read_only=True,
+        idempotent=True,
+    ),
+)

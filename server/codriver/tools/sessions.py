@@ -1,0 +1,169 @@
+"""`list_sessions` and `server_health`: what is connected, and how the server is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from codriver.core.evaluations import session_key
+from codriver.core.state import HELD
+from codriver.repls.base import CAPABILITIES
+from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+
+if TYPE_CHECKING:
+    from codriver.core.state import Evaluation, Profile, Repl, Session, State
+
+
+class NoArguments(Arguments):
+    """For a tool that takes none."""
+
+
+async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
+    """Every REPL session, with what its REPL can do."""
+    del arguments
+    state = call.state
+    rows = [session_row(state, repl, session) for repl in state.repls.values() for session in repl.sessions.values()]
+    return Answer({"sessions": rows, "count": len(rows)})
+
+
+async def server_health(call: Call, arguments: NoArguments) -> Answer:
+    """The server's own state. Changes nothing."""
+    del arguments
+    state, services = call.state, call.services
+    life, log = state.life, services.log
+    clients = services.client_counters()
+    repls = [repl_row(repl) for repl in state.repls.values()]
+    fields: dict[str, object] = {
+        "sessionId": life.session_id,
+        "phase": life.phase,
+        "pid": life.process_id,
+        "version": life.version,
+        "workspace": life.workspace,
+        "host": life.host,
+        "port": life.port,
+        "startedAt": iso(life.started_at),
+        "uptimeS": (services.now() - life.started_at) // 1000,
+        "repls": repls,
+        "clients": clients,
+        "count": len(clients),
+        "log": {
+            "firstLine": log.first_line,
+            "lastLine": log.last_line,
+            "entities": log.entity_count,
+            "textBytes": log.text_bytes,
+            "evicted": log.evicted,
+        },
+        "evaluations": {
+            "accepted": state.evaluated,
+            "queued": sum(e.status == "queued" for e in state.evaluations.values()),
+            "running": sum(e.status in HELD for e in state.evaluations.values()),
+            "keptBytes": services.transcripts.held_bytes,
+        },
+        "errors": [
+            {"code": latch.code, "message": latch.text, "count": latch.count, "firstAt": iso(latch.first_at)}
+            for latch in state.latches.values()
+        ],
+    }
+    if life.port_note:
+        fields["portNote"] = life.port_note
+    return Answer(fields)
+
+
+def iso(epoch_ms: int) -> str:
+    """A time for people and programs: ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def repl_row(repl: Repl) -> dict[str, object]:
+    """A REPL in a few words."""
+    row: dict[str, object] = {
+        "key": repl.key,
+        "phase": repl.phase,
+        "origin": repl.origin.text,
+        "kind": repl.origin.kind,
+        "dialect": repl.dialect,
+        "generation": repl.generation,
+    }
+    if repl.address:
+        row["address"] = repl.address
+    if repl.note:
+        row["note"] = repl.note
+    return row
+
+
+def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]:
+    """A session, with what its REPL can do and what cannot be had."""
+    row = {**repl_row(repl), "key": session_key(repl, session.name), "kind": repl.origin.kind}
+    if session.namespace:
+        row["ns"] = session.namespace
+    if session.last_activity:
+        row["lastActivity"] = iso(session.last_activity)
+    if session.who:
+        row["who"] = session.who
+    running = _running(state, repl, session)
+    if running:
+        row["running"] = {"evaluationId": running.id, "who": running.who, "code": running.head}
+    if repl.profile is not None:
+        row |= _abilities(repl, repl.profile)
+    return row
+
+
+def _abilities(repl: Repl, profile: Profile) -> dict[str, object]:
+    """The part of a session's row that its REPL showed when it was connected."""
+    capabilities: dict[str, dict[str, object]] = {}
+    for name in CAPABILITIES:
+        if name == "restart" and repl.owned:
+            capabilities[name] = {"support": "native", "op": "codriver"}
+        elif name in profile.capabilities:
+            support = profile.capabilities[name]
+            capabilities[name] = {"support": "adapted" if support.adapted else "native", "op": support.op}
+    row: dict[str, object] = {
+        "capabilities": capabilities,
+        "versions": dict(profile.versions),
+        "isolation": profile.isolation,
+    }
+    missing = {name: how for name, how in profile.missing.items() if name not in capabilities}
+    if missing:
+        row["missing"] = missing
+    if profile.process_id:
+        row["processId"] = profile.process_id
+    if profile.project_root:
+        row["projectRoot"] = profile.project_root
+    if profile.notes:
+        row["notes"] = list(profile.notes)
+    return row
+
+
+def _running(state: State, repl: Repl, session: Session) -> Evaluation | None:
+    for evaluation in state.evaluations.values():
+        if evaluation.status in HELD and (evaluation.repl, evaluation.session) == (repl.id, session.name):
+            return evaluation
+    return None
+
+
+_ROWS = {"type": "array", "items": {"type": "object"}}
+
+TOOLS = (
+    Tool(
+        name="list_sessions",
+        title="List REPL sessions",
+        description="Every REPL session: key, dialect, state, namespace, generation and capabilities.",
+        arguments=NoArguments,
+        output=answer_schema(sessions=_ROWS, count="integer"),
+        run=list_sessions,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="server_health",
+        title="Server health",
+        description="The server's own state: port, REPLs, clients and their queues, log range, errors.",
+        arguments=NoArguments,
+        output=answer_schema(
+            sessionId="string", pid="integer", port="integer", repls=_ROWS, clients=_ROWS, log="object", errors=_ROWS
+        ),
+        run=server_health,
+        read_only=True,
+        idempotent=True,
+    ),
+)

@@ -1,0 +1,134 @@
+"""Which session a call means: the one named, else the only one; never a silent pick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codriver.core.evaluations import session_key
+from codriver.core.state import MAIN, Evaluation, Repl, Session, State
+from codriver.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A session, and the REPL it belongs to."""
+
+    repl: Repl
+    session: Session
+
+    @property
+    def key(self) -> str:
+        """What clients call it."""
+        return session_key(self.repl, self.session.name)
+
+
+class NoReplError(RefusedError):
+    """There is no REPL at all."""
+
+    reason = "no-repl"
+
+    def __init__(self, waiting: Sequence[Repl]) -> None:
+        tried = "; ".join(f"{repl.key} ({repl.origin.text}): {repl.note or repl.phase}" for repl in waiting)
+        super().__init__(
+            "no REPL is connected" + (f"; known but not reached: {tried}" if tried else ""),
+            hint="start an nREPL in the workspace (it is found by its port file within a second), "
+            "or restart codriver with --repl python, --repl lisp or --nrepl HOST:PORT",
+        )
+
+
+class AmbiguousSessionError(RefusedError):
+    """More than one session could be meant."""
+
+    reason = "ambiguous-session"
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        super().__init__(
+            f"there are {len(keys)} REPL sessions, and replSessionKey was not given",
+            hint=f"call again with replSessionKey set to one of: {', '.join(keys)}",
+            details={"sessions": list(keys), "count": len(keys)},
+        )
+
+
+class UnknownSessionError(RefusedError):
+    """The named session does not exist."""
+
+    reason = "unknown-session"
+
+    def __init__(self, given: str, keys: Sequence[str]) -> None:
+        super().__init__(
+            f"there is no REPL session {given!r}",
+            hint=f"the sessions are: {', '.join(keys)}" if keys else "no REPL is connected: see list_sessions",
+            details={"sessions": list(keys), "count": len(keys)},
+        )
+
+
+class ReplStoppedError(RefusedError):
+    """The REPL was given up."""
+
+    reason = "repl-stopped"
+
+    def __init__(self, repl: Repl) -> None:
+        super().__init__(
+            f"the REPL {repl.key} is stopped: {repl.note or 'no reason is known'}",
+            hint="call restart_repl if it is a process that codriver starts; else start the REPL itself",
+        )
+
+
+class UnknownEvaluationError(RefusedError):
+    """No evaluation has this id."""
+
+    reason = "unknown-evaluation"
+
+    def __init__(self, given: str) -> None:
+        super().__init__(
+            f"no evaluation {given!r} is known",
+            hint="ids are forgotten after about a thousand evaluations and when the server restarts; "
+            "what was evaluated is still in repl_output_log",
+        )
+
+
+def resolve(state: State, key: str | None) -> Target:
+    """The session that `key` names, or the only one there is.
+
+    A REPL that was never reached, such as one behind a stale port file, does not make the others ambiguous.
+
+    Raises:
+        NoReplError, AmbiguousSessionError, UnknownSessionError, ReplStoppedError: as they say.
+    """
+    candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
+    if key is None:
+        reachable = [repl for repl in candidates if repl.phase != "waiting" or repl.generation]
+        if not reachable:
+            raise NoReplError(tuple(state.repls.values()))
+        if len(reachable) > 1:
+            raise AmbiguousSessionError([repl.key for repl in reachable])
+        return Target(reachable[0], reachable[0].sessions[MAIN])
+    for repl in state.repls.values():
+        for session in repl.sessions.values():
+            if session_key(repl, session.name) == key:
+                if repl.phase == "stopped":
+                    raise ReplStoppedError(repl)
+                return Target(repl, session)
+    raise UnknownSessionError(key, [session_key(repl, name) for repl in candidates for name in repl.sessions])
+
+
+def evaluation_of(state: State, given: str) -> Evaluation:
+    """The evaluation with the id `given`.
+
+    Raises:
+        UnknownEvaluationError: there is none, or it is forgotten.
+    """
+    evaluation = state.evaluations.get(given)
+    if evaluation is None:
+        raise UnknownEvaluationError(given)
+    return evaluation
+
+
+def key_of(state: State, evaluation: Evaluation) -> str:
+    """The key of the session an evaluation belongs to, also when its REPL is gone."""
+    repl = state.repls.get(evaluation.repl)
+    return session_key(repl, evaluation.session) if repl else evaluation.repl

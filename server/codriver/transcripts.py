@@ -1,0 +1,156 @@
+"""What evaluations said: their values, output and error output as text, while they run and afterwards.
+
+A transcript lives from the moment its evaluation is accepted until it is forgotten: the `kept` newest are held, and
+together no more than `max_bytes` of text, the oldest going first. A single stream holds at most
+`max_stream_bytes`: what a program prints beyond that pushes out its oldest output, which is counted.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+Part = Literal["result", "stdout", "stderr"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A part of a text, and how many characters of it were left out."""
+
+    text: str
+    omitted: int = 0
+
+
+def head(text: str, max_bytes: int) -> Cut:
+    """The longest beginning of `text` within `max_bytes` of UTF-8, on a character boundary."""
+    if len(text) * 4 <= max_bytes:
+        return Cut(text)
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= max_bytes:
+        return Cut(text)
+    kept = raw[:max_bytes].decode("utf-8", "ignore")
+    return Cut(kept, len(text) - len(kept))
+
+
+def tail(text: str, max_bytes: int) -> Cut:
+    """The longest end of `text` within `max_bytes` of UTF-8, on a character boundary."""
+    if len(text) * 4 <= max_bytes:
+        return Cut(text)
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= max_bytes:
+        return Cut(text)
+    kept = raw[len(raw) - max_bytes :].decode("utf-8", "ignore")
+    return Cut(kept, len(text) - len(kept))
+
+
+class Stream:
+    """Text that grows. Beyond `max_bytes` its oldest pieces are dropped, and counted in `dropped` characters."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._pieces: deque[str] = deque()
+        self.size = 0
+        """About how many bytes are held: characters, as most text is ASCII."""
+        self.dropped = 0
+
+    def append(self, text: str) -> None:
+        """Add `text` at the end."""
+        self._pieces.append(text)
+        self.size += len(text)
+        while self.size > self._max_bytes and len(self._pieces) > 1:
+            gone = len(self._pieces.popleft())
+            self.size -= gone
+            self.dropped += gone
+
+    def text(self) -> str:
+        """All that is held, as one string."""
+        if len(self._pieces) > 1:
+            whole = "".join(self._pieces)
+            self._pieces.clear()
+            self._pieces.append(whole)
+        return self._pieces[0] if self._pieces else ""
+
+
+class Transcript:
+    """What one evaluation said. `values` holds one text a form; `first_line` and `last_line` are in the output log."""
+
+    def __init__(self, evaluation: str, max_stream_bytes: int) -> None:
+        self.evaluation = evaluation
+        self.out = Stream(max_stream_bytes)
+        self.err = Stream(max_stream_bytes)
+        self.values: list[str] = []
+        self.server_cut = False
+        """Whether the REPL itself shortened a value."""
+        self.first_line: int | None = None
+        self.last_line: int | None = None
+        self._changed = anyio.Event()
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it holds."""
+        return self.out.size + self.err.size + sum(map(len, self.values))
+
+    def saw_line(self, line: int) -> None:
+        """An entity of this evaluation was logged at `line`."""
+        if self.first_line is None:
+            self.first_line = line
+        self.last_line = line
+
+    def part(self, part: Part) -> str:
+        """The whole text of one part; several values one a line."""
+        if part == "result":
+            return "\n".join(self.values)
+        return (self.out if part == "stdout" else self.err).text()
+
+    def signal(self) -> None:
+        """Wake all that wait for a change."""
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def wait_changed(self) -> None:
+        """Wait for the next `signal`."""
+        await self._changed.wait()
+
+
+class Transcripts:
+    """The transcripts of a server's life, by evaluation id."""
+
+    def __init__(self, *, kept: int, max_bytes: int, max_stream_bytes: int) -> None:
+        self._kept = kept
+        self._max_bytes = max_bytes
+        self._max_stream_bytes = max_stream_bytes
+        self._all: OrderedDict[str, Transcript] = OrderedDict()
+        self._settled_bytes: OrderedDict[str, int] = OrderedDict()
+        self._total_settled = 0
+
+    def open(self, evaluation: str) -> Transcript:
+        """A new, empty transcript."""
+        transcript = Transcript(evaluation, self._max_stream_bytes)
+        self._all[evaluation] = transcript
+        return transcript
+
+    def get(self, evaluation: str) -> Transcript | None:
+        """The transcript, None when it was never opened or is forgotten."""
+        return self._all.get(evaluation)
+
+    def settle(self, evaluation: str) -> None:
+        """The evaluation is over: its transcript counts against the limits from now on."""
+        transcript = self._all.get(evaluation)
+        if transcript is None:
+            return
+        self._total_settled += transcript.size - self._settled_bytes.pop(evaluation, 0)
+        self._settled_bytes[evaluation] = transcript.size
+        while len(self._settled_bytes) > 1 and (
+            len(self._settled_bytes) > self._kept or self._total_settled > self._max_bytes
+        ):
+            oldest, size = self._settled_bytes.popitem(last=False)
+            self._total_settled -= size
+            self._all.pop(oldest, None)
+
+    @property
+    def held_bytes(self) -> int:
+        """About how many bytes of text are held of evaluations that are over."""
+        return self._total_settled

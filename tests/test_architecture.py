@@ -1,0 +1,159 @@
+"""The rule of the house: which room may know which. Data flows one way; this table is the map."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SERVER = ROOT / "server" / "codriver"
+RELAY = ROOT / "relay" / "codriver_relay"
+
+# Each room, and the rooms whose code it may import. What is not here may import nothing of ours.
+MAY_IMPORT = {
+    "errors": set(),
+    "worker": set(),
+    "oneshot": {"errors"},
+    "paths": {"errors"},
+    "settings": {"errors", "paths"},
+    "redaction": set(),
+    "wire": {"errors"},
+    "lisp": {"errors"},
+    "datalog": {"errors"},
+    "core": {"errors"},
+    "outbox": set(),
+    "transcripts": set(),
+    "door": {"errors"},
+    "presence": {"errors"},
+    "skills": {"errors", "paths"},
+    "setup": {"errors", "paths"},
+    "outputlog": {"errors", "datalog"},
+    "history": {"errors", "outputlog"},
+    "editing": {"errors", "lisp"},
+    "repls": {"errors", "wire", "core", "outputlog", "transcripts", "paths"},
+    "tools": {
+        "errors", "settings", "core", "lisp", "datalog", "outputlog", "transcripts", "repls", "editing", "skills",
+    },
+    "session": {"core", "outbox"},
+    "protocol": {"errors", "core", "session", "tools", "wire", "skills"},
+    "admission": {"door"},
+    "serve": {"errors", "outbox", "session", "settings", "admission", "protocol"},
+    "doctor": {"errors", "paths", "settings", "presence", "setup"},
+    "app": {
+        "errors", "paths", "settings", "redaction", "core", "outputlog", "history", "transcripts", "repls", "tools",
+        "session", "protocol", "admission", "serve", "presence", "oneshot", "skills", "editing", "datalog",
+    },
+    "commands": {"errors", "app", "oneshot", "paths", "settings", "presence", "setup", "doctor", "history"},
+    "cli": {"errors", "commands"},
+    "__main__": {"cli"},
+}  # fmt: skip
+
+# Libraries that only these rooms know.
+DOORS = {
+    "mcp": {"protocol", "commands"},
+    "mcp_types": {"protocol"},
+    "click": {"cli", "commands"},
+    "tinydb": {"outputlog"},
+    "transit": {"history"},
+    "pydantic": {"settings", "tools", "protocol"},
+}
+
+# Rooms without I/O: they get time, ids and limits as arguments.
+SANS_IO = {"core", "wire", "lisp", "datalog"}
+IO_MODULES = {
+    "socket", "subprocess", "asyncio", "anyio", "os", "pathlib", "logging", "threading", "signal", "random", "datetime",
+}  # fmt: skip
+
+
+def modules():
+    return [path for path in sorted(SERVER.rglob("*.py")) if path != SERVER / "__init__.py"]
+
+
+def room(path):
+    first = path.relative_to(SERVER).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports(path):
+    """Every imported module's full name, those for type checking included."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def rooms_of(path):
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] == "codriver" and len(parts) > 1 and not parts[1].startswith("__"):
+            yield parts[1]
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_a_room_imports_only_its_neighbours(path):
+    own = room(path)
+    assert own in MAY_IMPORT, f"{own} has no place on the map"
+    strangers = set(rooms_of(path)) - MAY_IMPORT[own] - {own}
+    assert not strangers, f"{own} must not know {sorted(strangers)}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_a_library_is_known_only_behind_its_door(path):
+    used = {name.split(".")[0] for name in imports(path)}
+    for library, doors in DOORS.items():
+        assert library not in used or room(path) in doors, f"{library} is known only to {sorted(doors)}"
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if room(p) in SANS_IO], ids=name_of)
+def test_a_room_without_io_imports_none(path):
+    assert not {name.split(".")[0] for name in imports(path)} & IO_MODULES
+
+
+def test_the_map_has_no_cycle():
+    done, open_ = set(), []
+
+    def visit(name):
+        assert name not in open_, f"cycle: {[*open_, name]}"
+        if name in done:
+            return
+        open_.append(name)
+        for neighbour in MAY_IMPORT[name]:
+            visit(neighbour)
+        open_.pop()
+        done.add(name)
+
+    for name in MAY_IMPORT:
+        visit(name)
+
+
+@pytest.mark.parametrize("path", sorted(RELAY.rglob("*.py")), ids=name_of)
+def test_the_relay_uses_the_standard_library_alone(path):
+    used = {name.split(".")[0] for name in imports(path)}
+    assert used <= sys.stdlib_module_names | {"codriver_relay"}
+
+
+def test_the_embedded_worker_uses_the_standard_library_alone_but_for_the_lisp_it_hosts():
+    used = {name.split(".")[0] for name in imports(SERVER / "worker.py")}
+    assert used <= sys.stdlib_module_names | {"basilisp"}
+
+
+def test_importing_the_packages_opens_nothing():
+    code = (
+        "import sys, socket\n"
+        "def refuse(event, args):\n"
+        "    if event in ('socket.bind', 'socket.connect', 'subprocess.Popen') or (\n"
+        "        event == 'open' and isinstance(args[1], str) and set(args[1]) & set('wax+')):\n"
+        "        raise SystemExit(f'{event} {args}')\n"
+        "sys.dont_write_bytecode = True\n"
+        "sys.addaudithook(refuse)\n"
+        "import codriver, codriver_relay, codriver.app, codriver.cli\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
