@@ -9,18 +9,27 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from tinydb import TinyDB
 from tinydb.storages import Storage
 from tinydb.table import Document, Table
 
+from codriver.datalog import query as datalog
+from codriver.datalog.budget import Budget
+from codriver.datalog.solve import solve
 from codriver.datalog.store import EntityStore, Record, Schema, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from codriver.datalog.answer import QueryAnswer
+    from codriver.datalog.clauses import Query
+    from codriver.datalog.store import Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +57,8 @@ CATEGORY, WHO, SESSION_KEY, EVALUATION = (
 TABLE = "output"
 MAX_ENTITIES = 1000
 MAX_BYTES = 16 * 2**20
+MAX_ROWS = 10_000
+TIME_LIMIT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +105,13 @@ class Report:
     retracted: tuple[int, ...]
     first_line: int
     last_line: int
+
+
+class Queryable(Protocol):
+    """A second database that a query may look into, such as the history."""
+
+    def snapshot(self) -> Snapshot:
+        """Its entities as they are now, with the log's attributes."""
 
 
 def _same(text: str) -> str:
@@ -206,8 +224,7 @@ class OutputLog:
 
         `since`: lines after it. `until`: lines up to it, itself included. `limit`: the newest so many.
         """
-        with self._lock:
-            snapshot = self._store.snapshot()
+        snapshot = self.snapshot()
         equal = [(p, v) for p, v in ((WHO, who), (EVALUATION, evaluation), (SESSION_KEY, session_key)) if v is not None]
         low = 0 if since is None else since + 1
         high = self._next_line if until is None else until
@@ -224,6 +241,34 @@ class OutputLog:
                 found.append(record)
         return tuple(Entry.from_record(record) for record in reversed(found))
 
+    def query(
+        self,
+        text: str,
+        *,
+        inputs: Sequence[object] = (),
+        history: Queryable | None = None,
+        limit: int = MAX_ROWS,
+        time_limit_s: float = TIME_LIMIT_S,
+    ) -> QueryAnswer:
+        """The answer of a Datalog query over the log, `$`, and the history, `$history`, as they are now.
+
+        `inputs`: JSON values in the order of `:in`, without the sources; rules as an EDN string. Meant for a thread of
+        its own: it takes up to `time_limit_s`.
+
+        Raises:
+            QueryError: the text is no query, the inputs do not fit, or a clause cannot be run.
+        """
+        sources = {"$": self.snapshot()}
+        if history is not None:
+            sources["$history"] = history.snapshot()
+        budget = Budget(time.monotonic, time_limit_s)
+        return solve(_parsed(text), sources, inputs, limit=limit, budget=budget)
+
+    def snapshot(self) -> Snapshot:
+        """The log's entities as they are now."""
+        with self._lock:
+            return self._store.snapshot()
+
     def _evict(self) -> tuple[int, ...]:
         """Take out what is over the caps; the lines that left."""
         left: list[int] = []
@@ -234,6 +279,12 @@ class OutputLog:
             left.append(line)
         self._evicted += len(left)
         return tuple(left)
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> Query:
+    """The checked query; most are asked again and again."""
+    return datalog.parse(text, SCHEMA)
 
 
 def _bytes(text: str) -> int:

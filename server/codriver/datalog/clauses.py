@@ -242,4 +242,3 @@ def variables(clause: Clause) -> frozenset[str]:
 def all_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
     """The variables of clauses that stand beside one another."""
     return frozenset().union(*map(variables, clauses))
-

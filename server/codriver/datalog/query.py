@@ -25,6 +25,7 @@ from codriver.datalog.clauses import (
     PullAttribute,
     PullPattern,
     Query,
+    RuleCall,
     Rules,
     RulesInput,
     Shape,
@@ -43,10 +44,10 @@ if TYPE_CHECKING:
 SECTIONS = (":find", ":keys", ":strs", ":syms", ":with", ":in", ":where")
 RETURN_MAPS = (":keys", ":strs", ":syms")
 FIND = (
-    "`:find` with elements (`?x`, `(count ?x)`, `(pull ?e [*])`): several for rows, `[?x ...]` for a list, `[?x ?y]` for "
-    "one row, `?x .` for one value"
+    "`:find` with elements (`?x`, `(count ?x)`, `(pull ?e [*])`): several for rows, `[?x ...]` for a list, `[?x ?y]` "
+    "for one row, `?x .` for one value"
 )
-PULL = "a pull pattern such as `[*]` or `[:output/line [:output/who :as \"by\" :default \"nobody\"]]`"
+PULL = 'a pull pattern such as `[*]` or `[:output/line [:output/who :as "by" :default "nobody"]]`'
 NAME = re.compile(r"[^\s:\"]+")
 
 
@@ -243,9 +244,7 @@ def _rule(parser: where.Parser, form: Form) -> tuple[str, Branch]:
     return name.value, Branch(head, required, parser.clauses(form.items[1:]), form)
 
 
-def _check(
-    query: Query, form: Form, rule_calls: Collection[where.RuleCall], bound: Collection[str]
-) -> None:
+def _check(query: Query, form: Form, calls: Collection[RuleCall], bound: Collection[str]) -> None:
     """Every variable asked for is bound somewhere; rules come with their input."""
     text = query.text
     for element in query.elements:
@@ -258,8 +257,8 @@ def _check(
     for name in query.with_variables:
         if name not in bound or name in found:
             raise text.error(f"`{name}` of `:with` in `:where`, and not in `:find`", form)
-    if rule_calls and not any(isinstance(item, RulesInput) for item in query.inputs):
-        raise text.error("`%` in `:in`, and the rules as an input, for a rule to be called", next(iter(rule_calls)).form)
+    if calls and not any(isinstance(item, RulesInput) for item in query.inputs):
+        raise text.error("`%` in `:in`, and the rules as an input, for a rule to be called", next(iter(calls)).form)
 
 
 def _refuse_twice(text: Text, names: list[str], form: Form, wanted: str) -> None:

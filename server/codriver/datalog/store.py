@@ -180,6 +180,11 @@ class Snapshot:
     def __len__(self) -> int:
         return self._end - self._start
 
+    @property
+    def last_line(self) -> int:
+        """The highest line; -1 when there is no entity."""
+        return self._last
+
     @cached_property
     def records(self) -> Sequence[Record]:
         """Every entity, in line order."""

@@ -123,7 +123,7 @@ class Parser:
                 clauses = (self._or(name.value, rest, form),)
             case _:
                 clauses = (self._rule_call(name, rest, form),)
-        return clauses if source.name == "$" else tuple(_with_source(clause, source) for clause in clauses)
+        return clauses if source.name == "$" else tuple(with_source(clause, source) for clause in clauses)
 
     def _pattern(self, form: Form, source: Source) -> Pattern:
         items = form.items
@@ -175,7 +175,9 @@ class Parser:
             raise self.text.error(usage, call)
         if not isinstance(arguments[0], Source) or any(isinstance(argument, Source) for argument in arguments[1:]):
             raise self.text.error(usage, call)
-        for form, argument in list(zip(call.items[3:], arguments[2:], strict=True))[: None if name == "get-some" else 1]:
+        for form, argument in list(zip(call.items[3:], arguments[2:], strict=True))[
+            : None if name == "get-some" else 1
+        ]:
             if isinstance(argument, Constant) and argument.value not in self._schema.positions:
                 raise self._unknown_attribute(form)
 
@@ -252,7 +254,7 @@ def check_stratified(text: Text, rules: Rules) -> None:
         QueryError: one does.
     """
     calls = {
-        name: [call for branch in branches for call in _calls(branch.clauses, negated=False)]
+        name: [call for branch in branches for call in rule_calls(branch.clauses, negated=False)]
         for name, branches in rules.items()
     }
     reached = {name: {call.name for call, _ in found} for name, found in calls.items()}
@@ -265,29 +267,29 @@ def check_stratified(text: Text, rules: Rules) -> None:
                 raise text.error(f"no rule inside `not` that depends on `{name}` itself", call.form)
 
 
-def _calls(clauses: tuple[Clause, ...], *, negated: bool) -> Iterator[tuple[RuleCall, bool]]:
+def rule_calls(clauses: tuple[Clause, ...], *, negated: bool = False) -> Iterator[tuple[RuleCall, bool]]:
     """The calls in clauses, and whether each stands inside a `not`."""
     for clause in clauses:
         match clause:
             case RuleCall():
                 yield clause, negated
             case Not(clauses=inner):
-                yield from _calls(inner, negated=True)
+                yield from rule_calls(inner, negated=True)
             case Or(branches=branches):
                 for branch in branches:
-                    yield from _calls(branch, negated=negated)
+                    yield from rule_calls(branch, negated=negated)
 
 
-def _with_source(clause: Clause, source: Source) -> Clause:
-    """The clause, looking in `source` where it named none."""
+def with_source(clause: Clause, source: Source) -> Clause:
+    """The clause, looking in `source` where it would look in `$`."""
     match clause:
-        case Pattern(entity=entity, attribute=attribute, value=value, form=form):
+        case Pattern(source=Source("$"), entity=entity, attribute=attribute, value=value, form=form):
             return Pattern(source, entity, attribute, value, form)
-        case RuleCall(name=name, arguments=arguments, form=form):
+        case RuleCall(name=name, arguments=arguments, source=Source("$"), form=form):
             return RuleCall(name, arguments, source, form)
         case Not(join=join, clauses=clauses, form=form):
-            return Not(join, tuple(_with_source(inner, source) for inner in clauses), form)
+            return Not(join, tuple(with_source(inner, source) for inner in clauses), form)
         case Or(variables=names, required=required, branches=branches, form=form):
-            moved = tuple(tuple(_with_source(inner, source) for inner in branch) for branch in branches)
+            moved = tuple(tuple(with_source(inner, source) for inner in branch) for branch in branches)
             return Or(names, required, moved, form)
     return clause

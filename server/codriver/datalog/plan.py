@@ -1,0 +1,397 @@
+"""Plans clauses: in which order they run, and as which steps.
+
+The order written means nothing. At each point, what only filters goes first, then what costs least: the fewest rows by
+the sizes of the indexes. A `not` waits until everything that it shares with the clauses around it is bound. There
+answers can differ from DataScript's, which takes it where it stands and sees variables bound later as not shared.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from codriver.datalog import lookup, steps
+from codriver.datalog.clauses import (
+    Argument,
+    Blank,
+    Clause,
+    Constant,
+    FunctionCall,
+    Not,
+    Or,
+    Pattern,
+    Predicate,
+    RuleCall,
+    Source,
+    Term,
+    Variable,
+    argument_variables,
+    binding_variables,
+    variables,
+)
+from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS
+from codriver.datalog.lookup import Group
+from codriver.datalog.matching import InvalidPatternError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from codriver.datalog.edn import Form
+    from codriver.datalog.scope import Context, Scope
+    from codriver.datalog.steps import Expression, Row, Rows, Step
+
+Unit = Group | Clause
+
+COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""Each with its mirror image."""
+
+GROUPED = 1e3  # rows guessed for what inside an `or` or a rule nobody has counted
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps, and the variables that are the columns of the rows that come out of them."""
+
+    steps: tuple[Step, ...]
+    scope: Scope
+
+    def output(self, names: Sequence[str]) -> Callable[[Row], Row]:
+        """What takes these variables' values out of a row that came out."""
+        columns, constants = self.scope.columns, self.scope.constants
+        if all(name in columns for name in names):
+            return steps.projection([columns[name] for name in names])
+        known = [(columns.get(name), constants.get(name)) for name in names]
+        return lambda row: tuple([value if column is None else row[column] for column, value in known])
+
+
+def plan(context: Context, clauses: Iterable[Clause], scope: Scope, wanted: Iterable[str]) -> Plan:
+    """The plan that answers the clauses for rows of this scope, with the wanted variables among its columns.
+
+    Raises:
+        QueryError: a clause needs variables that no other binds.
+    """
+    planner = _Planner(context, clauses, scope, frozenset(wanted))
+    while planner.pending:
+        planner.take(planner.next())
+    return Plan(tuple(planner.steps), planner.scope)
+
+
+class _Planner:
+    def __init__(self, context: Context, clauses: Iterable[Clause], scope: Scope, wanted: frozenset[str]) -> None:
+        self.context = context
+        self.scope = scope
+        self.steps: list[Step] = []
+        self.pending: list[Unit] = _units(clauses)
+        self._wanted = wanted
+
+    def next(self) -> Unit:
+        """What to do now."""
+        best: Unit | None = None
+        lowest = math.inf
+        for unit in self.pending:
+            if isinstance(unit, Predicate | FunctionCall):
+                if self.scope.binds(argument_variables(unit.arguments)):
+                    return unit
+            elif (cost := self._cost(unit)) < lowest:
+                best, lowest = unit, cost
+        if best is None:
+            raise self._unbound(self.pending[0])
+        return best
+
+    def take(self, unit: Unit) -> None:
+        """Make it steps."""
+        self.pending.remove(unit)
+        match unit:
+            case Group():
+                self._take_group(unit)
+            case Pattern():
+                snapshot = self.context.snapshot(unit.source)
+                self._add(*lookup.datom_step(unit, self.scope, snapshot, self._needed()))
+            case Predicate():
+                call = self._caller(unit.function, unit.arguments, unit.form)
+                self._add(_explained(self.context, unit, steps.keep(call)), ())
+            case FunctionCall():
+                self._take_function(unit)
+            case Not():
+                self._take_not(unit)
+            case Or():
+                self._take_or(unit)
+            case RuleCall():
+                self._take_rule(unit)
+
+    def _add(self, step: Step, names: Iterable[str]) -> None:
+        self.steps.append(step)
+        self.scope = self.scope.with_names(names)
+
+    def _needed(self) -> frozenset[str]:
+        """The variables that something still to come looks at."""
+        return self._wanted.union(*map(_variables, self.pending))
+
+    def _cost(self, unit: Unit) -> float:
+        """About how many rows it makes of one; infinite when it cannot run yet."""
+        match unit:
+            case Group():
+                snapshot = self.context.snapshot(unit.source)
+                match = lookup.match_group(unit, self.scope, snapshot.schema.positions)
+                return lookup.estimate(match, snapshot, self._lines(unit)[0])
+            case Pattern():
+                entities = len(self.context.snapshot(unit.source))
+                return entities if isinstance(unit.entity, Blank) or not self.scope.binds(_variables(unit)) else 1
+            case Not():
+                waits = any(
+                    not isinstance(other, Not) and not self.scope.binds(_provided(other) & _variables(unit))
+                    for other in self.pending
+                )
+                return math.inf if waits else 0
+            case Or():
+                inner = self.scope.inside(unit.variables)
+                bound = frozenset((*inner.names, *inner.constants))
+                if not unit.required <= bound or not all(can_run(self.context, b, bound) for b in unit.branches):
+                    return math.inf
+            case RuleCall():
+                bound_places = frozenset(place for place, _ in self._bound_arguments(unit))
+                if not self.context.rules.can_run(unit.name, bound_places):
+                    return math.inf
+        missing = [name for name in _variables(unit) if not self.scope.binds((name,))]
+        return math.pow(GROUPED, len(missing) / max(1, len(_variables(unit))))
+
+    def _take_group(self, group: Group) -> None:
+        lines, absorbed = self._lines(group)
+        for predicate in absorbed:
+            self.pending.remove(predicate)
+        snapshot = self.context.snapshot(group.source)
+        match = lookup.match_group(group, self.scope, snapshot.schema.positions)
+        self._add(*lookup.group_step(match, snapshot, lines, self._needed()))
+
+    def _lines(self, group: Group) -> tuple[range | None, list[Predicate]]:
+        """The lines that comparisons leave to a group, and the comparisons that then have been made."""
+        names = group.line_variables(self.context.snapshot(group.source).schema.positions)
+        low, high = 0, None
+        absorbed: list[Predicate] = []
+        for unit in self.pending:
+            if not isinstance(unit, Predicate) or unit.function not in COMPARISONS or len(unit.arguments) != 2:
+                continue
+            left, right = unit.arguments
+            function = unit.function
+            if isinstance(right, Variable) and right.name in names:
+                left, right, function = right, left, COMPARISONS[function]
+            if not isinstance(left, Variable) or left.name not in names or self.scope.binds((left.name,)):
+                continue
+            bound = self._constant(right)
+            if type(bound) is not int:
+                continue
+            absorbed.append(unit)
+            if function.startswith(">"):
+                low = max(low, bound + (function == ">"))
+            else:
+                stop = bound + (function == "<=")
+                high = stop if high is None else min(high, stop)
+        if not absorbed:
+            return None, absorbed
+        last = self.context.snapshot(group.source).last_line
+        return range(low, last + 1 if high is None else max(low, high)), absorbed
+
+    def _constant(self, argument: Argument) -> object:
+        if isinstance(argument, Constant):
+            return argument.value
+        return self.scope.constants.get(argument.name) if isinstance(argument, Variable) else None
+
+    def _caller(self, name: str, arguments: Sequence[Argument], form: Form) -> Callable[[Row], Any]:
+        """What calls the function for a row."""
+        function: Callable[..., Any]
+        if name in ENTITY_FUNCTIONS:
+            source, *arguments = arguments
+            if not isinstance(source, Source):
+                raise self.context.text.error(ENTITY_FUNCTIONS[name], form)
+            function = partial(_entity_functions()[name], self.context.snapshot(source))
+        else:
+            known = FUNCTIONS[name]
+            function = partial(known.call, self.context.budget) if known.is_timed else known.call
+        return steps.caller(function, [self._expression(argument) for argument in arguments])
+
+    def _expression(self, argument: Argument) -> Expression:
+        if isinstance(argument, Variable) and argument.name in self.scope.columns:
+            return self.scope.columns[argument.name], None
+        return None, self._constant(argument)
+
+    def _take_function(self, unit: FunctionCall) -> None:
+        call = self._caller(unit.function, unit.arguments, unit.form)
+        names = binding_variables(unit.binding)
+        if isinstance(unit.binding, Variable) and not self.scope.binds(names):
+            self._add(_explained(self.context, unit, steps.add_value(call)), names)
+            return
+        known = [self._expression(Variable(name)) if self.scope.binds((name,)) else None for name in names]
+        new = [name for name, old in zip(names, known, strict=True) if old is None]
+        if len(set(new)) < len(new):
+            raise self.context.text.error("each variable once in a binding", unit.form)
+        self._add(_explained(self.context, unit, steps.add_bound(call, unit.binding, known)), new)
+
+    def _take_not(self, unit: Not) -> None:
+        inner = self.scope.inside(variables(unit))
+        if not inner.names and not inner.constants:
+            raise self.context.text.error("a variable in `not` that another clause binds", unit.form)
+        # What a rule inside finds must be complete before its absence means anything.
+        context = replace(self.context, rules=self.context.rules.apart())
+        planned = plan(context, unit.clauses, inner, inner.names)
+        key = steps.projection([self.scope.columns[name] for name in inner.names])
+        found = planned.output(inner.names)
+
+        def step(rows: Rows) -> Iterator[Rows]:
+            keys = list(dict.fromkeys(map(key, rows)))
+            failing = {found(row) for batch in steps.run(planned.steps, keys, context.budget) for row in batch}
+            yield [row for row in rows if key(row) not in failing]
+
+        self._add(step, ())
+
+    def _take_or(self, unit: Or) -> None:
+        inner = self.scope.inside(unit.variables)
+        new = [name for name in unit.variables if not inner.binds((name,))]
+        plans = [plan(self.context, branch, inner, (*inner.names, *new)) for branch in unit.branches]
+        outputs = [planned.output((*inner.names, *new)) for planned in plans]
+        key_of, rest_of = _split(len(inner.names))
+
+        def matching(rows: Rows) -> Callable[[Row], Iterable[Row]]:
+            keys = list(dict.fromkeys(map(key, rows)))
+            found: dict[Row, None] = {}
+            for planned, output in zip(plans, outputs, strict=True):
+                for batch in steps.run(planned.steps, keys, self.context.budget):
+                    before = len(found)
+                    found.update(dict.fromkeys(map(output, batch)))
+                    self.context.budget.hold(len(found) - before)
+            table = steps.hashed(found, key_of, rest_of)
+            return lambda values: table.get(values, ())
+
+        key = steps.projection([self.scope.columns[name] for name in inner.names])
+        self._add(steps.join(key, matching), new)
+
+    def _bound_arguments(self, call: RuleCall) -> list[tuple[int, Expression]]:
+        """The places of a call's arguments that have values, and those."""
+        return [
+            (place, self._expression(term))
+            for place, term in enumerate(call.arguments)
+            if isinstance(term, Constant) or (isinstance(term, Variable) and self.scope.binds((term.name,)))
+        ]
+
+    def _take_rule(self, call: RuleCall) -> None:
+        bound = self._bound_arguments(call)
+        free = [place for place in range(len(call.arguments)) if place not in dict(bound)]
+        first: dict[str, int] = {}
+        repeated: list[tuple[int, int]] = []
+        for place in free:
+            term = call.arguments[place]
+            if isinstance(term, Variable) and first.setdefault(term.name, place) != place:
+                repeated.append((place, first[term.name]))
+        answers = self.context.rules.caller(call, tuple(place for place, _ in bound))
+        expressions = [expression for _, expression in bound]
+        output = steps.projection(list(first.values()))
+
+        def key(row: Row) -> Row:
+            return tuple([value if column is None else row[column] for column, value in expressions])
+
+        def matching(rows: Rows) -> Callable[[Row], Iterable[Row]]:
+            table = answers(list(dict.fromkeys(map(key, rows))))
+            return lambda values: dict.fromkeys(
+                output(found) for found in table(values) if all(found[a] == found[b] for a, b in repeated)
+            )
+
+        self._add(steps.join(key, matching), first)
+
+    def _unbound(self, unit: Unit) -> Exception:
+        free = sorted(name for name in _variables(unit) if not self.scope.binds((name,)))
+        form = unit.patterns[0].form if isinstance(unit, Group) else unit.form
+        return self.context.text.error(f"another clause that binds {' '.join(free)}, needed by this one", form)
+
+
+def can_run(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> bool:
+    """Whether clauses can be planned when these variables are bound."""
+    waiting = list(clauses)
+    while waiting:
+        ready = [clause for clause in waiting if _is_ready(context, clause, bound)]
+        if not ready:
+            return False
+        bound = bound.union(*map(_provided, ready))
+        waiting = [clause for clause in waiting if clause not in ready]
+    return True
+
+
+def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
+    match clause:
+        case Predicate(arguments=arguments) | FunctionCall(arguments=arguments):
+            return argument_variables(arguments) <= bound
+        case Not():
+            inner = bound if clause.join is None else bound & clause.join
+            return bool(inner & variables(clause)) and can_run(context, clause.clauses, inner)
+        case Or():
+            inner = bound & frozenset(clause.variables)
+            return clause.required <= inner and all(can_run(context, branch, inner) for branch in clause.branches)
+        case RuleCall():
+            places = frozenset(
+                place
+                for place, term in enumerate(clause.arguments)
+                if isinstance(term, Constant) or (isinstance(term, Variable) and term.name in bound)
+            )
+            return context.rules.can_run(clause.name, places)
+    return True
+
+
+def _units(clauses: Iterable[Clause]) -> list[Unit]:
+    """The clauses, with the patterns about one entity put together."""
+    units: list[Unit] = []
+    groups: dict[tuple[Source, Term], list[Pattern]] = {}
+    for clause in clauses:
+        if not isinstance(clause, Pattern) or not _has_known_attribute(clause):
+            units.append(clause)
+        elif isinstance(clause.entity, Blank):
+            units.append(Group(clause.source, clause.entity, _known((clause,))))
+        else:
+            groups.setdefault((clause.source, clause.entity), []).append(clause)
+    units += [Group(source, entity, _known(patterns)) for (source, entity), patterns in groups.items()]
+    return units
+
+
+def _has_known_attribute(pattern: Pattern) -> bool:
+    """Whether the attribute is known, or none is asked for."""
+    return isinstance(pattern.attribute, Constant) or (
+        isinstance(pattern.attribute, Blank) and isinstance(pattern.value, Blank)
+    )
+
+
+def _known(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
+    """The patterns that say more than that there is an entity."""
+    return tuple(pattern for pattern in patterns if isinstance(pattern.attribute, Constant))
+
+
+def _variables(unit: Unit) -> frozenset[str]:
+    return unit.variables if isinstance(unit, Group) else variables(unit)
+
+
+def _provided(unit: Unit) -> frozenset[str]:
+    """The variables that are bound once it has run."""
+    match unit:
+        case Group():
+            return unit.variables
+        case Predicate() | Not():
+            return frozenset()
+    return variables(unit)
+
+
+def _split(width: int) -> tuple[Callable[[Row], Row], Callable[[Row], Row]]:
+    return (lambda row: row[:width]), (lambda row: row[width:])
+
+
+def _explained(context: Context, unit: Predicate | FunctionCall, step: Step) -> Step:
+    """The step; what its function cannot work with becomes an error about the clause."""
+
+    def explained(rows: Rows) -> Iterator[Rows]:
+        try:
+            yield from step(rows)
+        except (TypeError, ValueError, ArithmeticError, InvalidPatternError) as error:
+            raise context.text.error(f"arguments that `{unit.function}` can work with ({error})", unit.form) from error
+
+    return explained
+
+
+def _entity_functions() -> Mapping[str, Callable[..., Any]]:
+    return {"missing?": lookup.is_missing, "get-else": lookup.get_else, "get-some": lookup.get_some}

@@ -1,0 +1,59 @@
+"""What is known at a place in a plan, and what the whole plan works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from codriver.datalog.budget import Budget
+    from codriver.datalog.clauses import Source
+    from codriver.datalog.edn import Text
+    from codriver.datalog.rules import RuleSolver
+    from codriver.datalog.store import Snapshot
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The variables bound so far: columns of the rows, and those with one value only."""
+
+    names: tuple[str, ...]
+    constants: Mapping[str, object]
+
+    @cached_property
+    def columns(self) -> Mapping[str, int]:
+        """From a variable's name to its column."""
+        return {name: place for place, name in enumerate(self.names)}
+
+    def binds(self, names: Iterable[str]) -> bool:
+        """Whether all of them are bound."""
+        return all(name in self.columns or name in self.constants for name in names)
+
+    def with_names(self, names: Iterable[str]) -> Scope:
+        """With more columns after these."""
+        return Scope((*self.names, *names), self.constants)
+
+    def inside(self, shared: Iterable[str] | None) -> Scope:
+        """For clauses inside: the columns and constants they share, all of them if None."""
+        if shared is None:
+            return self
+        known = set(shared)
+        names = tuple(name for name in self.names if name in known)
+        return Scope(names, {name: value for name, value in self.constants.items() if name in known})
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a query works on. `text` is for errors; `rules` are solved as they are called."""
+
+    text: Text
+    sources: Mapping[str, Snapshot]
+    budget: Budget
+    rules: RuleSolver
+
+    def snapshot(self, source: Source) -> Snapshot:
+        """The entities of a source."""
+        return self.sources[source.name]

@@ -1,0 +1,208 @@
+"""Answers queries: plans the clauses, runs the plan, and gives what is found the shape that was asked for.
+
+Rows come sorted by their line where one is in them, else in the order they were found, which is the same each time. A
+row limit keeps the rows with the highest lines, else the first. When time ends a query, the rows given are those that
+were found until then, and aggregates are over them.
+
+Beyond that, answers differ from DataScript's in this: a pulled entity has its attributes by their names without
+namespace, and always its `id`, which is its line; a scalar or a tuple is the first row in the order of lines, where
+DataScript takes any.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codriver.datalog import steps
+from codriver.datalog.aggregates import AGGREGATES
+from codriver.datalog.answer import QueryAnswer
+from codriver.datalog.budget import OutOfRowsError
+from codriver.datalog.clauses import Aggregate, Element, Pull, Query, Source, Variable
+from codriver.datalog.edn import Text, read
+from codriver.datalog.functions import printed
+from codriver.datalog.inputs import Inputs, read_inputs
+from codriver.datalog.lines import line_variables
+from codriver.datalog.matching import OutOfTimeError
+from codriver.datalog.plan import plan
+from codriver.datalog.pull import pull
+from codriver.datalog.query import parse_pull
+from codriver.datalog.rules import RuleSolver
+from codriver.datalog.scope import Context, Scope
+from codriver.datalog.values import to_json
+from codriver.datalog.where import check_rule_calls, rule_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from codriver.datalog.answer import Cut
+    from codriver.datalog.budget import Budget
+    from codriver.datalog.clauses import PullPattern
+    from codriver.datalog.steps import Row, Rows
+    from codriver.datalog.store import Snapshot
+
+
+def solve(
+    query: Query, sources: Mapping[str, Snapshot], inputs: Sequence[object], *, limit: int, budget: Budget
+) -> QueryAnswer:
+    """The answer of a query over its sources: `$`, and `$history` where there is one.
+
+    `inputs` are JSON values in the order of `:in`, without the sources. `limit` is in rows.
+
+    Raises:
+        QueryError: the inputs do not fit, or a clause cannot be run.
+    """
+    for source in query.inputs:
+        if isinstance(source, Source) and source.name not in sources:
+            raise query.text.error_at(f"one of the sources {' '.join(sources)}", source.name, 0)
+    schema = sources["$"].schema
+    given = read_inputs(query, inputs, schema)
+    check_rule_calls(query.text, (call for call, _ in rule_calls(query.where)), given.rules)
+    solver = RuleSolver(given.rules, query.text)
+    context = Context(query.text, sources, budget, solver)
+    solver.attach(context)
+    names = _names(query)
+    found, cut = _find(context, query, given, names)
+    lines = line_variables(query.where, schema.keywords[0], given.rules)
+    shaped = _Shape(context, query, names, lines, given)
+    rows = shaped.rows(found)
+    if len(rows) > limit:
+        cut = cut or "rows"
+        rows = rows[-limit:] if shaped.line_column is not None else rows[:limit]
+    return shaped.answer(rows, cut)
+
+
+def _names(query: Query) -> list[str]:
+    """The variables whose values make a row: those to find, then those of `:with`, each once."""
+    found = [element.name if isinstance(element, Variable) else element.variable.name for element in query.elements]
+    return list(dict.fromkeys([*found, *query.with_variables]))
+
+
+def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -> tuple[Rows, Cut | None]:
+    """The distinct rows of these variables, and what cut them."""
+    scope = Scope(given.names, given.constants)
+    found: dict[Row, None] = {}
+    cut: Cut | None = None
+    planned = plan(context, query.where, scope, names)
+    output = planned.output(names)
+    is_whole = planned.scope.names == tuple(names)
+    try:
+        for batch in steps.run(planned.steps, given.rows, context.budget):
+            before = len(found)
+            found.update(dict.fromkeys(batch if is_whole else map(output, batch)))
+            context.budget.hold(len(found) - before)
+    except OutOfTimeError:
+        cut = "time"
+    except OutOfRowsError:
+        cut = "rows"
+    return list(found), cut
+
+
+class _Shape:
+    """From the rows found to the answer's shape. `line_column` is the element that rows are sorted by."""
+
+    def __init__(
+        self, context: Context, query: Query, names: Sequence[str], lines: Iterable[str], given: Inputs
+    ) -> None:
+        self._context = context
+        self._query = query
+        self._columns = [
+            names.index(element.name if isinstance(element, Variable) else element.variable.name)
+            for element in query.elements
+        ]
+        self._given = given
+        known = set(lines)
+        self.line_column = next(
+            (place for place, element in enumerate(query.elements) if _line_name(element) in known), None
+        )
+
+    def rows(self, found: Rows) -> Rows:
+        """The rows in their order: aggregates made, entities not yet pulled."""
+        if any(isinstance(element, Aggregate) for element in self._query.elements):
+            rows = self._aggregated(found)
+        elif self._columns == list(range(len(found[0]) if found else 0)):
+            rows = found
+        else:
+            rows = list(map(steps.projection(self._columns), found))
+        if self.line_column is not None:
+            column = self.line_column
+            rows.sort(key=lambda row: row[column] if isinstance(row[column], int | float) else -1)
+        return rows
+
+    def answer(self, rows: Rows, cut: Cut | None) -> QueryAnswer:
+        """The answer of rows in their order."""
+        query = self._query
+        if query.shape in ("scalar", "tuple"):
+            rows = rows[:1]
+        pulled = [self._puller(element) for element in query.elements]
+        if any(isinstance(element, Pull) for element in query.elements):
+            rows = [tuple(show(cell) for show, cell in zip(pulled, row, strict=True)) for row in rows]
+        shown: list[Any] = [_row_to_json(row) for row in rows]
+        if query.keys:
+            shown = [dict(zip(query.keys, row, strict=True)) for row in shown]
+        if query.shape in ("scalar", "collection"):
+            shown = [row[0] for row in shown]
+        if query.shape in ("scalar", "tuple"):
+            # A row that is left out below its limit was not cut: one is all that was asked for.
+            return QueryAnswer(shown[0] if shown else None, len(shown), cut if cut == "time" else None)
+        return QueryAnswer(shown, len(shown), cut)
+
+    def _aggregated(self, found: Rows) -> Rows:
+        """One row for each group of rows that are the same where no aggregate stands."""
+        elements = self._query.elements
+        plain = [column for element, column in zip(elements, self._columns, strict=True) if not _is_aggregate(element)]
+        groups: dict[Row, Rows] = {}
+        key = steps.projection(plain)
+        for row in found:
+            groups.setdefault(key(row), []).append(row)
+        return [
+            tuple(
+                self._aggregate(element, [row[column] for row in rows])
+                if isinstance(element, Aggregate)
+                else rows[0][column]
+                for element, column in zip(elements, self._columns, strict=True)
+            )
+            for rows in groups.values()
+        ]
+
+    def _aggregate(self, element: Aggregate, values: list[Any]) -> object:
+        function = AGGREGATES[element.function]
+        try:
+            return function.call(values, element.amount) if function.takes_amount else function.call(values)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            wanted = f"values that `{element.function}` can work with ({error})"
+            raise self._query.text.error(wanted, element.form) from error
+
+    def _puller(self, element: Element) -> Callable[[Any], object]:
+        """What shows a cell."""
+        if not isinstance(element, Pull):
+            return lambda cell: cell
+        snapshot = self._context.snapshot(element.source)
+        pattern = element.pattern if not isinstance(element.pattern, Variable) else self._given_pattern(element.pattern)
+        return lambda cell: pull(snapshot, cell, pattern)
+
+    def _given_pattern(self, variable: Variable) -> PullPattern:
+        """The pull pattern that an input holds: as an EDN string, or as a list of attributes."""
+        given = self._given.constants.get(variable.name)
+        text = Text(given if isinstance(given, str) else printed(given), "pull pattern")
+        return parse_pull(text, read(text), self._context.sources["$"].schema)
+
+
+PLAIN = frozenset({str, int, type(None), bool})
+
+
+def _row_to_json(row: Row) -> list[Any]:
+    return list(row) if PLAIN.issuperset(map(type, row)) else [to_json(cell) for cell in row]
+
+
+def _is_aggregate(element: Element) -> bool:
+    return isinstance(element, Aggregate)
+
+
+def _line_name(element: Element) -> str | None:
+    """The variable whose value, or whose extreme, is this element."""
+    if isinstance(element, Variable):
+        return element.name
+    if isinstance(element, Pull):
+        return element.variable.name
+    is_one = element.function in ("min", "max") and element.amount is None
+    return element.variable.name if is_one else None
