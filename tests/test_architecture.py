@@ -15,7 +15,7 @@ RELAY = ROOT / "relay" / "codriver_relay"
 MAY_IMPORT = {
     "errors": set(),
     "worker": set(),
-    "oneshot": {"errors"},
+    "oneshot": {"errors", "presence"},
     "paths": {"errors"},
     "settings": {"errors", "paths"},
     "redaction": set(),
@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "skills": {"errors", "paths"},
     "setup": {"errors", "paths"},
     "outputlog": {"errors", "datalog"},
-    "history": {"errors", "outputlog"},
+    "history": {"errors", "outputlog", "datalog"},
     "editing": {"errors", "lisp"},
     "repls": {"errors", "wire", "core", "outputlog", "transcripts", "paths"},
     "tools": {
@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "doctor": {"errors", "paths", "settings", "presence", "setup"},
     "app": {
         "errors", "paths", "settings", "redaction", "core", "outputlog", "history", "transcripts", "repls", "tools",
-        "session", "protocol", "admission", "serve", "presence", "oneshot", "skills", "editing", "datalog",
+        "session", "protocol", "admission", "door", "serve", "presence", "oneshot", "skills", "editing", "datalog",
     },
     "commands": {"errors", "app", "oneshot", "paths", "settings", "presence", "setup", "doctor", "history"},
     "cli": {"errors", "commands"},

@@ -15,7 +15,6 @@ import json
 import os
 import tempfile
 import threading
-from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,10 +25,13 @@ from transit.reader import Reader
 from transit.transit_types import Keyword
 from transit.writer import Writer
 
+from codriver.datalog.store import EntityStore
 from codriver.outputlog import SCHEMA, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from codriver.datalog.store import Snapshot
 
 FORMAT_VERSION = 1
 SYNC_S = 0.25
@@ -57,7 +59,7 @@ class History:
         self._path = path
         self._journal = path.with_suffix(".journal")
         self._max_entities = max_entities
-        self._entities: deque[Entry] = deque(maxlen=max_entities)
+        self._store = EntityStore(SCHEMA)
         self._waiting: list[str] = []
         self._journaled = 0
         self._highest = 0
@@ -72,19 +74,30 @@ class History:
     def entities(self) -> tuple[Entry, ...]:
         """All that is held now, in line order."""
         with self._lock:
-            return tuple(self._entities)
+            return tuple(Entry.from_record(record) for record in self._store.snapshot().records)
+
+    def snapshot(self) -> Snapshot:
+        """The entities as they are now, for queries."""
+        with self._lock:
+            return self._store.snapshot()
 
     def load(self) -> Loaded:
         """Read what was kept. Files that cannot be read are set aside under a dated name, and said."""
         reports = [self._load_file(), self._load_journal()]
-        lines = [entry.line for entry in self._entities]
-        self._highest = max([self._reserved, *lines])
-        return Loaded(tuple(self._entities), self._highest + 1, "; ".join(filter(None, reports)) or None)
+        self._highest = max(self._reserved, self._store.last_line or 0)
+        return Loaded(self.entities, self._highest + 1, "; ".join(filter(None, reports)) or None)
+
+    def peek(self) -> tuple[Entry, ...]:
+        """What is on disk, in line order, for someone who only looks: nothing is set aside or written."""
+        self._writable = False
+        self._load_file()
+        self._load_journal()
+        return self.entities
 
     def add(self, entry: Entry) -> None:
         """Keep an entity; it is on disk within half a second while `run` runs."""
         with self._lock:
-            self._entities.append(entry)
+            self._hold(entry)
             self._waiting.append(json.dumps(entry.to_json(), ensure_ascii=False))
             self._note(entry.line)
 
@@ -137,6 +150,12 @@ class History:
             except OSError as error:
                 self.problem = f"the history could not be written: {error.strerror or error}"
 
+    def _hold(self, entry: Entry) -> None:
+        """Keep an entity in memory; the oldest makes room."""
+        self._store.add(entry.to_record())
+        if len(self._store) > self._max_entities and self._store.first_line is not None:
+            self._store.remove(self._store.first_line)
+
     def _note(self, line: int) -> None:
         self._highest = max(self._highest, line)
         if self._highest > self._reserved:
@@ -157,7 +176,7 @@ class History:
     def _compact(self) -> None:
         """Write the one whole file, then drop the journal: a kill between the two replays what is there already."""
         with self._lock:
-            entities = tuple(self._entities)
+            entities = [Entry.from_record(record) for record in self._store.snapshot().records]
             highest = self._highest
         written = io.StringIO()
         Writer(written, "json").write(
@@ -202,7 +221,8 @@ class History:
             self._reserved = int(document.get(Keyword("highest-line"), 0))
         except Exception as error:  # noqa: BLE001  # the reader raises whatever the broken text leads it to
             return self._set_aside(self._path, f"{type(error).__name__}: {error}")
-        self._entities.extend(entries)
+        for entry in entries:
+            self._hold(entry)
         return None
 
     def _load_journal(self) -> str | None:
@@ -212,7 +232,7 @@ class History:
             return None
         except OSError as error:
             return self._set_aside(self._journal, str(error))
-        held = {entry.line for entry in self._entities}
+        newest = self._store.last_line or 0
         broken = 0
         for line in lines:
             if not line.strip():
@@ -226,13 +246,16 @@ class History:
             except (ValueError, KeyError, TypeError):
                 broken += 1
                 continue
-            if entry.line not in held:
-                self._entities.append(entry)
+            if entry.line > newest:
+                newest = entry.line
+                self._hold(entry)
         self._journaled = len(lines)
         # One torn line is what a kill leaves; more is damage.
         return f"{broken} lines of {self._journal} could not be read and are left out" if broken > 1 else None
 
     def _set_aside(self, path: Path, why: str) -> str:
+        if not self._writable:
+            return f"{path} cannot be read ({why})"
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
         aside = path.with_name(f"{path.name}.unreadable-{stamp}")
         try:

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from codriver.errors import CodriverError, StartError
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -166,6 +166,8 @@ def _connect(workspace: Path, folder: Path, name: str) -> Connection:
 
 def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
     """Start a server that outlives this command and ends by itself when nobody needs it."""
+    import subprocess  # noqa: PLC0415  # it takes longer to import than a whole call takes
+
     folder = workspace / ".calva" / "mcp-server"
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "codriver", "serve", "--workspace", str(workspace)]

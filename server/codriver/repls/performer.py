@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Action, Core, Effect
     from codriver.core.state import Repl
-    from codriver.outputlog import OutputLog
+    from codriver.outputlog import Category, OutputLog
     from codriver.repls.base import Adapter, Ending, Event
     from codriver.transcripts import Transcripts
 
@@ -299,6 +299,7 @@ class Repls:
         if repl is None:
             return
         transcript = self._transcripts.get(evaluation.id) if evaluation else None
+        category: Category
         if isinstance(event, base.Value):
             category = "evaluationResults"
             if transcript is not None:

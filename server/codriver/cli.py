@@ -1,0 +1,68 @@
+"""The command `codriver`. Each command is imported only when it is used, so that starting one costs only its own."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from codriver import __version__
+from codriver.errors import CodriverError, StartError
+
+FAILED, NO_SERVER = 1, 3
+
+COMMANDS = {
+    "serve": "serving",
+    "status": "serving",
+    "stop": "serving",
+    "demo": "demo",
+    "eval": "calling",
+    "load": "calling",
+    "call": "calling",
+    "tools": "calling",
+    "log": "logs",
+    "history": "logs",
+    "watch": "logs",
+    "init": "setting_up",
+    "doctor": "setting_up",
+    "config": "setting_up",
+}
+"""By command: the module of `codriver.commands` that has it."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order of the table."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command `cmd_name`, imported now."""
+        del ctx
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        found = getattr(import_module(f"codriver.commands.{module}"), f"{cmd_name}_command")
+        assert isinstance(found, click.Command)  # noqa: S101  # the table names commands
+        return found
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="codriver")
+def cli() -> None:
+    """A live REPL within reach of AI agents, with no editor in between."""
+
+
+def main() -> None:
+    """Run the command line; exit with its status."""
+    try:
+        cli(prog_name="codriver")
+    except StartError as error:
+        click.echo(f"codriver: {error}", err=True)
+        sys.exit(NO_SERVER if type(error).__name__ == "NoServerError" else FAILED)
+    except CodriverError as error:
+        click.echo(f"codriver: {error}", err=True)
+        sys.exit(FAILED)

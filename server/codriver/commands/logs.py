@@ -1,0 +1,120 @@
+"""`codriver log`, `watch`, `history`: what passed through the REPLs, for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from codriver import oneshot
+from codriver.commands.options import json_option, workspace_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POLL_S = 0.2
+COLOURS = {
+    "evaluatedCode": "cyan",
+    "evaluationResults": "green",
+    "evaluationErrorOutput": "red",
+    "otherErrorOutput": "red",
+    "otherOutput": "yellow",
+}
+SIGNS = {"evaluatedCode": "»", "evaluationResults": "=", "evaluationErrorOutput": "!", "otherErrorOutput": "!"}
+
+
+@click.command("log")
+@click.option("--who", help="Only what this caller evaluated.")
+@click.option("--category", "categories", multiple=True, help="Only this category. Can be repeated.")
+@click.option("--since", type=int, help="Only lines after this one.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, help="At most this many, the newest (50).")
+@click.option("--follow", "-f", is_flag=True, help="Go on printing what comes.")
+@click.option("--query", metavar="EDN", help="Ask with Datalog instead, and print the answer.")
+@workspace_option
+@json_option
+def log_command(  # one argument an option
+    *,
+    who: str | None,
+    categories: tuple[str, ...],
+    since: int | None,
+    limit: int,
+    follow: bool,
+    query: str | None,
+    workspace: Path,
+    as_json: bool,
+) -> None:
+    """Print the newest entries of the output log."""
+    with oneshot.connect(workspace.resolve(), name="codriver-log") as connection:
+        if query:
+            answer = connection.call("repl_output_log", {"query": query, "limit": limit})
+            click.echo(json.dumps(answer if as_json or not answer["ok"] else answer["result"], indent=1))
+            sys.exit(0 if answer["ok"] else 1)
+        asked: dict[str, Any] = {"limit": limit}
+        if who:
+            asked["who"] = who
+        if categories:
+            asked["category"] = list(categories)
+        while True:
+            if since is not None:
+                asked["since"] = since
+            entries = connection.call("repl_output_log", asked).get("result", [])
+            for entry in entries:
+                since = entry["line"]
+                click.echo(json.dumps(entry, ensure_ascii=False) if as_json else _shown(entry))
+            if not follow:
+                return
+            time.sleep(POLL_S)
+
+
+@click.command("watch")
+@click.option("--who", help="Only what this caller evaluates.")
+@click.option("--search", help="Only entries that contain this text.")
+@workspace_option
+def watch_command(*, who: str | None, search: str | None, workspace: Path) -> None:
+    """Watch live who evaluates what, where, and what comes of it. End with Ctrl-C."""
+    with oneshot.connect(workspace.resolve(), name="codriver-watch") as connection:
+        since: int | None = None
+        while True:
+            asked: dict[str, Any] = {"limit": 200 if since is not None else 20}
+            if since is not None:
+                asked["since"] = since
+            if who:
+                asked["who"] = who
+            for entry in connection.call("repl_output_log", asked).get("result", []):
+                since = entry["line"]
+                if search is None or search in entry["text"]:
+                    click.echo(_shown(entry))
+            time.sleep(POLL_S)
+
+
+@click.command("history")
+@click.argument("text", default="")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, help="At most this many, the newest (20).")
+@workspace_option
+def history_command(*, text: str, limit: int, workspace: Path) -> None:
+    """Search the code evaluated in this workspace, earlier runs included, for TEXT; print it ready to paste."""
+    from codriver.history import History  # noqa: PLC0415  # only this command reads it
+    from codriver.paths import workspace_state_folder  # noqa: PLC0415  # as above
+
+    history = History(workspace_state_folder(workspace) / "eval-history.transit.json")
+    found = [entry for entry in history.peek() if text in entry.text][-limit:]
+    for entry in found:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.timestamp / 1000))
+        click.echo(click.style(f";; {when} {entry.who or ''} {entry.session_key or ''}".rstrip(), dim=True))
+        click.echo(entry.text)
+
+
+def _shown(entry: dict[str, Any]) -> str:
+    """One entry on its own lines: when, who, where, and the text, coloured by what it is."""
+    category = entry["category"]
+    when = time.strftime("%H:%M:%S", time.localtime(entry["timestamp"] / 1000))
+    where = f"{entry.get('who', '-'):16.16} {entry.get('repl-session-key', '-'):8.8}"
+    text = entry["text"].rstrip("\n")
+    if len(text) > 2000:
+        text = text[:2000] + f"… ({len(text)} characters)"
+    indented = text.replace("\n", "\n" + " " * 40)
+    styled = click.style(f"{SIGNS.get(category, ' ')} {indented}", fg=COLOURS.get(category))
+    return f"{entry['line']:>6} {when} {where}  {styled}"

@@ -1,0 +1,105 @@
+"""`codriver serve`, `status`, `stop`: one server's life from the outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from codriver import oneshot, presence
+from codriver.commands.options import json_option, workspace_option
+from codriver.paths import presence_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STOP_S = 15.0
+NO_SERVER = 3
+
+
+@click.command("serve")
+@workspace_option
+@click.option("--host", help="Address to listen on (127.0.0.1). One beyond loopback demands a token.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on (1664); 0 for any free one.")
+@click.option("--nrepl", multiple=True, metavar="[KEY=][HOST:]PORT", help="Connect to this nREPL. Can be repeated.")
+@click.option(
+    "--repl",
+    multiple=True,
+    metavar="python|lisp|none|COMMAND",
+    help="Start this REPL: python, lisp, clojure, bb, nbb, hy, lein, …, any command line, or none. Can be repeated.",
+)
+@click.option("--idle-exit", type=click.IntRange(0), metavar="SECONDS", help="Stop when nobody came for so long.")
+def serve_command(  # one argument an option
+    *,
+    workspace: Path,
+    host: str | None,
+    port: int | None,
+    nrepl: tuple[str, ...],
+    repl: tuple[str, ...],
+    idle_exit: int | None,
+) -> None:
+    """Run the server of a workspace until it is stopped."""
+    from codriver.app import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
+
+    given = {
+        "host": host,
+        "mcp_socket_server_port": port,
+        "nrepl": nrepl or None,
+        "repl": repl or None,
+        "idle_exit_seconds": idle_exit,
+    }
+    sys.exit(run(ServeOptions(workspace, {name: value for name, value in given.items() if value is not None})))
+
+
+@click.command("status")
+@workspace_option
+@json_option
+def status_command(*, workspace: Path, as_json: bool) -> None:
+    """Say whether a server runs for the workspace, and how it is. Exit status 3: none runs."""
+    try:
+        with oneshot.connect(workspace.resolve(), name="codriver-status") as connection:
+            health = connection.call("server_health", {})
+    except oneshot.NoServerError as error:
+        click.echo(json.dumps({"ok": False, "message": str(error)}) if as_json else str(error))
+        sys.exit(NO_SERVER)
+    if as_json:
+        click.echo(json.dumps(health, indent=2))
+        return
+    click.echo(f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}")
+    if "portNote" in health:
+        click.echo(f"  note: {health['portNote']}")
+    for repl in health["repls"]:
+        note = f": {repl['note']}" if "note" in repl else ""
+        click.echo(f"  REPL {repl['key']} ({repl['origin']}, {repl['dialect']}): {repl['phase']}{note}")
+    names = ", ".join(client["name"] or "not introduced" for client in health["clients"])
+    click.echo(f"  clients: {names}")
+    for latch in health["errors"]:
+        click.echo(f"  error: {latch['message']} ({latch['count']} times)")
+
+
+@click.command("stop")
+@workspace_option
+def stop_command(*, workspace: Path) -> None:
+    """Stop the server of the workspace. Harmless when none runs."""
+    folder = presence_folder(workspace.resolve())
+    record = presence.read_record(folder)
+    if record is None:
+        click.echo("no server runs for this workspace")
+        return
+    token = (folder / "token").read_text().strip() if (folder / "token").exists() else None
+    if oneshot.health(record, token) != record.session_id:
+        click.echo(f"no server runs for this workspace: pid {record.pid} is none, or does not answer as one")
+        return
+    os.kill(record.pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_S
+    while presence.read_record(folder) == record:
+        if time.monotonic() > deadline:
+            click.echo(f"pid {record.pid} did not stop in {STOP_S:g} s: end it with `kill -9 {record.pid}`", err=True)
+            sys.exit(1)
+        time.sleep(0.02)
+    click.echo(f"stopped pid {record.pid}")

@@ -1,0 +1,93 @@
+"""`codriver init`, `doctor`, `config`: setting a workspace up, and finding out what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import codriver_relay
+from codriver import oneshot, presence
+from codriver.commands.options import json_option, workspace_option
+from codriver.paths import relay_file
+
+if TYPE_CHECKING:
+    from codriver.setup.clients import Scope
+
+
+@click.command("init")
+@workspace_option
+@click.option("--client", "clients", multiple=True, help="Set up this client only. Can be repeated.")
+@click.option("--scope", type=click.Choice(["workspace", "user"]), help="For this workspace, or for this user.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--force", is_flag=True, help="Replace an entry that is there and differs.")
+@click.option("--remove", is_flag=True, help="Take the entries out again.")
+def init_command(  # one argument an option
+    *, workspace: Path, clients: tuple[str, ...], scope: Scope | None, dry_run: bool, force: bool, remove: bool
+) -> None:
+    """Write codriver into the configuration of your MCP clients."""
+    from codriver.setup.clients import Launch  # noqa: PLC0415  # only this command needs it
+    from codriver.setup.init import InitOptions, run_init  # noqa: PLC0415  # as above
+
+    if not dry_run:
+        presence.install_relay(Path(str(codriver_relay.__file__)), relay_file())
+    options = InitOptions(clients, scope, dry_run, force, remove)
+    report = run_init(Launch.here(workspace), options)
+    click.echo(report.text)
+    sys.exit(report.exit_status)
+
+
+@click.command("doctor")
+@workspace_option
+@json_option
+def doctor_command(*, workspace: Path, as_json: bool) -> None:
+    """Look at everything that has to fit together, and say what mends what does not."""
+    from codriver.doctor import diagnose  # noqa: PLC0415  # only this command needs it
+    from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
+
+    def ask(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        with oneshot.connect(workspace.resolve(), name="codriver-doctor") as connection:
+            return connection.call(tool, arguments)
+
+    report = diagnose(Launch.here(workspace), ask, Environment.here())
+    click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())
+    sys.exit(report.exit_status)
+
+
+@click.group("config")
+def config_command() -> None:
+    """Show the settings, or check them."""
+
+
+@config_command.command("show")
+@workspace_option
+@json_option
+def config_show(*, workspace: Path, as_json: bool) -> None:
+    """Every setting, its value, and where it comes from."""
+    from codriver.settings import as_rows, load  # noqa: PLC0415  # only this command needs it
+
+    rows = as_rows(load(workspace.resolve(), environ=os.environ))
+    if as_json:
+        click.echo(json.dumps([dict(zip(("setting", "value", "origin"), row, strict=True)) for row in rows], indent=2))
+        return
+    width = max(len(row[0]) for row in rows)
+    for name, value, origin in rows:
+        click.echo(f"{name:{width}}  {value:24}  {origin}")
+
+
+@config_command.command("check")
+@workspace_option
+def config_check(*, workspace: Path) -> None:
+    """Say what is wrong with the settings. Exit status 1 when something is."""
+    from codriver.settings import load  # noqa: PLC0415  # only this command needs it
+
+    warnings = load(workspace.resolve(), environ=os.environ).warnings
+    for warning in warnings:
+        click.echo(warning)
+    if not warnings:
+        click.echo("the settings are fine")
+    sys.exit(1 if warnings else 0)
