@@ -22,14 +22,15 @@ from tinydb.table import Document, Table
 from codriver.datalog import query as datalog
 from codriver.datalog.budget import Budget
 from codriver.datalog.solve import solve
-from codriver.datalog.store import EntityStore, Record, Schema, Value
+from codriver.datalog.store import EntityStore, Record, Schema, Snapshot, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.datalog.answer import QueryAnswer
     from codriver.datalog.clauses import Query
-    from codriver.datalog.store import Snapshot
+
+__all__ = ["SCHEMA", "Category", "EntityStore", "Entry", "OutputLog", "Queryable", "Report", "Snapshot", "Value"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,360 @@
+"""What was evaluated survives the end of a server, however it ends."""
+
+import io
+import json
+import stat
+from pathlib import Path
+
+import anyio
+import pytest
+from transit.reader import Reader
+from transit.transit_types import Keyword
+
+from codriver import history as module
+from codriver.history import RESERVED_LINES, Entry, History, read_transit, to_transit
+from codriver.outputlog import OutputLog
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state" / "eval-history.transit.json"
+
+
+def code(line, text="(+ 1 2)"):
+    return Entry(line, "evaluatedCode", text, 1_700_000_000_000 + line, who="ann", evaluation=f"e{line}")
+
+
+def started(path, **options):
+    history = History(path, **options)
+    return history, history.load()
+
+
+def ended(path, *entries):
+    history, _ = started(path)
+    for entry in entries:
+        history.add(entry)
+    history.close()
+
+
+def journal_of(path):
+    return path.with_name(f"{path.name}.journal")
+
+
+def test_a_first_start_finds_nothing_and_counts_from_one(path):
+    _, loaded = started(path)
+    assert (loaded.entities, loaded.next_line, loaded.report) == ((), 1, None)
+
+
+def test_what_was_added_is_restored_in_order(path):
+    entries = [code(2, '(println "ü")\n'), code(5, "^weird ~text `"), code(9)]
+    ended(path, *entries)
+    _, loaded = started(path)
+    assert (loaded.entities, loaded.next_line, loaded.report) == (tuple(entries), 10, None)
+
+
+def test_the_file_is_transit_of_the_promised_shape(path):
+    ended(path, code(3))
+    content = Reader("json").read(io.StringIO(path.read_text()))
+    assert content[Keyword("format-version")] == 1
+    (entity,) = content[Keyword("entities")]
+    assert dict(entity) == {
+        Keyword("output/line"): 3,
+        Keyword("output/category"): "evaluatedCode",
+        Keyword("output/text"): "(+ 1 2)",
+        Keyword("output/timestamp"): 1_700_000_000_003,
+        Keyword("output/who"): "ann",
+        Keyword("output/evaluation"): "e3",
+    }
+
+
+def test_only_evaluated_code_is_kept(path):
+    ended(path, Entry(1, "evaluationOutput", "out", 0), code(2), Entry(3, "otherOutput", "more", 0))
+    assert [entry.line for entry in started(path)[1].entities] == [2]
+
+
+def test_the_oldest_leaves_when_there_are_too_many(path):
+    history, _ = started(path, max_entities=3)
+    for line in range(1, 6):
+        history.add(code(line))
+    history.close()
+    assert [entry.line for entry in started(path, max_entities=3)[1].entities] == [3, 4, 5]
+    assert [entry.line for entry in started(path, max_entities=2)[1].entities] == [4, 5]
+
+
+def test_half_a_character_is_kept_as_a_mark(path):
+    ended(path, code(1, "a\ud83d"))
+    assert started(path)[1].entities[0].text == "a\ufffd"
+
+
+def test_files_are_for_their_owner_alone(path):
+    history, _ = started(path)
+    history.add(code(1, "x" * module.SMALL_BYTES))
+    history.flush()
+    history.add(code(2))
+    history.flush()
+    files = list(path.parent.iterdir())
+    assert journal_of(path) in files
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+@pytest.mark.parametrize("how", ["closed", "killed"])
+def test_the_line_counter_never_repeats(path, how):
+    history, loaded = started(path)
+    history.add(code(loaded.next_line))
+    history.saw_line(500)  # lines of output, which the history does not keep
+    if how == "closed":
+        history.close()
+    assert started(path)[1].next_line == (501 if how == "closed" else 1 + RESERVED_LINES)
+
+
+def test_a_counter_that_runs_ahead_of_its_reservation_is_reserved_anew(path):
+    history, _ = started(path)
+    history.saw_line(RESERVED_LINES)
+    history.flush()
+    assert started(path)[1].next_line == 2 * RESERVED_LINES + 1
+
+
+def test_a_broken_counter_skips_ahead_and_says_so(path):
+    ended(path, code(7))
+    path.with_name(f"{path.name}.lines").write_text("garb")
+    _, loaded = started(path)
+    assert loaded.next_line == 7 + RESERVED_LINES + 1
+    assert "no line number" in loaded.report
+
+
+def test_a_lost_counter_goes_on_after_the_history(path):
+    ended(path, code(7))
+    path.with_name(f"{path.name}.lines").unlink()
+    assert started(path)[1].next_line == 8
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "5",
+        '["^ "]',
+        '["^ ","~:format-version",1]',
+        "null",
+        '"~:x"',
+        '["^ ","~:format-version",1,"~:entities",[5]]',
+        '["^ ","~:format-version",1,"~:entities",[["^ ","~:output/line","x"]]]',
+    ],
+)
+def test_an_unreadable_file_is_set_aside_under_a_dated_name(path, content):
+    path.parent.mkdir()
+    path.write_text(content)
+    history, loaded = started(path)
+    (aside,) = path.parent.glob("*.unreadable-*")
+    assert aside.read_text() == content
+    assert str(aside) in loaded.report
+    history.add(code(1))
+    history.close()
+    assert [entry.line for entry in started(path)[1].entities] == [1]
+
+
+def test_a_file_cut_at_any_length_is_set_aside_or_whole(path):
+    whole = to_transit([code(1), code(2, "ü")])
+    path.parent.mkdir()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        _, loaded = started(path)
+        assert loaded.entities == ()
+        assert "could not be read" in loaded.report
+    path.write_bytes(whole)
+    assert len(started(path)[1].entities) == 2
+
+
+def test_a_newer_format_stays_untouched_and_the_run_is_kept_in_memory(path):
+    path.parent.mkdir()
+    content = '["^ ","~:format-version",2,"~:entities",{"some":"thing"}]'
+    path.write_text(content)
+    history, loaded = started(path)
+    assert "format 2" in loaded.report
+    assert "memory only" in loaded.report
+    history.add(code(loaded.next_line))
+    history.flush()
+    history.close()
+    assert len(history.snapshot()) == 1
+    assert path.read_text() == content
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}.lines"]
+
+
+def test_a_folder_that_cannot_be_made_leaves_the_run_in_memory(tmp_path):
+    (tmp_path / "state").write_text("a file in the way")
+    history, loaded = started(tmp_path / "state" / "h.json")
+    assert "memory only" in loaded.report
+    history.add(code(1))
+    history.flush()
+    history.close()
+    assert len(history.snapshot()) == 1
+
+
+def with_journal(path):
+    """A history whose file is large enough to have a journal: the entries in each."""
+    history, _ = started(path)
+    first = code(1, "x" * module.SMALL_BYTES)
+    history.add(first)
+    history.flush()
+    later = [code(2), code(3, "ü"), code(4)]
+    for entry in later:
+        history.add(entry)
+        history.flush()
+    return history, first, later
+
+
+def test_a_large_file_is_not_rewritten_for_each_entry(path):
+    _, first, later = with_journal(path)
+    assert read_transit(path.read_bytes()) == (first,)
+    assert len(journal_of(path).read_bytes().splitlines()) == len(later)
+    assert started(path)[1].entities == (first, *later)
+
+
+def test_a_start_moves_the_journal_into_the_file(path):
+    _, first, later = with_journal(path)
+    started(path)
+    assert read_transit(path.read_bytes()) == (first, *later)
+    assert not journal_of(path).exists()
+
+
+def test_a_journal_that_outgrows_the_file_moves_into_it(path):
+    history, _, _ = with_journal(path)
+    history.add(code(5, "y" * 3 * module.SMALL_BYTES))
+    history.flush()
+    assert len(read_transit(path.read_bytes())) == 5
+    assert not journal_of(path).exists()
+
+
+def test_a_journal_cut_at_any_length_gives_every_whole_line(path):
+    _, first, later = with_journal(path)
+    file, journal = path.read_bytes(), journal_of(path).read_bytes()
+    for length in range(len(journal) + 1):
+        path.write_bytes(file)
+        journal_of(path).write_bytes(journal[:length])
+        _, loaded = started(path)
+        assert loaded.entities == (first, *later[: journal[:length].count(b"\n")])
+        assert loaded.report is None
+
+
+def test_a_broken_line_of_the_journal_takes_no_other_with_it(path):
+    _, first, later = with_journal(path)
+    lines = journal_of(path).read_bytes().splitlines(keepends=True)
+    journal_of(path).write_bytes(lines[0] + b"garbage\n" + lines[2])
+    _, loaded = started(path)
+    assert loaded.entities == (first, later[0], later[2])
+    assert "1 entries" in loaded.report
+    (aside,) = path.parent.glob("*.journal.unreadable-*")
+    assert b"garbage" in aside.read_bytes()
+
+
+def test_an_entry_in_file_and_journal_counts_once(path):
+    _, first, later = with_journal(path)
+    journal = journal_of(path).read_bytes()
+    started(path)
+    journal_of(path).write_bytes(journal)  # as after a crash between the file's renaming and the journal's end
+    assert started(path)[1].entities == (first, *later)
+
+
+def test_an_append_after_a_torn_line_is_whole(path):
+    history, first, later = with_journal(path)
+    with journal_of(path).open("ab") as torn:
+        torn.write(b'{"line": 5, "cat')
+    history.add(code(6))
+    history.flush()
+    assert started(path)[1].entities == (first, *later, code(6))
+
+
+def test_what_cannot_be_written_is_written_later(path):
+    history, _ = started(path)
+    blocked = path.with_name(f"{path.name}.tmp")
+    blocked.mkdir()
+    history.add(code(1))
+    with pytest.raises(OSError, match="tmp"):
+        history.flush()
+    blocked.rmdir()
+    history.flush()
+    assert read_transit(path.read_bytes()) == (code(1),)
+
+
+def test_closing_twice_is_harmless_and_nothing_is_written_after(path):
+    history, _ = started(path)
+    history.add(code(1))
+    history.close()
+    history.add(code(2))
+    history.flush()
+    history.close()
+    assert [entry.line for entry in started(path)[1].entities] == [1]
+
+
+def test_two_workspaces_share_no_file(tmp_path):
+    for name in "ab":
+        ended(tmp_path / name / "h.json", code(1, name))
+    assert [started(tmp_path / name / "h.json")[1].entities[0].text for name in "ab"] == ["a", "b"]
+
+
+async def test_the_loop_writes_what_is_added(path):
+    history, _ = started(path)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.run)
+        history.add(code(1))
+        with anyio.fail_after(10):
+            while not path.exists():
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert read_transit(path.read_bytes()) == (code(1),)
+
+
+async def test_the_loop_moves_the_journal_when_things_are_quiet(path, monkeypatch):
+    monkeypatch.setattr(module, "QUIET_S", 0.0)
+    history, _, _ = with_journal(path)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.run)
+        with anyio.fail_after(10):
+            while journal_of(path).exists():
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert len(read_transit(path.read_bytes())) == 4
+
+
+async def test_the_loop_survives_a_disk_that_fails_and_says_so_once(path, caplog):
+    history, _ = started(path)
+    blocked = path.with_name(f"{path.name}.tmp")
+    blocked.mkdir()
+    history.add(code(1))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.run)
+        with anyio.fail_after(10):
+            while "cannot be written" not in caplog.text:
+                await anyio.sleep(0.01)
+            blocked.rmdir()
+            while not path.exists():
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert caplog.text.count("cannot be written") == 1
+
+
+def test_a_query_sees_earlier_runs_as_history(path):
+    ended(path, code(1, "(def a 1)"), code(4, "(def b 2)"))
+    history, loaded = started(path)
+    log = OutputLog(next_line=loaded.next_line, listener=lambda report: history.add(report.added[0]))
+    log.append("evaluatedCode", "(def c 3)", timestamp_ms=0)
+    query = "[:find [?t ...] :in $ $history :where [$history ?e :output/text ?t]]"
+    assert log.query(query, history=history).result == ["(def a 1)", "(def b 2)", "(def c 3)"]
+    assert log.query("[:find [?l ...] :where [_ :output/line ?l]]", history=history).result == [5]
+
+
+def test_a_journal_line_is_json_by_the_contracts_keys(path):
+    with_journal(path)
+    assert json.loads(journal_of(path).read_text().splitlines()[0]) == code(2).to_json()
+
+
+def test_a_leftover_of_a_crash_is_cleared(path):
+    ended(path, code(1))
+    leftover = Path(f"{path}.tmp")
+    leftover.write_text("half")
+    started(path)
+    assert not leftover.exists()
