@@ -37,7 +37,7 @@ MAY_IMPORT = {
         "errors", "settings", "core", "lisp", "datalog", "outputlog", "transcripts", "repls", "editing", "skills",
     },
     "session": {"core", "outbox"},
-    "protocol": {"errors", "core", "session", "tools", "wire", "skills"},
+    "protocol": {"errors", "core", "session", "tools", "wire", "skills", "transcripts"},
     "admission": {"door"},
     "serve": {"errors", "outbox", "session", "settings", "admission", "protocol"},
     "doctor": {"errors", "paths", "settings", "presence", "setup"},

@@ -25,7 +25,7 @@ import codriver_relay
 from codriver import __version__, oneshot, presence
 from codriver.admission import Admission
 from codriver.core import evaluations
-from codriver.core.actions import CancelQueued, HistoryRestored, Say, Start, Stop, Stopped
+from codriver.core.actions import CancelQueued, HistoryRestored, ResourcesChanged, Say, Start, Stop, Stopped
 from codriver.core.dispatch import Core
 from codriver.core.effects import Announce, Append, Listen, WindDown
 from codriver.core.routes import HANDLERS
@@ -35,6 +35,7 @@ from codriver.errors import StartError
 from codriver.history import History
 from codriver.outputlog import OutputLog
 from codriver.paths import presence_folder, relay_file, workspace_state_folder
+from codriver.protocol.resources import LOG_URI
 from codriver.protocol.server import Protocol
 from codriver.redaction import Redactor
 from codriver.repls.finder import Finder
@@ -60,6 +61,8 @@ logger = logging.getLogger(__name__)
 
 ANSWER_S = 2.0
 """How long a stopping server waits for evaluations to end and for answers to leave."""
+LOG_NEWS_S = 0.05
+SKILLS_S = 5.0
 MAX_STREAM_BYTES = 32 * 2**20
 MAX_TRANSCRIPT_BYTES = 64 * 2**20
 
@@ -126,6 +129,7 @@ class Server:
         self._session_id = uuid.uuid4().hex
         self._ended = anyio.Event()
         self._accepting = anyio.CancelScope()
+        self._log_grew = anyio.Event()
         redactor = Redactor.from_environment(os.environ)
         self._history = History(
             workspace_state_folder(workspace) / "eval-history.transit.json",
@@ -183,6 +187,7 @@ class Server:
             version=__version__,
             instructions=self._instructions,
             redact=redactor.redact_json,
+            skills=self._skills,
         )
         self._restored = HistoryRestored(len(restored.entities), restored.report)
 
@@ -190,6 +195,8 @@ class Server:
         """Start, serve, and return when all is closed."""
         self._tasks.start_soon(self._heed_signals)
         self._tasks.start_soon(self._history.run)
+        self._tasks.start_soon(self._tell_of_log)
+        self._tasks.start_soon(self._watch_skills)
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
         self._dispatch(self._restored, start)
         await self._ended.wait()
@@ -236,12 +243,28 @@ class Server:
         for entry in report.added:
             if entry.category == "evaluatedCode":
                 self._history.add(entry)
-        self._history.note_line(report.last_line)
+        self._history.saw_line(report.last_line)
+        self._log_grew.set()
 
     async def _query(self, text: str, inputs: Sequence[object], limit: int) -> QueryAnswer:
         return await anyio.to_thread.run_sync(
             partial(self._log.query, text, inputs=inputs, limit=limit, history=self._history)
         )
+
+    async def _tell_of_log(self) -> None:
+        """Tell who subscribed that the log grew, at most once in a while."""
+        while True:
+            await self._log_grew.wait()
+            await anyio.sleep(LOG_NEWS_S)
+            self._log_grew = anyio.Event()
+            self._protocol.resource_changed(LOG_URI)
+
+    async def _watch_skills(self) -> None:
+        """Notice and announce changed skills."""
+        while True:
+            await anyio.sleep(SKILLS_S)
+            if await anyio.to_thread.run_sync(self._skills.changed):
+                self._dispatch(ResourcesChanged())
 
     async def _listen(self, effect: Listen) -> None:
         asked = self._settings.mcp_socket_server_port

@@ -885,10 +885,9 @@ class Lisp:
             value = getattr(data, name, None)
             if isinstance(value, (str, int)) and parts["phase"] != "execution":
                 parts[key] = value + 1 if key == "column" else value
-        frames = [
-            f for f in frames_of(error) if not f.filename.startswith(LIBRARY) and "site-packages" not in f.filename
-        ]
-        parts["trace"] = ["%s (%s:%s)" % (f.name, f.filename, f.lineno) for f in reversed(frames)][:50]
+        every = frames_of(error)
+        parts["trace"] = ["%s (%s:%s)" % (f.name, f.filename, f.lineno) for f in reversed(every)][:50]
+        frames = [f for f in every if not f.filename.startswith(LIBRARY) and "site-packages" not in f.filename]
         if frames and parts["phase"] == "execution":
             parts.update(file=frames[-1].filename, line=frames[-1].lineno)
         if isinstance(error, SystemExit):

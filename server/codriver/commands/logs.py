@@ -96,15 +96,31 @@ def watch_command(*, who: str | None, search: str | None, workspace: Path) -> No
 @workspace_option
 def history_command(*, text: str, limit: int, workspace: Path) -> None:
     """Search the code evaluated in this workspace, earlier runs included, for TEXT; print it ready to paste."""
-    from codriver.history import History  # noqa: PLC0415  # only this command reads it
-    from codriver.paths import workspace_state_folder  # noqa: PLC0415  # as above
+    for line, when, who, key, code in _remembered(workspace.resolve(), text)[-limit:]:
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when / 1000))
+        click.echo(click.style(f";; {line} {stamp} {who} {key}".rstrip(), dim=True))
+        click.echo(code)
 
-    history = History(workspace_state_folder(workspace) / "eval-history.transit.json")
-    found = [entry for entry in history.peek() if text in entry.text][-limit:]
-    for entry in found:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.timestamp / 1000))
-        click.echo(click.style(f";; {when} {entry.who or ''} {entry.session_key or ''}".rstrip(), dim=True))
-        click.echo(entry.text)
+
+REMEMBERED = """[:find ?line ?when ?who ?key ?code :in $ $history
+  :where [$history ?e :output/line ?line] [$history ?e :output/timestamp ?when] [$history ?e :output/text ?code]
+         [(get-else $history ?e :output/who "") ?who] [(get-else $history ?e :output/repl-session-key "") ?key]]"""
+
+
+def _remembered(workspace: Path, text: str) -> list[tuple[int, int, str, str, str]]:
+    """The history from the server that runs, else from its file: line, time, who, session, code."""
+    try:
+        with oneshot.connect(workspace, name="codriver-history") as connection:
+            answer = connection.call("repl_output_log", {"query": REMEMBERED, "limit": 10_000})
+        rows = [tuple(row) for row in answer.get("result", [])]
+    except oneshot.NoServerError:
+        from codriver.history import read_transit  # noqa: PLC0415  # only this case reads it
+        from codriver.paths import workspace_state_folder  # noqa: PLC0415  # as above
+
+        file = workspace_state_folder(workspace) / "eval-history.transit.json"
+        entries = read_transit(file.read_bytes()) if file.exists() else ()
+        rows = [(e.line, e.timestamp, e.who or "", e.session_key or "", e.text) for e in entries]
+    return [row for row in rows if text in row[4]]
 
 
 def _shown(entry: dict[str, Any]) -> str:

@@ -24,6 +24,8 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
+from codriver.protocol import prompts
+from codriver.protocol.resources import Resources
 from codriver.protocol.wire import Wire
 from codriver.session import ClientSession
 from codriver.tools.base import Call
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Effect
     from codriver.session import Changed, Clients
+    from codriver.skills import SkillLibrary
     from codriver.tools.base import Answer, Services, Tool
 
 logger = logging.getLogger(__name__)
@@ -81,11 +84,13 @@ class Protocol:
         version: str,
         instructions: Callable[[], str],
         redact: Callable[[object], object],
+        skills: SkillLibrary,
     ) -> None:
         self._services = services
         self._clients = clients
         self._instructions = instructions
         self._redact = redact
+        self._resources = Resources(services, skills)
         self._bus = Bus()
         self._server: Server[ClientSession] = Server(
             "codriver",
@@ -93,6 +98,13 @@ class Protocol:
             title="Codriver",
             on_list_tools=_guarded(self._list_tools),
             on_call_tool=_guarded(self._call_tool),
+            on_list_resources=_guarded(self._list_resources),
+            on_list_resource_templates=_guarded(self._list_templates),
+            on_read_resource=_guarded(self._read_resource),
+            on_subscribe_resource=_guarded(self._subscribe),
+            on_unsubscribe_resource=_guarded(self._unsubscribe),
+            on_list_prompts=_guarded(self._list_prompts),
+            on_get_prompt=_guarded(self._get_prompt),
             on_subscriptions_listen=ListenHandler(self._bus),
         )
         self._server.middleware.clear()  # tracing that nobody exports costs a tenth of every call
@@ -157,6 +169,44 @@ class Protocol:
         content: list[types.ContentBlock] = [types.TextContent(text=text)]
         content += [types.ImageContent(data=image.data, mime_type=image.mime_type) for image in given.images]
         return types.CallToolResult(content=content, structured_content=fields, is_error=not given.ok)
+
+    async def _list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        del params
+        self._introduce(ctx)
+        return types.ListResourcesResult(resources=self._resources.listed())
+
+    async def _list_templates(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        del ctx, params
+        return types.ListResourceTemplatesResult(resource_templates=self._resources.templates())
+
+    async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        self._introduce(ctx)
+        uri = str(params.uri)
+        # Skills are read from the disk.
+        mime_type, text = await anyio.to_thread.run_sync(self._resources.read, uri, ctx.protocol_version)
+        text = str(self._redact(text)).encode("utf-8", "replace").decode()
+        content = types.TextResourceContents(uri=params.uri, mime_type=mime_type, text=text)
+        return types.ReadResourceResult(contents=[content])
+
+    async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        ctx.lifespan_context.subscribed.add(str(params.uri))
+        return types.EmptyResult()
+
+    async def _unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        ctx.lifespan_context.subscribed.discard(str(params.uri))
+        return types.EmptyResult()
+
+    async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+        del ctx, params
+        return types.ListPromptsResult(prompts=prompts.listed())
+
+    async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        del ctx
+        return prompts.filled(params.name, params.arguments)
 
     async def _discover(self, ctx: Context, params: types.RequestParams | None) -> types.DiscoverResult:
         del params

@@ -107,7 +107,8 @@ class SessionTable:
                 connection = await self._dial(self._op_timeout_s)
                 session = NreplSession(name, connection)
             else:
-                session = NreplSession(name, main.connection, id=await self.clone(main.connection, apart=name != TOOL_SESSION))
+                identity = await self.clone(main.connection, apart=name != TOOL_SESSION)
+                session = NreplSession(name, main.connection, id=identity)
             session.namespace = main.namespace if name == TOOL_SESSION else None
             self._sessions[name] = session
             return session

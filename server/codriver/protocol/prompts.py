@@ -1,0 +1,90 @@
+"""Prompts for people to pick in their client: openings for an agent that has these tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+INVALID_PARAMS = -32602
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt: `text` with `{name}` for each argument, by name its description and what stands in for it."""
+
+    name: str
+    title: str
+    description: str
+    text: str
+    arguments: tuple[tuple[str, str, str], ...] = ()
+
+
+PROMPTS = (
+    Prompt(
+        "start_repl_session",
+        "Start a REPL session on this project",
+        "Get to know this project through its live REPL.",
+        "Work on this project through its live REPL. First call list_sessions and repl_output_log to see what is "
+        "connected and what happened. Then explore: which namespaces or modules are loaded, what are the entry points? "
+        "Evaluate small forms, say what you find, and wait for the task. Topic, if any: {topic}",
+        (("topic", "What to look at first.", "none given"),),
+    ),
+    Prompt(
+        "explain_last_error",
+        "Explain the last error",
+        "Find the newest error in the REPL's log and explain it.",
+        'Find the newest error in the REPL: call repl_output_log with category ["evaluationErrorOutput"] and limit 5, '
+        "and look at the code that caused it (same evaluation). Explain in plain words what happened and why, check "
+        "your explanation by evaluating the smallest form that shows it, and propose a fix. Change no file yet.",
+    ),
+    Prompt(
+        "summarise_agents",
+        "Summarise what the agents did",
+        "What was evaluated in the REPLs, by whom, and what came of it.",
+        "Summarise what was done in the REPLs since {since}: read repl_output_log (entities carry who, timestamp, "
+        "category and evaluation), group by who, and say for each what they tried, what worked, what failed, and what "
+        "is now defined in the REPL that is not in a file.",
+        (("since", "A time or a log line.", "the beginning of the log"),),
+    ),
+)
+
+
+def listed() -> list[types.Prompt]:
+    """All prompts, as clients list them."""
+    return [
+        types.Prompt(
+            name=prompt.name,
+            title=prompt.title,
+            description=prompt.description,
+            arguments=[
+                types.PromptArgument(name=name, description=description, required=False)
+                for name, description, _ in prompt.arguments
+            ],
+        )
+        for prompt in PROMPTS
+    ]
+
+
+def filled(name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
+    """A prompt with its arguments filled in.
+
+    Raises:
+        MCPError: there is no prompt of this name.
+    """
+    prompt = next((prompt for prompt in PROMPTS if prompt.name == name), None)
+    if prompt is None:
+        raise MCPError(INVALID_PARAMS, f"unknown prompt {name!r}: prompts/list names those there are")
+    given = arguments or {}
+    text = prompt.text
+    for argument, _, otherwise in prompt.arguments:
+        text = text.replace("{" + argument + "}", given.get(argument) or otherwise)
+    content = types.TextContent(text=text)
+    return types.GetPromptResult(
+        description=prompt.description, messages=[types.PromptMessage(role="user", content=content)]
+    )
