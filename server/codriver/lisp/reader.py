@@ -89,12 +89,16 @@ def check(text: str) -> Unbalanced | None:
     """What a reader would complain of in the brackets and strings of `text`; None when they balance."""
     places = Places(text)
     openers: list[_Opener] = []
+    # A form that begins a line while another is open shows that the other was not closed in time.
+    suspects: list[tuple[_Opener, int]] = []
     for token in tokens(text):
         match token.lastgroup:
             case "openstring":
                 line, column = places.of(token.start())
                 return Unbalanced(f"the string that begins at line {line} is never closed", line, column)
             case "open":
+                if openers and text[token.start() - 1] == "\n":
+                    suspects.append((openers[-1], token.start()))
                 openers.append(_Opener(token[0], token[0][-1], token.start()))
             case "close":
                 line, column = places.of(token.start())
@@ -105,18 +109,15 @@ def check(text: str) -> Unbalanced | None:
                     at = places.of(opener.start)
                     words = f"the `{opener.text}` at line {at[0]} is closed by `{token[0]}` at line {line}"
                     return Unbalanced(words, line, column)
-    return _unclosed(openers, places) if openers else None
+    return _unclosed(openers, suspects, places) if openers else None
 
 
-def _unclosed(openers: list[_Opener], places: Places) -> Unbalanced:
-    """Name the opener that is most likely the one without a closer.
-
-    A form that begins at the start of a line while another is open shows that the other was not closed in time.
-    """
+def _unclosed(openers: list[_Opener], suspects: list[tuple[_Opener, int]], places: Places) -> Unbalanced:
+    """Name the opener that is most likely the one without a closer, and where its form seems to end."""
     suspect, end = openers[-1], None
-    for outer, inner in itertools.pairwise(openers):
-        if places.of(inner.start)[1] == 1:
-            suspect, end = outer, places.of(inner.start)[0]
+    for opener, before in suspects:
+        if any(opener is still_open for still_open in openers):
+            suspect, end = opener, places.of(before)[0]
             break
     line, column = places.of(suspect.start)
     words = f"the `{suspect.text}` at line {line} is never closed"
