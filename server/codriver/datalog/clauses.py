@@ -242,3 +242,8 @@ def variables(clause: Clause) -> frozenset[str]:
 def all_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
     """The variables of clauses that stand beside one another."""
     return frozenset().union(*map(variables, clauses))
+
+
+def bound_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
+    """The variables that clauses can bind: not those that only a filter looks at."""
+    return all_variables(tuple(clause for clause in clauses if not isinstance(clause, Predicate | Not)))

@@ -147,8 +147,7 @@ class _Planner:
                 return math.inf if waits else 0
             case Or():
                 inner = self.scope.inside(unit.variables)
-                bound = frozenset((*inner.names, *inner.constants))
-                if not unit.required <= bound or not all(can_run(self.context, b, bound) for b in unit.branches):
+                if not _is_or_ready(self.context, unit, frozenset((*inner.names, *inner.constants))):
                     return math.inf
             case RuleCall():
                 bound_places = frozenset(place for place, _ in self._bound_arguments(unit))
@@ -304,16 +303,16 @@ class _Planner:
         return self.context.text.error(f"another clause that binds {' '.join(free)}, needed by this one", form)
 
 
-def can_run(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> bool:
-    """Whether clauses can be planned when these variables are bound."""
+def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> frozenset[str] | None:
+    """The variables bound when clauses have run that began with these; None if they cannot run."""
     waiting = list(clauses)
     while waiting:
         ready = [clause for clause in waiting if _is_ready(context, clause, bound)]
         if not ready:
-            return False
+            return None
         bound = bound.union(*map(_provided, ready))
         waiting = [clause for clause in waiting if clause not in ready]
-    return True
+    return bound
 
 
 def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
@@ -321,11 +320,10 @@ def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
         case Predicate(arguments=arguments) | FunctionCall(arguments=arguments):
             return argument_variables(arguments) <= bound
         case Not():
-            inner = bound if clause.join is None else bound & clause.join
-            return bool(inner & variables(clause)) and can_run(context, clause.clauses, inner)
+            inner = bound & variables(clause)
+            return bool(inner) and bound_after(context, clause.clauses, inner) is not None
         case Or():
-            inner = bound & frozenset(clause.variables)
-            return clause.required <= inner and all(can_run(context, branch, inner) for branch in clause.branches)
+            return _is_or_ready(context, clause, bound & frozenset(clause.variables))
         case RuleCall():
             places = frozenset(
                 place
@@ -334,6 +332,14 @@ def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
             )
             return context.rules.can_run(clause.name, places)
     return True
+
+
+def _is_or_ready(context: Context, clause: Or, bound: frozenset[str]) -> bool:
+    """Whether every branch can run and binds what the branches share, when these of its variables are bound."""
+    if not clause.required <= bound:
+        return False
+    after = [bound_after(context, branch, bound) for branch in clause.branches]
+    return all(names is not None and names.issuperset(clause.variables) for names in after)
 
 
 def _units(clauses: Iterable[Clause]) -> list[Unit]:

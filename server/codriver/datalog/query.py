@@ -31,8 +31,8 @@ from codriver.datalog.clauses import (
     Shape,
     Source,
     Variable,
-    all_variables,
     binding_variables,
+    bound_variables,
 )
 from codriver.datalog.edn import Form, Text, read
 
@@ -76,7 +76,7 @@ def parse(source_text: str, schema: Schema) -> Query:
         inputs=inputs,
         where=parser.clauses(sections.get(":where", ())),
     )
-    _check(query, form, parser.rule_calls, {*names, *all_variables(query.where)})
+    _check(query, form, parser.rule_calls, {*names, *bound_variables(query.where)})
     return query
 
 

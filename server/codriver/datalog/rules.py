@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codriver.datalog import steps
-from codriver.datalog.plan import Plan, can_run, plan
+from codriver.datalog.plan import Plan, bound_after, plan
 from codriver.datalog.scope import Context, Scope
 from codriver.datalog.where import with_source
 
@@ -81,7 +81,8 @@ class RuleSolver:
         bound = frozenset(branch.head[place] for place in places)
         if self._context is None:
             raise RuntimeError("the rules have no context yet")
-        return branch.required <= bound and can_run(self._context, branch.clauses, bound)
+        after = bound_after(self._context, branch.clauses, bound)
+        return branch.required <= bound and after is not None and after.issuperset(branch.head)
 
     def caller(self, call: RuleCall, places: Places) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
         """What answers inputs: given them all, it gives what has the rows of each.

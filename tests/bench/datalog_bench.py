@@ -1,0 +1,181 @@
+"""The output log against npm `datascript`, side by side on the same data.
+
+Each query runs in turns on both sides, from its text to its answer, at 1,000 and at 10,000 entities; the answers must
+be the same. Then entities are added at the cap, each one making the oldest leave. Printed are medians in milliseconds
+and how many times faster the log is. Needs `npm install` in tests/node.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from codriver.outputlog import OutputLog
+
+SCRIPT = Path(__file__).with_name("datalog_datascript.mjs")
+ROUNDS = 15
+TURNS = 5
+INSERTS = 2000
+WHOS = ("ann", "bob", "cleo", "dan")
+
+NEWEST = "[:find (max ?l) . :where [_ :output/line ?l]]"
+ERRORS = """[:find ?l ?t :in $ ?since
+             :where [?e :output/category "evaluationErrorOutput"] [?e :output/line ?l] [(> ?l ?since)]
+                    [?e :output/text ?t]]"""
+BY_WHO = """[:find ?l ?c ?t :in $ ?since
+             :where [?e :output/who "ann"] [?e :output/line ?l] [(> ?l ?since)]
+                    [?e :output/category ?c] [?e :output/text ?t]]"""
+COUNTS = "[:find ?c (count ?e) :where [?e :output/category ?c]]"
+RESULTS = """[:find ?code ?result
+              :where [?a :output/category "evaluatedCode"] [?a :output/text ?code] [?a :output/evaluation ?id]
+                     [?b :output/evaluation ?id] [?b :output/category "evaluationResults"] [?b :output/text ?result]]"""
+QUERIES = {
+    "newest line": (NEWEST, False),
+    "errors since a line": (ERRORS, True),
+    "one who since a line": (BY_WHO, True),
+    "count by category": (COUNTS, False),
+    "code with its result": (RESULTS, False),
+}
+"""By name: the query, and whether it takes a line."""
+
+
+def entries(first: int, count: int) -> list[dict[str, object]]:
+    """What the REPLs of a day leave: code, two lines of output, now and then an error, a result."""
+    made: list[dict[str, object]] = []
+    for line in range(first, first + count):
+        evaluation, place = divmod(line, 5)
+        category = (
+            "evaluatedCode",
+            "evaluationOutput",
+            "evaluationOutput",
+            "evaluationErrorOutput",
+            "evaluationResults",
+        )
+        made.append(
+            {
+                "category": category[place] if place != 3 or evaluation % 3 == 0 else "evaluationOutput",
+                "text": f"text {line} of evaluation {evaluation}",
+                "timestamp_ms": 1_700_000_000_000 + line * 7,
+                "who": WHOS[evaluation % len(WHOS)],
+                "namespace": "user",
+                "session_key": "clj",
+                "evaluation": f"e{evaluation}",
+            }
+        )
+    return made
+
+
+ATTRIBUTES = {"timestamp_ms": "timestamp", "namespace": "ns", "session_key": "repl-session-key"}
+
+
+def as_entity(line: int, entry: dict[str, object]) -> dict[str, object]:
+    named = {f":output/{ATTRIBUTES.get(name, name)}": value for name, value in entry.items()}
+    return {":output/line": line, **named}
+
+
+def for_datascript(text: str) -> str:
+    """The query as DataScript's JavaScript API takes it: attributes are strings there."""
+    return re.sub(r":output/[a-z-]+", r'"\g<0>"', text)
+
+
+class DataScript:
+    """The process with DataScript in it, asked one line at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            ["node", str(SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, work: dict[str, object]) -> dict[str, dict]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(work) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("node or datascript is missing: run npm install in tests/node")
+        return json.loads(line)
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def ours(log: OutputLog, queries: dict[str, tuple[str, list[object]]]) -> dict[str, dict]:
+    answers = {}
+    for name, (text, inputs) in queries.items():
+        times = []
+        for _ in range(ROUNDS):
+            start = time.perf_counter()
+            answer = log.query(text, inputs=inputs)
+            times.append((time.perf_counter() - start) * 1000)
+        answers[name] = {"times": times, "result": answer.result}
+    return answers
+
+
+def insert(log: OutputLog, made: list[dict[str, object]]) -> list[float]:
+    times = []
+    for entry in made:
+        start = time.perf_counter()
+        log.append(**entry)  # type: ignore[arg-type]
+        times.append((time.perf_counter() - start) * 1000)
+    return times
+
+
+def same(left: object, right: object) -> bool:
+    if isinstance(left, list) and isinstance(right, list):
+        return sorted(map(json.dumps, left)) == sorted(map(json.dumps, right))
+    return left == right
+
+
+def report(name: str, size: int, our_times: list[float], their_times: list[float]) -> None:
+    our, their = statistics.median(our_times), statistics.median(their_times)
+    print(f"{size:>7,}  {name:<24}{our:>10.4f} ms {their:>10.4f} ms {their / our:>8.1f} x")  # noqa: T201  # the point of a benchmark
+
+
+def measure(size: int, datascript: DataScript) -> None:
+    made = entries(1, size)
+    added = entries(size + 1, INSERTS)
+    log = OutputLog(max_entities=size)
+    insert(log, made)
+    queries = {name: (text, [size * 9 // 10] if since else []) for name, (text, since) in QUERIES.items()}
+    work = {
+        "entities": [as_entity(line, entry) for line, entry in enumerate(made, 1)],
+        "queries": {name: {"text": for_datascript(text), "inputs": inputs} for name, (text, inputs) in queries.items()},
+        "rounds": ROUNDS,
+        "inserts": [as_entity(line, entry) for line, entry in enumerate(added, size + 1)],
+    }
+    our_times: dict[str, list[float]] = {name: [] for name in queries}
+    their_times: dict[str, list[float]] = {name: [] for name in queries}
+    their_inserts: list[float] = []
+    for _ in range(TURNS):
+        our_answers = ours(log, queries)
+        told = datascript.ask(work)
+        their_inserts += told["inserts"]["times"]
+        for name in queries:
+            if not same(our_answers[name]["result"], told["answers"][name]["result"]):
+                raise SystemExit(f"the answers of {name!r} differ at {size} entities")
+            our_times[name] += our_answers[name]["times"]
+            their_times[name] += told["answers"][name]["times"]
+    for name in queries:
+        report(name, size, our_times[name], their_times[name])
+    our_inserts = [t for turn in range(TURNS) for t in insert(log, entries(size + 1 + turn * INSERTS, INSERTS))]
+    report("insert with eviction", size, our_inserts, their_inserts)
+
+
+def main() -> int:
+    """Measure and print."""
+    datascript = DataScript()
+    print(f"{'size':>7}  {'':<24}{'codriver':>13} {'datascript':>13} {'faster':>10}")  # noqa: T201  # as above
+    for size in (1_000, 10_000):
+        measure(size, datascript)
+    datascript.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
