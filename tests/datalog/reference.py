@@ -46,15 +46,16 @@ class Reference:
                     changed |= not found <= self.relations["$"][name]
                     self.relations["$"][name] |= found
 
+    def answer(self, clauses, rows):
+        """The rows, or an UnboundError, which depends on the query alone."""
+        if self.binds(clauses, set(rows[0])) is None:
+            raise UnboundError
+        return self.solve(clauses, rows)
+
     def solve(self, clauses, rows):
         waiting = [c for c in clauses if not isinstance(c, Not)] + [c for c in clauses if isinstance(c, Not)]
-        while waiting:
-            bound = set(rows[0]) if rows else None
-            if bound is None:
-                return []
-            clause = next((c for c in waiting if self.is_ready(c, bound)), None)
-            if clause is None:
-                raise UnboundError
+        while waiting and rows:
+            clause = next(c for c in waiting if self.is_ready(c, set(rows[0])))
             waiting.remove(clause)
             rows = distinct([new for row in rows for new in self.step(clause, row)])
         return rows
@@ -64,19 +65,22 @@ class Reference:
             case Predicate(arguments=arguments) | FunctionCall(arguments=arguments):
                 return argument_variables(arguments) <= bound
             case Or(variables=names, required=required, branches=branches):
-                inner = bound & set(names)
-                return required <= inner and all(self.binds(branch, inner) >= set(names) for branch in branches)
+                after = [self.binds(branch, bound & set(names)) for branch in branches]
+                return required <= bound and all(one is not None and one >= set(names) for one in after)
+            case Not(clauses=clauses):
+                inner = bound & variables(clause)
+                return bool(inner) and self.binds(clauses, inner) is not None
         return True
 
     def binds(self, clauses, bound):
-        """What is bound after the clauses; nothing if they cannot run."""
+        """What is bound after the clauses; None if they cannot run."""
         waiting = list(clauses)
         while waiting:
-            ready = [c for c in waiting if self.is_ready(c, bound) and (not isinstance(c, Not) or bound & variables(c))]
+            ready = [clause for clause in waiting if self.is_ready(clause, bound)]
             if not ready:
-                return set()
-            waiting = [c for c in waiting if c not in ready]
-            bound = bound.union(*(variables(c) for c in ready if not isinstance(c, Not | Predicate)))
+                return None
+            waiting = [clause for clause in waiting if clause not in ready]
+            bound = bound.union(*(variables(clause) for clause in ready if not isinstance(clause, Not | Predicate)))
         return bound
 
     def step(self, clause, row):  # noqa: C901, PLR0912  # one case a kind of clause
@@ -94,10 +98,7 @@ class Reference:
                 if value is not None:
                     yield from take_apart(row, binding, value)
             case Not(clauses=clauses):
-                shared = variables(clause) & set(row)
-                if not shared:
-                    raise UnboundError
-                if not self.solve(clauses, [only(row, shared)]):
+                if not self.solve(clauses, [only(row, variables(clause))]):
                     yield row
             case Or(variables=names, branches=branches):
                 for branch in branches:
