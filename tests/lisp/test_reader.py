@@ -1,100 +1,198 @@
-import zipfile
-from itertools import pairwise
-from pathlib import Path
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.lisp.reader import check, tokens, top_level_forms
-
-BALANCED = [
-    "",
-    "(+ 1 2)",
-    "(f\n\t)\n",
-    "(f \\( \\) \\newline \\space)",
-    '"(" #"[\\"(]" ; (\n',
-    "#_(a b) c",
-    "#?(:clj 1 :cljs 2) #?@(:clj [1])",
-    "#:a{:x 1} #::{:y 2} #(+ % 1) #{1} ^{:a 1} x 'y `(z ~@w) @v #'u",
-    "(a)\r\n(b)\r\n",
-    "#! /usr/bin/env bb\n(a)",
-    "(defn ! [x'] x')",
-]
+from codriver.lisp.reader import Unbalanced, check, read, top_level_forms
+from codriver.lisp.tokens import tokens
 
 
-@pytest.mark.parametrize("text", BALANCED)
-def test_text_that_balances_has_nothing_to_complain_of(text):
+def forms(text):
+    return [text[span.start : span.end] for span in top_level_forms(text)]
+
+
+def walk(some):
+    pending = list(some)
+    while pending:
+        form = pending.pop()
+        yield form
+        pending.extend(form.children)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(a) [b] {c d} e", ["(a)", "[b]", "{c d}", "e"]),
+        ('"a \\" (" x', ['"a \\" ("', "x"]),
+        ('#"a\\"[" x', ['#"a\\"["', "x"]),
+        ('"a\nb" c', ['"a\nb"', "c"]),
+        ('\\( \\newline \\u0041 \\; \\" x', ["\\(", "\\newline", "\\u0041", "\\;", '\\"', "x"]),
+        ("[\\]] x", ["[\\]]", "x"]),
+        ("a\\b", ["a", "\\b"]),
+        ('#inst "2020" #my/tag {:a 1} #js [1]', ['#inst "2020"', "#my/tag {:a 1}", "#js [1]"]),
+        ('#b "x" #py (1 2)', ['#b "x"', "#py (1 2)"]),
+        ("^:a ^{:b 1} c d", ["^:a ^{:b 1} c", "d"]),
+        ("#^String c d", ["#^String c", "d"]),
+        ("#_a b", ["b"]),
+        ("#_ #_ a b c", ["c"]),
+        ("#_ ^:x a b", ["b"]),
+        ("^:a #_x b c", ["^:a #_x b", "c"]),
+        ("'#_x y z", ["'#_x y", "z"]),
+        ("#:a{:b 1} #::{:c 2} #::d {:e 3} x", ["#:a{:b 1}", "#::{:c 2}", "#::d {:e 3}", "x"]),
+        ("#(inc %) #{1 2} x", ["#(inc %)", "#{1 2}", "x"]),
+        ("#?(:clj 1 :cljs 2) #?@(:clj [1]) x", ["#?(:clj 1 :cljs 2)", "#?@(:clj [1])", "x"]),
+        ("#=(+ 1 2) ##Inf #'a @b ~c ~@d `e", ["#=(+ 1 2)", "##Inf", "#'a", "@b", "~c", "~@d", "`e"]),
+        ("; (a\n(b) ;)\n#! (\nc", ["(b)", "c"]),
+        ("a, b,,c", ["a", "b", "c"]),
+        ("a' b# c%d :e ::f :g/h -1/2 1e3M", ["a'", "b#", "c%d", ":e", "::f", ":g/h", "-1/2", "1e3M"]),
+        ("' (a)", ["' (a)"]),
+        ("a;b\rc", ["a", "c"]),
+        ("a;b\r\nc", ["a", "c"]),
+        ("(comment (a))", ["(comment (a))"]),
+        ("", []),
+        (" ,\n; only a comment", []),
+        ("#_(all gone)", []),
+    ],
+)
+def test_top_level_forms_are_what_a_reader_would_read(text, expected):
+    assert check(text) is None
+    assert forms(text) == expected
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_places_count_lines_by_every_line_ending(end):
+    text = f"(a){end}  (b{end}c) d"
+    assert [(span.line, span.column) for span in top_level_forms(text)] == [(1, 1), (2, 3), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(foo\n  bar\n)",
+        "(foo\n\tbar)",
+        "(a ; )\n )",
+        '(str \\) \\( \\")',
+        "[1 2\n      ]",
+        '(re-find #"\\(" s)',
+        "(^ a b)",
+        "(map ~ x)",
+        "#!/usr/bin/env bb\n(a)",
+        "\ufeff(a)",
+    ],
+)
+def test_sound_code_is_not_complained_of(text):
     assert check(text) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "words", "line", "column"),
+    ("text", "message", "line", "column"),
     [
         ("(a", "the `(` at line 1 is never closed", 1, 1),
-        ("a\n)", "the `)` at line 2 closes nothing", 2, 1),
-        ("(a\n ]", "the `(` at line 1 is closed by `]` at line 2", 2, 2),
-        ('(f\n "x', "the string that begins at line 2 is never closed", 2, 2),
-        ('#"x', "the string that begins at line 1 is never closed", 1, 1),
-        ("#{1", "the `#{` at line 1 is never closed", 1, 1),
-        ("\n(defn f []\n  (g\n\n(defn h [])", "its form seems to end before line 5", 3, 3),
-        ('(str "\\")', "the string that begins at line 1 is never closed", 1, 6),
+        ("\n#(a", "the `#(` at line 2 is never closed", 2, 1),
+        (
+            "(defn a []\n  (b\n\n(defn c [])",
+            "the `(` at line 2 is never closed; its form seems to end before line 4",
+            2,
+            3,
+        ),
+        (
+            "(defn a []\n  (let [x 1]\n    (b x)\n  (c))\n\n(defn d [])\n",
+            (
+                "the `(` at line 1 is never closed; going by the indentation, "
+                "it is the `(` at line 2 that lacks its `)` before line 4"
+            ),
+            2,
+            3,
+        ),
+        ("(a))", "the `)` at line 1 closes nothing: the form before it, from line 1, is closed already", 1, 4),
+        ("\n ]", "the `]` at line 2 closes nothing", 2, 2),
+        ("(let [a 1\n  (b))", "the `[` at line 1 wants `]`, and `)` at line 2 comes instead", 2, 6),
+        ('(a "b)', "the string that begins at line 1 is never closed", 1, 4),
+        ('(a #"b)', "the string that begins at line 1 is never closed", 1, 4),
+        (
+            '(a "b)\n(c "d" "e")',
+            (
+                "the string that begins at line 2 is never closed; "
+                "it looks as if the one that begins at line 1 lacks its closing quote"
+            ),
+            1,
+            4,
+        ),
+        ('"\\', "the string that begins at line 1 is never closed", 1, 1),
+        ("a '", "the `'` at line 1 has no form behind it", 1, 3),
+        ("a\n#_", "the `#_` at line 2 has no form behind it", 2, 1),
+        ("^:a", "the `^` at line 1 has no form behind it", 1, 1),
+        ("#inst", "the `#inst` at line 1 has no form behind it", 1, 1),
     ],
 )
-def test_what_is_wrong_is_said_in_words_with_its_place(text, words, line, column):
-    found = check(text)
-    assert words in found.message
-    assert (found.line, found.column) == (line, column)
+def test_what_is_unbalanced_is_said_in_words_with_its_place(text, message, line, column):
+    assert check(text) == Unbalanced(message, line, column)
+
+
+def test_every_file_reads_back_byte_for_byte(sources):
+    for name, text in sources.items():
+        assert "".join(token[0] for token in tokens(text)) == text, name
+        assert check(text) is None, name
+        assert forms_and_gaps(text) == text, name
+
+
+def forms_and_gaps(text):
+    """The text put together from its forms, asserting that nothing but space and comments stands between them."""
+    kinds = {token.start(): token.lastgroup for token in tokens(text)}
+
+    def gap(start, end):
+        assert {kinds.get(at) for at in range(start, end)} <= {None, "space", "comment"}
+        return text[start:end]
+
+    parts, end = [], 0
+    for form in read(text).forms:
+        parts += [gap(end, form.start), text[form.start : form.end]]
+        end = form.end
+    return "".join([*parts, gap(end, len(text))])
+
+
+def test_a_form_lies_within_its_parent_and_after_its_sibling(sources):
+    for text in sources.values():
+        for form in walk(read(text).forms):
+            end = form.start
+            for child in form.children:
+                assert end <= child.start < child.end <= form.end
+                end = child.end
+
+
+def test_text_without_one_of_its_brackets_is_always_complained_of(sources):
+    seeded = random.Random(5)
+    text = sources["clojure/zip.clj"]
+    brackets = [token.start() for token in tokens(text) if token.lastgroup in ("open", "close")]
+    for at in seeded.sample(brackets, 100):
+        start = at + (text[at] == "#")
+        assert check(text[:start] + text[start + 1 :]) is not None
+
+
+@given(st.text(st.sampled_from("()[]{}\"\\;#_^'`~@?:!a1 ,\n\r"), max_size=60))
+def test_no_text_is_too_broken_to_read(text):
+    assert "".join(token[0] for token in tokens(text)) == text
+    end = 0
+    for form in read(text).forms:
+        assert end <= form.start < form.end <= len(text)
+        end = form.end
+    complaint = check(text)
+    if complaint is not None:
+        assert complaint.line >= 1
+        assert complaint.column >= 1
+
+
+@given(st.text(st.sampled_from("()[]{}\"\\;#_^'`~@?:!a1 ,\n\r"), max_size=30))
+def test_sound_text_within_a_list_is_one_sound_form(text):
+    if check(text) is None:
+        assert check(f"(\n{text}\n)") is None
+        assert len(read(f"(\n{text}\n)").forms) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "forms"),
-    [
-        ("1 (a) [b]", ["1", "(a)", "[b]"]),
-        ("#_ a b", ["b"]),
-        ("#_ #_ a b c", ["c"]),
-        ("#_(a) ; c\n", []),
-        ("^:private ^String x y", ["^:private ^String x", "y"]),
-        ("'a #'b @c #inst \"d\" #?(:clj e) `(f)", ["'a", "#'b", "@c", '#inst "d"', "#?(:clj e)", "`(f)"]),
-        ('"a b" :c/d ::e/f 1.5M \\a \\space #"re"', ['"a b"', ":c/d", "::e/f", "1.5M", "\\a", "\\space", '#"re"']),
-        ("a,b", ["a", "b"]),
-        ("##Inf", ["##Inf"]),
-    ],
+    "text", ["(" * 50_000 + ")" * 50_000, "(" * 50_000 + "]" * 50_000, "'" * 50_000, "[(" * 50_000]
 )
-def test_top_level_forms_come_in_order(text, forms):
-    assert [text[span.start : span.end] for span in top_level_forms(text)] == forms
-
-
-def test_a_form_knows_its_line_and_column():
-    (span,) = top_level_forms("\n\n  (a\n b)")
-    assert (span.line, span.column) == (3, 3)
-
-
-@given(st.text(alphabet="()[]{}\"\\;#_^'`~@ \n\ra1:?!,"))
-def test_every_character_belongs_to_a_token_whatever_the_text(text):
-    assert "".join(token[0] for token in tokens(text)) == text
+def test_depth_has_no_limit(text):
+    assert read(text).forms
     check(text)
-    spans = top_level_forms(text)
-    assert all(a.end <= b.start for a, b in pairwise(spans))
-
-
-def sources():
-    jar = Path("/usr/share/java/clojure.jar")
-    if jar.exists():
-        with zipfile.ZipFile(jar) as opened:
-            for name in opened.namelist():
-                if name.endswith(".clj"):
-                    yield name, opened.read(name).decode()
-    basilisp = pytest.importorskip("basilisp")
-    for path in Path(basilisp.__file__).parent.rglob("*.lpy"):
-        yield path.name, path.read_text()
-
-
-def test_real_code_reads_whole_and_balances():
-    seen = 0
-    for name, text in sources():
-        assert check(text) is None, name
-        assert "".join(token[0] for token in tokens(text)) == text, name
-        assert top_level_forms(text), name
-        seen += 1
-    assert seen > 10

@@ -1,4 +1,4 @@
-"""Balancing the brackets of a text."""
+"""Balancing the brackets of a text by its indentation."""
 
 from __future__ import annotations
 
