@@ -568,8 +568,12 @@ class Python:
         text = "\n" * (offset - 1) + source
         # Tracebacks show the lines of code that is in no file.
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-        tree = ast.parse(text, file)
-        compile(tree, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)  # all errors of syntax before anything runs
+        try:
+            tree = ast.parse(text, file)
+            compile(tree, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)  # all errors of syntax before anything runs
+        except SyntaxError as error:
+            error.codriver_read = True
+            raise
         return tree
 
     def _run(self, statement, file, module, job):
@@ -697,7 +701,7 @@ class Python:
         parts = {"type": type(error).__name__, "message": str(error), "phase": "execution", "trace": []}
         if type(error).__module__ not in ("builtins", "user"):
             parts["type"] = type(error).__module__ + "." + parts["type"]
-        if isinstance(error, SyntaxError) and not frames_of(error):
+        if hasattr(error, "codriver_read"):
             parts.update(phase="read", message=error.msg or "", file=error.filename or "")
             parts.update(line=error.lineno or 1, column=error.offset or 1)
             return parts, "".join(traceback.format_exception_only(type(error), error))

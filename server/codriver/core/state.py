@@ -139,6 +139,13 @@ class Repl:
         return self.profile.dialect if self.profile else self.expected_dialect
 
     @property
+    def is_coming(self) -> bool:
+        """Whether it is on its way for the first time, or a process of ours on its way back."""
+        if self.owned:
+            return self.phase in ("starting", "connecting", "waiting")
+        return self.phase == "connecting" and self.generation == 0
+
+    @property
     def owned(self) -> bool:
         """Whether the process behind it is ours to restart and to end."""
         return self.origin.kind == "process"
@@ -229,7 +236,7 @@ class State:
                 names.update(repl.profile.capabilities)
                 if repl.owned:
                     names.add("restart")
-            elif repl.phase == "starting" or (repl.generation == 0 and repl.phase == "connecting"):
-                # A REPL on its way can be asked to evaluate: the evaluation waits for it.
+            elif repl.is_coming:
+                # The evaluation waits for it.
                 names.add("evaluate")
         return frozenset(names)

@@ -162,15 +162,15 @@ def _texts(
     values = transcript.values
     if values:
         shown, images = extract_images(values[-1], max_images)
-        fields["result"] = _kept(said, "result", head(shown, max_bytes), 0)
+        fields["result"] = _kept(said, transcript.evaluation, "result", head(shown, max_bytes), 0)
     if len(values) > 1:
         whole, _ = extract_images("\n".join(values), 0)
         fields["values"] = [head(value, max_bytes // 8).text for value in values[:100]]
         if len(whole) > max_bytes:
-            said.append("values are shortened: get_evaluation gives any part of result")
+            said.append("values are shortened: the resource named for result has them all")
     for key, stream in (("stdout", transcript.out), ("stderr", transcript.err)):
         if stream.size or stream.dropped:
-            fields[key] = _kept(said, key, tail(stream.text(), max_bytes), stream.dropped)
+            fields[key] = _kept(said, transcript.evaluation, key, tail(stream.text(), max_bytes), stream.dropped)
     if transcript.server_cut:
         said.append("the REPL itself cut the printed value at its print limits")
     if transcript.first_line is not None:
@@ -178,13 +178,13 @@ def _texts(
     return images
 
 
-def _kept(said: list[str], key: str, cut: Cut, dropped: int) -> str:
+def _kept(said: list[str], evaluation: str, key: str, cut: Cut, dropped: int) -> str:
     if cut.omitted or dropped:
         end = "last" if key != "result" else "first"
         more = f"; {dropped} older characters were dropped" if dropped else ""
         said.append(
             f"{key} shows its {end} {len(cut.text)} characters, {cut.omitted} are left out{more}: "
-            f"get_evaluation gives any part of it"
+            f"read the resource codriver://evaluation/{evaluation}/{key} for the rest"
         )
     return cut.text
 

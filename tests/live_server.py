@@ -1,0 +1,186 @@
+"""A real server on a workspace of its own, and small clients of it, for tests."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import codriver_relay
+
+WAIT_S = 60
+
+
+def environ(folder):
+    """The environment of a server whose files all lie under `folder`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CODRIVER_", "VIRTUAL_ENV"))}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
+    return {**kept, **folders}
+
+
+class Live:
+    """One running server."""
+
+    def __init__(self, folder, *options):
+        self.folder = folder
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir(parents=True, exist_ok=True)
+        self.environ = environ(folder)
+        self.port_file = self.workspace / ".calva" / "mcp-server" / "port"
+        self.process = subprocess.Popen(
+            self.command("serve", *(() if "--port" in options else ("--port", "0")), *options),
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.greeting = self.process.stdout.readline()
+
+    def command(self, name, *options):
+        return [sys.executable, "-m", "codriver", name, "--workspace", str(self.workspace), *options]
+
+    def run(self, name, *options, **kwargs):
+        """Run another command on the same workspace."""
+        return subprocess.run(
+            self.command(name, *options), env=self.environ, capture_output=True, text=True, timeout=WAIT_S, check=False,
+            **kwargs,
+        )  # fmt: skip
+
+    @property
+    def port(self):
+        return int(self.port_file.read_text())
+
+    def client(self, **kwargs):
+        return Bare(socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S), **kwargs)
+
+    def relay(self, *options):
+        return Relayed(
+            [sys.executable, "-I", "-S", codriver_relay.__file__, str(self.port_file), *options], self.environ
+        )
+
+    def stop(self, number=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        self.process.wait(WAIT_S)
+        self.process.stdout.close()
+
+
+@contextlib.contextmanager
+def serving(folder, *options):
+    """A server for the length of the context."""
+    live = Live(Path(folder), *options)
+    try:
+        yield live
+    finally:
+        live.stop()
+
+
+class Bare:
+    """A client that knows nothing but lines of JSON over a socket."""
+
+    def __init__(self, sock, *, name="bare", handshake=True):
+        self.socket = sock
+        self.file = sock.makefile("rb")
+        self.number = 0
+        self.notifications = []
+        if handshake:
+            client = {"name": name, "version": "1"}
+            params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+            self.about = self.request("initialize", params)["result"]
+            self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+    def write(self, data):
+        self.socket.sendall(data)
+
+    def send(self, message):
+        self.write(json.dumps(message).encode() + b"\n")
+
+    def receive(self):
+        line = self.file.readline()
+        return json.loads(line) if line else None
+
+    def begin(self, method, params=None, identity=None):
+        self.number += 1
+        identity = self.number if identity is None else identity
+        self.send({"jsonrpc": "2.0", "id": identity, "method": method, "params": params or {}})
+        return identity
+
+    def answer(self, identity):
+        while (message := self.receive()) is not None:
+            if message.get("id") == identity and "method" not in message:
+                return message
+            self.notifications.append(message)
+        raise ConnectionError("the server hung up")
+
+    def request(self, method, params=None):
+        return self.answer(self.begin(method, params))
+
+    def begin_call(self, tool, **arguments):
+        return self.begin("tools/call", {"name": tool, "arguments": arguments})
+
+    def call(self, tool, **arguments):
+        answer = self.answer(self.begin_call(tool, **arguments))
+        result = answer["result"]
+        assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+        assert result["isError"] is not result["structuredContent"]["ok"]
+        return result["structuredContent"]
+
+    def tools(self):
+        return [tool["name"] for tool in self.request("tools/list")["result"]["tools"]]
+
+    def await_notification(self, method):
+        """Read until a notification of `method` is there, and take it."""
+        while True:
+            for message in self.notifications:
+                if message.get("method") == method:
+                    self.notifications.remove(message)
+                    return message
+            message = self.receive()
+            assert message is not None, f"the server hung up before {method}"
+            self.notifications.append(message)
+
+
+class Relayed(Bare):
+    """The same over a relay process."""
+
+    def __init__(self, command, env, **kwargs):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+        super().__init__(self, **kwargs)
+
+    def makefile(self, _mode):
+        return self.process.stdout
+
+    def write(self, data):
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def close(self):
+        if not self.process.stdin.closed:
+            self.process.stdin.close()
+        self.process.wait(WAIT_S)
+        self.process.stdout.close()
+
+
+def until(condition, what):
+    """Look until something is so; its value."""
+    deadline = time.monotonic() + WAIT_S
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited in vain for: {what}"
+        time.sleep(0.02)
+    return value
