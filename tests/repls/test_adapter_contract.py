@@ -137,7 +137,7 @@ def printed(events, stream="out"):
 
 async def until(condition):
     with anyio.fail_after(20):
-        while not condition():  # noqa: ASYNC110 - a REPL sets no event of ours
+        while not condition():
             await anyio.sleep(0.01)
 
 

@@ -66,7 +66,7 @@ def code(*texts):
 
 async def until(condition):
     with anyio.fail_after(10):
-        while not condition():  # noqa: ASYNC110 - the other side of a socket sets no event of ours
+        while not condition():
             await anyio.sleep(0.005)
 
 

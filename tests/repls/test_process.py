@@ -55,7 +55,7 @@ def said(heard):
 
 async def until(condition):
     with anyio.fail_after(15):
-        while not condition():  # noqa: ASYNC110 - other processes set no event of ours
+        while not condition():
             await anyio.sleep(0.02)
 
 
