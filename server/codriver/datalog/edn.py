@@ -142,10 +142,10 @@ class _Reader:
                 case "blank":
                     continue
                 case "discard":
-                    if self.next_form(depth + 1, closer) is None:
+                    if self.next_form(self._deeper(depth, match.start()), closer) is None:
                         raise self._text.error_at("a form to leave out", token, match.start())
                 case "open":
-                    return self._collection(token, match.start(), depth + 1)
+                    return self._collection(token, match.start(), self._deeper(depth, match.start()))
                 case "close":
                     if token == closer:
                         return None
@@ -153,6 +153,11 @@ class _Reader:
                     raise self._text.error_at(wanted, f"`{token}`", match.start())
                 case kind:
                     return self._atom(str(kind), token, match.start())
+
+    def _deeper(self, depth: int, start: int) -> int:
+        if depth >= MAX_DEPTH:
+            raise self._text.error_at(f"at most {MAX_DEPTH} levels", "one more", start)
+        return depth + 1
 
     def _unreadable(self, closer: str) -> QueryError:
         rest = self._text.text[self._offset :]
@@ -163,8 +168,6 @@ class _Reader:
         return self._text.error_at("a form without reader tags", rest.split(maxsplit=1)[0], self._offset)
 
     def _collection(self, opener: str, start: int, depth: int) -> Form:
-        if depth > MAX_DEPTH:
-            raise self._text.error_at(f"at most {MAX_DEPTH} levels", "one more", start)
         forms: list[Form] = []
         while True:
             form = self.next_form(depth, CLOSERS[opener])

@@ -8,13 +8,20 @@ such as `(?i)`, `\p{Lu}`, possessive and lazy quantifiers, look-around, `&&` in 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
 
 import regex  # type: ignore[import-untyped]  # it has no annotations
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 MAX_CHARACTERS = 1000  # of a pattern
 MAX_MATCHES = 100_000  # of a re-seq
-LET_OTHERS_RUN_FROM = 4096  # characters of a text; below, letting other threads run costs more than the search
+# Letting other threads run costs more than the usual search of a short text, so that is first tried without.
+SHORT_CHARACTERS = 4096
+SHORT_S = 0.005  # no longer than Python itself lets a thread run before another may
 
 
 class InvalidPatternError(ValueError):
@@ -60,55 +67,58 @@ def compile_pattern(text: str) -> Pattern:
 
 def find(clock: Clock, pattern: Pattern, text: str) -> object:
     """The first match, None if there is none."""
-    try:
-        return _match_value(pattern.compiled.search(text, **_limits(clock, text)))
-    except TimeoutError:
-        raise OutOfTimeError from None
+    return _match_value(_search(clock, text, partial(pattern.compiled.search, text)))
 
 
 def matches(clock: Clock, pattern: Pattern, text: str) -> object:
     """The match of the whole text, None if there is none."""
-    try:
-        return _match_value(pattern.compiled.fullmatch(text, **_limits(clock, text)))
-    except TimeoutError:
-        raise OutOfTimeError from None
+    return _match_value(_search(clock, text, partial(pattern.compiled.fullmatch, text)))
 
 
 def find_all(clock: Clock, pattern: Pattern, text: str) -> tuple[object, ...] | None:
     """Every match in turn; None if there is none, as in Clojure."""
-    found: list[object] = []
-    try:
-        for match in pattern.compiled.finditer(text, **_limits(clock, text)):
-            found.append(_match_value(match))
-            if len(found) >= MAX_MATCHES:
-                raise ValueError(f"more than {MAX_MATCHES} matches")
-    except TimeoutError:
-        raise OutOfTimeError from None
-    return tuple(found) or None
+    return tuple(map(_match_value, _matches(clock, pattern, text))) or None
 
 
 def split(clock: Clock, pattern: Pattern, text: str, limit: int = 0) -> tuple[str, ...]:
     """The parts between the matches: at most `limit` when above 0, else without empty ones at the end, as in Java."""
     parts: list[str] = []
     place = 0
-    try:
-        for match in pattern.compiled.finditer(text, **_limits(clock, text)):
-            if 0 < limit <= len(parts) + 1 or len(parts) >= MAX_MATCHES:
-                break
-            if match.end() == 0 or (match.start() == match.end() == len(text)):
-                continue  # Java splits off no empty text before the first character or after the last
-            parts.append(text[place : match.start()])
-            place = match.end()
-    except TimeoutError:
-        raise OutOfTimeError from None
+    for match in _matches(clock, pattern, text):
+        if 0 < limit <= len(parts) + 1:
+            break
+        if match.end() == 0 or (match.start() == match.end() == len(text)):
+            continue  # Java splits off no empty text before the first character or after the last
+        parts.append(text[place : match.start()])
+        place = match.end()
     parts.append(text[place:])
     while limit == 0 and len(parts) > 1 and not parts[-1]:
         parts.pop()
     return tuple(parts)
 
 
-def _limits(clock: Clock, text: str) -> dict[str, Any]:
-    return {"timeout": clock.remaining_s(), "concurrent": len(text) >= LET_OTHERS_RUN_FROM}
+def _matches(clock: Clock, pattern: Pattern, text: str) -> list[Any]:
+    def search(**limits: Any) -> list[Any]:
+        return list(islice(pattern.compiled.finditer(text, **limits), MAX_MATCHES + 1))
+
+    found: list[Any] = _search(clock, text, search)
+    if len(found) > MAX_MATCHES:
+        raise ValueError(f"more than {MAX_MATCHES} matches")
+    return found
+
+
+def _search(clock: Clock, text: str, search: Callable[..., Any]) -> Any:
+    """What a search gives within the time left. One that turns out to be long lets other threads run."""
+    remaining_s = clock.remaining_s()
+    if len(text) < SHORT_CHARACTERS:
+        try:
+            return search(timeout=min(SHORT_S, remaining_s), concurrent=False)
+        except TimeoutError:
+            remaining_s = clock.remaining_s()
+    try:
+        return search(timeout=remaining_s, concurrent=True)
+    except TimeoutError:
+        raise OutOfTimeError from None
 
 
 def _match_value(match: Any) -> object:

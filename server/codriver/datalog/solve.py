@@ -1,8 +1,8 @@
 """Answers queries: plans the clauses, runs the plan, and gives what is found the shape that was asked for.
 
 Rows come sorted by their line where one is in them, else in the order they were found, which is the same each time. A
-row limit keeps the rows with the highest lines, else the first. When time ends a query, the rows given are those that
-were found until then, and aggregates are over them.
+row limit, and a limit of an answer's text, keep the rows with the highest lines, else the first. When time ends a
+query, the rows given are those that were found until then, and aggregates are over them.
 
 Beyond that, answers differ from DataScript's in this: a pulled entity has its attributes by their names without
 namespace, and always its `id`, which is its line; a scalar or a tuple is the first row in the order of lines, where
@@ -28,7 +28,7 @@ from codriver.datalog.pull import pull
 from codriver.datalog.query import parse_pull
 from codriver.datalog.rules import RuleSolver
 from codriver.datalog.scope import Context, Scope
-from codriver.datalog.values import to_json
+from codriver.datalog.values import characters, to_json
 from codriver.datalog.where import check_rule_calls, rule_calls
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def solve(
     lines = line_variables(query.where, schema.keywords[0], given.rules)
     shaped = _Shape(context, query, names, lines, given)
     rows = shaped.rows(found)
-    if len(rows) > limit:
+    if len(rows) > limit and query.shape in ("relation", "collection"):
         cut = cut or "rows"
         rows = rows[-limit:] if shaped.line_column is not None else rows[:limit]
     return shaped.answer(rows, cut)
@@ -131,20 +131,32 @@ class _Shape:
     def answer(self, rows: Rows, cut: Cut | None) -> QueryAnswer:
         """The answer of rows in their order."""
         query = self._query
-        if query.shape in ("scalar", "tuple"):
+        is_one = query.shape in ("scalar", "tuple")
+        if is_one:
             rows = rows[:1]
         pulled = [self._puller(element) for element in query.elements]
         if any(isinstance(element, Pull) for element in query.elements):
             rows = [tuple(show(cell) for show, cell in zip(pulled, row, strict=True)) for row in rows]
+        if not is_one:
+            rows, cut = self._within_size(rows, cut)
         shown: list[Any] = [_row_to_json(row) for row in rows]
         if query.keys:
             shown = [dict(zip(query.keys, row, strict=True)) for row in shown]
         if query.shape in ("scalar", "collection"):
             shown = [row[0] for row in shown]
-        if query.shape in ("scalar", "tuple"):
-            # A row that is left out below its limit was not cut: one is all that was asked for.
-            return QueryAnswer(shown[0] if shown else None, len(shown), cut if cut == "time" else None)
+        if is_one:
+            return QueryAnswer(shown[0] if shown else None, len(shown), cut)
         return QueryAnswer(shown, len(shown), cut)
+
+    def _within_size(self, rows: Rows, cut: Cut | None) -> tuple[Rows, Cut | None]:
+        """The rows of which the text is not too long to answer: with the highest lines, else the first."""
+        left = MAX_ANSWER_CHARACTERS
+        backwards = self.line_column is not None
+        for number, row in enumerate(reversed(rows) if backwards else rows):
+            left -= sum([len(cell) if isinstance(cell, str) else characters(cell) for cell in row])
+            if left < 0:
+                return (rows[len(rows) - number :] if backwards else rows[:number]), cut or "rows"
+        return rows, cut
 
     def _aggregated(self, found: Rows) -> Rows:
         """One row for each group of rows that are the same where no aggregate stands."""
@@ -187,6 +199,7 @@ class _Shape:
         return parse_pull(text, read(text), self._context.sources["$"].schema)
 
 
+MAX_ANSWER_CHARACTERS = 16 * 2**20  # of all rows: as much as the log itself holds
 PLAIN = frozenset({str, int, type(None), bool})
 
 

@@ -131,6 +131,15 @@ def nested(value: object, levels: int = 0) -> int:
     return max((nested(item, levels + 1) for item in _items(value)), default=levels + 1)
 
 
+def characters(value: object) -> int:
+    """The length of all text in a value."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(characters(key) + characters(item) for key, item in value.items())
+    return sum(map(characters, value)) if isinstance(value, Iterable) else 0
+
+
 def quotient(dividend: float, divisor: float) -> float:
     """The quotient, as an int where it is one."""
     if isinstance(dividend, int) and isinstance(divisor, int) and dividend % divisor == 0:
