@@ -16,8 +16,6 @@ from mcp.client.stdio import stdio_client
 import codriver_relay
 from live_server import serving
 
-pytestmark = pytest.mark.anyio
-
 NODE = Path(__file__).parent / "node"
 
 
@@ -31,6 +29,7 @@ def relay(live):
     return ["-I", "-S", str(codriver_relay.__file__), str(live.port_file)]
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_the_python_sdk_lists_calls_and_reads(live, mode):
     transport = stdio_client(StdioServerParameters(command=sys.executable, args=relay(live)))
@@ -48,7 +47,7 @@ async def test_the_python_sdk_lists_calls_and_reads(live, mode):
 
 
 @pytest.mark.parametrize("script", ["sdk-v1.mjs", "sdk-v2.mjs"])
-async def test_the_typescript_sdk_lists_and_calls(live, script):
+def test_the_typescript_sdk_lists_and_calls(live, script):
     node = shutil.which("node")
     if node is None or not (NODE / "node_modules").exists():
         (pytest.fail if os.environ.get("CI") else pytest.skip)("needs Node and `npm install --prefix tests/node`")
