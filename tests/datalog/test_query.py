@@ -320,6 +320,7 @@ def test_a_binding_takes_a_value_apart(binding, expected):
         ('[:find ?x :where [(re-find #"(" "a") ?x]]', "a regex that is valid", '#"("'),
         ("[:find (sum ?t) :where [?e :output/text ?t]]", "values that `sum` can work with", "(sum ?t)"),
         ("[:find ?x :where [(range 9999999) ?x]]", "more than 100000 numbers", "[(range"),
+        ("[:find ?x :where [(range 9999) ?r] [(vector ?r ?r) [[?x ...] [_ ...]]]]", "at most 100000 rows", "[(vector"),
     ],
 )
 def test_a_wrong_query_is_answered_in_words(query, expected, found):
@@ -351,6 +352,8 @@ def test_a_wrong_query_is_answered_in_words(query, expected, found):
             "1 variables, as",
         ),
         ("[:find ?x :in $ $history ?x]", [5], "one of the sources $"),
+        ("[:find ?x :in [[?x ...] [?y ...]]]", [[list(range(999)), list(range(999))]], "at most 100000 rows"),
+        ("[:find ?x :in [?x ...] [?y ...]]", [list(range(999)), list(range(999))], "at most 100000 rows"),
     ],
 )
 def test_wrong_inputs_are_answered_in_words(query, inputs, expected):

@@ -6,6 +6,7 @@ time limit is heeded between batches, and rows that are found when time is over 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from operator import itemgetter
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from codriver.datalog.clauses import Binding, Blank, CollectionBinding, TupleBinding, Variable
 from codriver.datalog.functions import is_true
-from codriver.datalog.values import equal, kind
+from codriver.datalog.values import MAX_ITEMS, equal, kind
 
 if TYPE_CHECKING:
     from codriver.datalog.budget import Budget
@@ -146,12 +147,12 @@ def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Ex
     return step
 
 
-def expand(binding: Binding, value: Any) -> Iterable[Row]:
+def expand(binding: Binding, value: Any) -> Sequence[Row]:
     """The rows, one value a variable, that a binding makes of a value.
 
     Raises:
         TypeError: the value is no collection where the binding takes one apart.
-        ValueError: it has fewer parts than the binding.
+        ValueError: it has fewer parts than the binding, or there would be too many rows.
     """
     match binding:
         case Variable():
@@ -159,13 +160,23 @@ def expand(binding: Binding, value: Any) -> Iterable[Row]:
         case Blank():
             return ((),)
         case CollectionBinding(element):
-            return [row for item in _collection(value) for row in expand(element, item)]
+            rows: Rows = []
+            for item in _collection(value):
+                rows += expand(element, item)
+                _check_size(len(rows))
+            return rows
         case TupleBinding(parts):
             items = _collection(value)
             if len(items) < len(parts):
                 raise ValueError(f"a binding of {len(parts)} parts needs as many, not {len(items)}")
             expanded = [expand(part, item) for part, item in zip(parts, items, strict=False)]
+            _check_size(math.prod(map(len, expanded)))
             return [tuple(cell for cells in row for cell in cells) for row in product(*expanded)]
+
+
+def _check_size(rows: int) -> None:
+    if rows > MAX_ITEMS:
+        raise ValueError(f"a binding makes at most {MAX_ITEMS} rows of one value")
 
 
 def _collection(value: Any) -> tuple[Any, ...]:
