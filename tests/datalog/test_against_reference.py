@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from itertools import count
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -130,7 +131,6 @@ def starting_rows(binding, value):
 
 
 RULES_READ = parse_rules(RULES, SCHEMA)
-outcomes = Counter()
 
 
 def answers(text, snapshots, value):
@@ -153,12 +153,13 @@ def answers(text, snapshots, value):
         slow = {tuple(row[element.name] for element in query.elements) for row in found}
     except UnboundError:
         slow = None
-    return query, fast, slow
+    return fast, slow
 
 
-@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(documents, documents, inputs, wheres, st.data())
-def test_random_queries_have_the_reference_solvers_answer(log, history, taken, where, data):
+def compare(outcomes, log, history, taken, where, data):
+    """One random query on one random store, solved by both."""
     snapshots = {"$": stored(log, range(1, 20)), "$history": stored(history, (1, 3, 4, 6, 7, 9, 10))}
     binding, value = taken
     names = mentioned(binding + where)
@@ -168,12 +169,11 @@ def test_random_queries_have_the_reference_solvers_answer(log, history, taken, w
     if result is None:
         outcomes["refused"] += 1
         return
-    _, fast, slow = result
-    if fast is None:
-        assert slow is None, text
+    fast, slow = result
+    if fast is None or slow is None:
+        assert fast is slow, text
         outcomes["unbound"] += 1
         return
-    assert slow is not None, text
     assert fast.cut is None
     rows = [tuple(row) for row in fast.result]
     assert len(set(rows)) == len(rows), text
@@ -181,5 +181,8 @@ def test_random_queries_have_the_reference_solvers_answer(log, history, taken, w
     outcomes["agreed, with rows" if rows else "agreed, without rows"] += 1
 
 
-def test_enough_of_the_random_queries_had_answers():
-    assert outcomes["agreed, with rows"] > 100, outcomes
+@pytest.mark.slow
+def test_random_queries_have_the_reference_solvers_answer():
+    outcomes = Counter()
+    compare(outcomes)
+    assert outcomes["agreed, with rows"] > 200, outcomes

@@ -352,6 +352,8 @@ def test_a_wrong_query_is_answered_in_words(query, expected, found):
             "1 variables, as",
         ),
         ("[:find ?x :in $ $history ?x]", [5], "one of the sources $"),
+        ("[:find ?x :in ?x :where [$history ?x :output/line]]", [5], "one of the sources $"),
+        ("[:find ?x :in % ?x]", ["[" + "[(s ?x) [?x :output/line]]" * 201 + "]", 5], "at most 200"),
         ("[:find ?x :in [[?x ...] [?y ...]]]", [[list(range(999)), list(range(999))]], "at most 100000 rows"),
         ("[:find ?x :in [?x ...] [?y ...]]", [list(range(999)), list(range(999))], "at most 100000 rows"),
     ],
@@ -404,6 +406,29 @@ CROSS = "[:find (count ?a) . :where [?a :output/line] [?b :output/line] [?c :out
 def test_a_query_that_would_hang_is_cut_by_time(query):
     answer = LOG.query(query, time_limit_s=0.2)
     assert answer.cut == "time"
+
+
+def nested_or(levels):
+    """Whether the innermost can run is asked twice on each level: before and after the level's own value is there."""
+    inner = f"[(+ {' '.join(f'?p{level}' for level in range(levels))}) ?z]"
+    for level in range(levels):
+        inner = f"(or (and {inner} [(ground 1) ?p{level}]))"
+    return f"[:find ?z . :where {inner}]"
+
+
+def test_nested_clauses_are_planned():
+    assert ask(nested_or(5)) == 5
+
+
+def test_a_query_that_takes_long_to_plan_is_cut_by_time():
+    answer = LOG.query(nested_or(28), time_limit_s=0.2)
+    assert answer.cut == "time"
+
+
+def test_rules_that_branch_without_end_are_looked_into_once():
+    rules = [f"[(r{n} ?x) (r{n + 1} ?x)] [(r{n} ?x) (r{n + 1} ?x)]" for n in range(60)]
+    rules.append("[(r60 ?x) [?x :output/line 3]]")
+    assert ask("[:find [?x ...] :in $ % :where (r0 ?x)]", f"[{' '.join(rules)}]", time_limit_s=60) == [3]
 
 
 def test_rules_that_make_ever_new_values_are_cut():

@@ -88,6 +88,7 @@ class _Planner:
 
     def next(self) -> Unit:
         """What to do now."""
+        self.context.budget.check()
         best: Unit | None = None
         lowest = math.inf
         for unit in self.pending:
@@ -307,11 +308,15 @@ def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[st
     """The variables bound when clauses have run that began with these; None if they cannot run."""
     waiting = list(clauses)
     while waiting:
-        ready = [clause for clause in waiting if _is_ready(context, clause, bound)]
+        context.budget.check()  # clauses nested in one another can make this take long
+        ready: list[Clause] = []
+        later: list[Clause] = []
+        for clause in waiting:
+            (ready if _is_ready(context, clause, bound) else later).append(clause)
         if not ready:
             return None
         bound = bound.union(*map(_provided, ready))
-        waiting = [clause for clause in waiting if clause not in ready]
+        waiting = later
     return bound
 
 

@@ -48,6 +48,7 @@ FIND = (
     "for one row, `?x .` for one value"
 )
 PULL = 'a pull pattern such as `[*]` or `[:output/line [:output/who :as "by" :default "nobody"]]`'
+MAX_RULES = 200
 NAME = re.compile(r"[^\s:\"]+")
 
 
@@ -88,8 +89,8 @@ def parse_rules(source_text: str, schema: Schema) -> Rules:
     """
     text = Text(source_text, "rules")
     form = read(text)
-    if form.tag not in ("vector", "list"):
-        raise text.error("rules: `[[(name ?a ?b) clause …] …]`", form)
+    if form.tag not in ("vector", "list") or len(form.items) > MAX_RULES:
+        raise text.error(f"rules: `[[(name ?a ?b) clause …] …]`, at most {MAX_RULES}", form)
     parser = where.Parser(text, schema)
     rules: Rules = {}
     for item in form.items:

@@ -55,5 +55,11 @@ class Context:
     rules: RuleSolver
 
     def snapshot(self, source: Source) -> Snapshot:
-        """The entities of a source."""
+        """The entities of a source.
+
+        Raises:
+            QueryError: this query has no such source.
+        """
+        if source.name not in self.sources:
+            raise self.text.error_at(f"one of the sources {' '.join(self.sources)}", source.name, 0)
         return self.sources[source.name]

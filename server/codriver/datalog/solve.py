@@ -21,7 +21,7 @@ from codriver.datalog.clauses import Aggregate, Element, Pull, Query, Source, Va
 from codriver.datalog.edn import Text, read
 from codriver.datalog.functions import printed
 from codriver.datalog.inputs import Inputs, read_inputs
-from codriver.datalog.lines import line_variables
+from codriver.datalog.lines import LineVariables
 from codriver.datalog.matching import OutOfTimeError
 from codriver.datalog.plan import plan
 from codriver.datalog.pull import pull
@@ -51,18 +51,18 @@ def solve(
     Raises:
         QueryError: the inputs do not fit, or a clause cannot be run.
     """
-    for source in query.inputs:
-        if isinstance(source, Source) and source.name not in sources:
-            raise query.text.error_at(f"one of the sources {' '.join(sources)}", source.name, 0)
     schema = sources["$"].schema
     given = read_inputs(query, inputs, schema)
     check_rule_calls(query.text, (call for call, _ in rule_calls(query.where)), given.rules)
     solver = RuleSolver(given.rules, query.text)
     context = Context(query.text, sources, budget, solver)
     solver.attach(context)
+    for source in query.inputs:
+        if isinstance(source, Source):
+            context.snapshot(source)
     names = _names(query)
     found, cut = _find(context, query, given, names)
-    lines = line_variables(query.where, schema.keywords[0], given.rules)
+    lines = LineVariables(schema.keywords[0], given.rules).of(query.where)
     shaped = _Shape(context, query, names, lines, given)
     rows = shaped.rows(found)
     if len(rows) > limit and query.shape in ("relation", "collection"):
@@ -82,10 +82,10 @@ def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -
     scope = Scope(given.names, given.constants)
     found: dict[Row, None] = {}
     cut: Cut | None = None
-    planned = plan(context, query.where, scope, names)
-    output = planned.output(names)
-    is_whole = planned.scope.names == tuple(names)
     try:
+        planned = plan(context, query.where, scope, names)
+        output = planned.output(names)
+        is_whole = planned.scope.names == tuple(names)
         for batch in steps.run(planned.steps, given.rows, context.budget):
             before = len(found)
             found.update(dict.fromkeys(batch if is_whole else map(output, batch)))

@@ -258,9 +258,13 @@ def check_stratified(text: Text, rules: Rules) -> None:
         for name, branches in rules.items()
     }
     reached = {name: {call.name for call, _ in found} for name, found in calls.items()}
-    for _ in rules:
+    is_growing = True
+    while is_growing:
+        is_growing = False
         for names in reached.values():
+            size = len(names)
             names.update(*(reached[name] for name in tuple(names)))
+            is_growing |= len(names) > size
     for name, found in calls.items():
         for call, negated in found:
             if negated and (call.name == name or name in reached[call.name]):
