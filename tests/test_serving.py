@@ -131,6 +131,19 @@ def test_an_image_in_a_result_becomes_content(client):
     assert answer["content"][1] == {"type": "image", "data": "AAAA", "mimeType": "image/png"}
 
 
+def test_any_part_of_what_an_evaluation_said_can_be_asked_for(client):
+    first = client.call("evaluate_code", code="for n in range(5): print('line', n)\n'one'")["evaluationId"]
+    second = client.call("evaluate_code", code="for n in range(6): print('line', n)\n'one'")["evaluationId"]
+    part = client.call("get_evaluation", evaluationId=first, part="stdout", **{"from": 7, "length": 6})
+    assert (part["text"], part["next"], part["totalCharacters"]) == ("line 1", 13, 35)
+    found = client.call("get_evaluation", evaluationId=first, grep="3")
+    assert (found["count"], found["matches"]) == (1, [{"part": "stdout", "line": 4, "text": "line 3"}])
+    changed = client.call("get_evaluation", evaluationId=second, diffWith=first)
+    assert changed["same"] is False
+    assert "+line 5" in changed["diff"]
+    assert client.call("get_evaluation", evaluationId=first, diffWith=first)["same"] is True
+
+
 def test_who_else_evaluated_since_is_said(live, client):
     client.call("evaluate_code", code="1", who="first")
     client.call("evaluate_code", code="1", who="second")

@@ -25,6 +25,7 @@ REASONS = frozenset(
         "capability-missing",
         "evaluation-failed",
         "file-unreadable",
+        "forgotten",
         "internal-error",
         "interrupted",
         "no-repl",

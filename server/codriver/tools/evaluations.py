@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import anyio
 from pydantic import Field
 
 from codriver.core.actions import InputGiven
@@ -10,7 +14,11 @@ from codriver.errors import RefusedError
 from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.evaluate import EVALUATION
 from codriver.tools.evaluation import SETTLE_S, describe, stop, wait
+from codriver.tools.parts import ForgottenError, difference, excerpt, matching
 from codriver.tools.target import evaluation_of, resolve
+
+if TYPE_CHECKING:
+    from codriver.transcripts import Transcript
 
 
 class NotReadingError(RefusedError):
@@ -42,6 +50,11 @@ class GetArguments(Arguments):
 
     evaluation_id: str
     wait_ms: int = Field(0, ge=0, le=600_000, description="Wait up to this long for its end.")
+    part: Literal["result", "stdout", "stderr"] = Field("result", description="Which text from and length are of.")
+    start: int | None = Field(None, alias="from", ge=0, description="Give this part of the text, from this character.")
+    length: int | None = Field(None, ge=0, description="So many characters.")
+    grep: str | None = Field(None, min_length=1, description="Give the lines that contain this text.")
+    diff_with: str | None = Field(None, description="Give the difference to the evaluation with this id.")
     max_images: int = Field(10, ge=0, le=100, description="Images to return from the result.")
 
 
@@ -68,7 +81,31 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     if arguments.wait_ms and not current.over:
         current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
     settings = call.services.settings
+    asked = await _asked_part(call, current.id, arguments, settings.max_text_bytes)
+    if asked is not None:
+        return Answer({"evaluationId": current.id, "status": current.status, **asked})
     return describe(call, current, max_images=arguments.max_images, max_bytes=settings.max_text_bytes)
+
+
+async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_bytes: int) -> dict[str, object] | None:
+    """The part of the evaluation's text that was asked for; None when the whole was."""
+    ranged = arguments.start is not None or arguments.length is not None
+    if not ranged and arguments.grep is None and arguments.diff_with is None:
+        return None
+    transcript = _transcript(call, evaluation)
+    if arguments.grep is not None:
+        return matching(transcript, arguments.grep, max_bytes=max_bytes)
+    if arguments.diff_with is not None:
+        other = _transcript(call, evaluation_of(call.state, arguments.diff_with).id)
+        return await anyio.to_thread.run_sync(partial(difference, transcript, other, max_bytes=max_bytes))
+    return excerpt(transcript, arguments.part, start=arguments.start or 0, length=arguments.length, max_bytes=max_bytes)
+
+
+def _transcript(call: Call, evaluation: str) -> Transcript:
+    transcript = call.services.transcripts.get(evaluation)
+    if transcript is None:
+        raise ForgottenError(evaluation)
+    return transcript
 
 
 async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Answer:
@@ -120,7 +157,8 @@ TOOLS = (
         title="Get evaluation",
         description=(
             "Status and result of an evaluation by its evaluationId: queued, running, needs-input, done, failed, "
-            "interrupted or lost. With waitMs it waits for the end."
+            "interrupted or lost. With waitMs it waits for the end. With from, length, grep or diffWith it gives that "
+            "part of its text instead."
         ),
         arguments=GetArguments,
         output=answer_schema(**EVALUATION),
