@@ -1,6 +1,9 @@
 """Real code for the tests of Lisp text: Clojure's own sources, and Basilisp's."""
 
+import json
 import os
+import shutil
+import subprocess
 import zipfile
 from importlib.metadata import files
 from pathlib import Path
@@ -39,3 +42,30 @@ def sources():
     found = clojure_sources() | basilisp_sources()
     assert len(found) > 40
     return found
+
+
+class ParinferPeer:
+    """parinfer.js in a process of its own, which answers texts one by one."""
+
+    def __init__(self, process):
+        self._process = process
+
+    def run(self, mode, text):
+        """What parinfer.js gives: text and error, in its own words."""
+        self._process.stdin.write(json.dumps([mode, text]) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+
+@pytest.fixture(scope="session")
+def parinfer_js():
+    script = Path(__file__).parent / "parinfer_peer.mjs"
+    package = Path(__file__).parents[1] / "node" / "node_modules" / "parinfer"
+    if shutil.which("node") is None or not package.exists():
+        missing("parinfer.js", "install node, and run `npm install` in tests/node")
+    with subprocess.Popen(
+        ["node", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as process:
+        yield ParinferPeer(process)
+        process.stdin.close()
+        process.wait(10)

@@ -1,0 +1,450 @@
+r"""Parinfer: brackets from indentation (`indent_mode`), and indentation from brackets (`paren_mode`).
+
+The rules, for every line of code:
+
+* Behind the last code of a line stands its *trail*: closers and spaces, before a comment or the line's end.
+* Indent mode trusts indentation. Closers in a trail are suggestions: they are taken back, and put again where the next
+  line of code says by its indentation which brackets end before it. Closers elsewhere must match.
+* Paren mode trusts brackets. A line of code is moved to the right of the bracket it stands in and not beyond its
+  elder siblings; lines move together with the line that their bracket is on. A closer that leads a line moves to
+  the trail before it, and a trail loses its spaces.
+* Strings and characters are code that is never looked into; comments are followed far enough to see that their quotes
+  pair, because a lone quote would turn code into string once the comment sign goes.
+
+Results are those of parinfer.js 3.13, also where a tab shows that it counts a changed character twice: what stands on a
+line behind a tab is taken to have moved left, so that code below tabs may move, be torn from its form, or lose its last
+character. `codriver.lisp.balance` keeps tabs away from it. Columns are counted in UTF-16 code units, as there.
+
+Time is linear in the text given and the text got; each comment line below a line that has moved costs as much as
+brackets are open.
+
+Source: the rules at https://shaunlebron.github.io/parinfer/ and the observed behaviour of parinfer.js.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+from codriver.lisp.tokens import CLOSERS
+
+MESSAGES = {
+    "quote-danger": "Quotes must balanced inside comment blocks.",
+    "eol-backslash": "Line cannot end in a hanging backslash.",
+    "unclosed-quote": "String is missing a closing quote.",
+    "unclosed-paren": "Unclosed open-paren.",
+    "unmatched-close-paren": "Unmatched close-paren.",
+    "leading-close-paren": "Line cannot lead with a close-paren.",
+}
+"""What each error says, word for word as editors that know parinfer show it."""
+
+_LINE_END = re.compile(r"\r?\n")
+_SPECIAL = re.compile(r"""[()\[\]{}";\\\t]""")
+_STRING_REST = re.compile(r'(?:[^"\\]|\\.)*+', re.DOTALL)
+_QUOTE = re.compile(r'\\.|(?P<quote>")', re.DOTALL)
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+
+Mode = Literal["indent", "paren"]
+Place = tuple[int, int]
+"""A line and a column of the text given, both from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParinferError:
+    """Why there is no result. `opener`: where the bracket is that an unmatched closer should have closed."""
+
+    name: str
+    line: int
+    x: int
+    opener: Place | None = None
+
+    @property
+    def message(self) -> str:
+        """The error's sentence."""
+        return MESSAGES[self.name]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The text corrected; with an `error`, the text as it was given."""
+
+    text: str
+    error: ParinferError | None = None
+
+
+def indent_mode(text: str) -> Result:
+    """`text` with its trailing closers as its indentation asks for."""
+    return _run(text, "indent")
+
+
+def paren_mode(text: str) -> Result:
+    """`text` with its indentation as its brackets ask for."""
+    return _run(text, "paren")
+
+
+def _run(text: str, mode: Mode) -> Result:
+    units = _ASTRAL.sub(lambda match: _in_units(match[0]), text)
+    run = _Run(mode)
+    try:
+        for line in _LINE_END.split(units):
+            run.line(line)
+        run.end()
+    except _StopError as stop:
+        return Result(text, stop.error)
+    corrected = ("\r\n" if "\r" in text else "\n").join(run.lines)
+    if len(units) != len(text):
+        corrected = corrected.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return Result(corrected)
+
+
+def _in_units(character: str) -> str:
+    """A character beyond the first 65,536 as the two code units that stand for it in UTF-16."""
+    code = ord(character) - 0x10000
+    return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+
+
+class _StopError(Exception):
+    """Ends a run that found an error."""
+
+    def __init__(self, error: ParinferError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class _Opener:
+    """An open bracket. `x` and `shift` are of its line as corrected: where it stands, how far the line has moved."""
+
+    __slots__ = ("closer", "max_child_x", "place", "shift", "x")
+
+    def __init__(self, closer: str, x: int, shift: int, place: Place) -> None:
+        self.closer = closer
+        self.x = x
+        self.shift = shift
+        self.place = place
+        self.max_child_x: int | None = None
+
+
+class _Trail:
+    """The last trail: line and columns as corrected, and the brackets its closers close, innermost first."""
+
+    __slots__ = ("end", "line", "openers", "start")
+
+    def __init__(self, line: int, x: int) -> None:
+        self.line = line
+        self.start = x
+        self.end = x
+        self.openers: list[_Opener] = []
+
+
+def _splice(line: str, start: int, end: int, new: str) -> str:
+    """`line` with `new` for what is from `start` to `end`; a place before the line is its beginning."""
+    return line[: max(start, 0)] + new + line[max(end, 0) :]
+
+
+class _Run:
+    """One pass over a text, line by line. Fields of the second group are of the current line alone."""
+
+    def __init__(self, mode: Mode) -> None:
+        self.lines: list[str] = []
+        self._mode = mode
+        self._stack: list[_Opener] = []
+        self._trail: _Trail | None = None
+        self._appended: dict[int, tuple[int, list[str]]] = {}  # paren mode: closers to insert, by line, at a column
+        self._max_x: int | None = None  # paren mode: how far right a top-level line may begin
+        self._has_shifted = False
+        self._string: Place | None = None  # where the open string begins
+        self._danger: Place | None = None  # a quote in a comment that waits for its fellow
+
+        self._number = -1
+        self._x = 0
+        self._shift = 0
+        self._edits: list[tuple[int, int, str]] = []  # (index in the line given, x, what the character there becomes)
+        self._leading: Place | None = None
+        self._unmatched: tuple[int, Place, Place | None] | None = (
+            None  # its x, its place, the place of the open bracket
+        )
+
+    def line(self, line: str) -> None:
+        """Correct the next line."""
+        self._number += 1
+        self._x = self._shift = 0
+        self._edits = []
+        self._leading = self._unmatched = None
+        if self._string is None:
+            begin = self._indentation(line)
+            first = self._x
+            at = begin
+        else:
+            begin = first = 0
+            at = self._string_rest(line, 0)
+        while at < len(line):
+            at = self._code(line, at)
+        self.lines.append(self._corrected(line, begin, first))
+        self._end_line()
+
+    def end(self) -> None:
+        """Correct what the end of the text decides.
+
+        Raises:
+            _StopError: a string, a comment's quote or, in paren mode, a bracket is still open.
+        """
+        if self._danger is not None:
+            self._stop("quote-danger", self._danger)
+        if self._string is not None:
+            self._stop("unclosed-quote", self._string)
+        if self._mode == "paren":
+            if self._stack:
+                self._stop("unclosed-paren", self._stack[-1].place)
+            for number, (x, closers) in self._appended.items():
+                self.lines[number] = _splice(self.lines[number], x, x, "".join(closers))
+        else:
+            self._x = self._shift = 0
+            self._correct_trail()
+
+    def _stop(self, name: str, place: Place, opener: Place | None = None) -> NoReturn:
+        raise _StopError(ParinferError(name, *place, opener))
+
+    def _corrected(self, line: str, begin: int, first: int) -> str:
+        """`line` with its edits, whose code begins at the index `begin` and was moved to the column `first`."""
+        if first < 0:  # moved beyond the margin: columns are wrong from here on, as the edits of parinfer.js are
+            corrected = line[begin:]
+            for _, x, new in self._edits:
+                corrected = _splice(corrected, x, x + 1, new)
+            return _splice(corrected, self._x, self._x + 1, "")
+        parts, at = [" " * first], begin
+        for index, _, new in self._edits:
+            parts += line[at:index], new
+            at = index + 1
+        return "".join([*parts, line[at:]])
+
+    def _indentation(self, line: str) -> int:
+        """Pass what stands before the first code of `line`, and place that code: its index."""
+        for index, character in enumerate(line):
+            if character == " ":
+                self._x += 1
+            elif character == "\t":
+                self._x += 2
+                self._shift -= 3
+            elif character in ")]}":
+                self._leading_closer(character, (self._number, index))
+                self._shift -= 1
+            elif character == ";":
+                self._comment_line()
+                return index
+            else:
+                self._first_code()
+                return index
+        return len(line)
+
+    def _leading_closer(self, closer: str, place: Place) -> None:
+        """A closer before any code of its line is taken away: in indent mode for good, else to the trail before."""
+        if self._mode == "indent":
+            self._leading = self._leading or place
+            return
+        if not self._stack or self._stack[-1].closer != closer:
+            self._stop("unmatched-close-paren", place, self._stack[-1].place if self._stack else None)
+        opener = self._stack.pop()
+        self._limit_siblings(opener)
+        trail = self._trail
+        if trail is not None:
+            self._appended.setdefault(trail.line, (trail.end, []))[1].append(closer)
+            trail.end += 1
+            trail.openers.append(opener)
+
+    def _first_code(self) -> None:
+        """The line's code begins here: in indent mode it decides which brackets end, in paren mode it is placed."""
+        if self._danger is not None:
+            self._stop("quote-danger", self._danger)
+        opener = self._stack[-1] if self._stack else None
+        if self._mode == "indent":
+            self._correct_trail()
+            opener = self._stack[-1] if self._stack else None
+            if opener is not None and opener.shift != self._shift:
+                self._move(opener.shift)
+            return
+        x = self._x
+        if opener is None:
+            limit = self._max_x
+        else:
+            if opener.shift != self._shift:
+                x += opener.shift
+            x = max(x, opener.x + 1)
+            limit = opener.max_child_x
+        x = x if limit is None else min(x, limit)
+        if x != self._x:
+            self._move(x - self._x)
+
+    def _comment_line(self) -> None:
+        """A comment alone on its line moves with the bracket it stands in, and decides nothing."""
+        if not self._has_shifted:
+            return
+        stack = self._stack
+        if self._mode == "paren" and self._trail is not None:
+            stack = stack + self._trail.openers[::-1]
+        count = self._ended(stack)
+        if count < len(stack):
+            opener = stack[-1 - count]
+            if opener.shift != self._shift:
+                self._move(opener.shift)
+
+    def _move(self, columns: int) -> None:
+        """Move the line's code."""
+        self._x += columns
+        self._shift += columns
+
+    def _ended(self, stack: list[_Opener]) -> int:
+        """How many brackets of `stack`, from its top, end before code that begins at the current column.
+
+        A line belongs into a bracket that stands left of it. Where that has changed because one of both moved, a line
+        is kept in its bracket only if it did not move itself, and goes into a new one only if the bracket moved left
+        against it.
+        """
+        for count, opener in enumerate(reversed(stack)):
+            is_in = opener.x < self._x
+            was_in = opener.x - opener.shift < self._x - self._shift
+            if was_in and (is_in or self._shift == 0):
+                return count
+            if is_in and not was_in:
+                outer = stack[-2 - count] if count + 1 < len(stack) else None
+                if outer is None:
+                    adopts = self._shift > opener.shift
+                else:
+                    adopts = outer.shift > opener.shift or self._x + outer.shift > opener.x
+                if adopts:
+                    opener.shift = 0
+                    return count
+        return len(stack)
+
+    def _correct_trail(self) -> None:
+        """Indent mode: close in the last trail what ends before code that begins at the current column."""
+        ended = self._ended(self._stack)
+        closed = self._stack[len(self._stack) - ended :][::-1]
+        del self._stack[len(self._stack) - ended :]
+        trail = self._trail
+        if trail is None:
+            return
+        closers = "".join(opener.closer for opener in closed)
+        line = self.lines[trail.line]
+        if line[max(trail.start, 0) : max(trail.end, 0)] != closers:
+            self.lines[trail.line] = _splice(line, trail.start, trail.end, closers)
+        trail.end = trail.start + len(closers)
+
+    def _code(self, line: str, at: int) -> int:
+        """Pass code up to the next character that means something to us, and that: the index behind."""
+        found = _SPECIAL.search(line, at)
+        end = found.start() if found else len(line)
+        if end > at:
+            length = len(line[at:end].rstrip(" "))
+            if length:
+                self._trail = _Trail(self._number, self._x + length)
+            self._x += end - at
+        if found is None:
+            return end
+        match found[0]:
+            case "(" | "[" | "{":
+                place = self._number, end
+                self._stack.append(_Opener(CLOSERS[found[0]], self._x, self._shift, place))
+                self._has_shifted = self._has_shifted or self._shift != 0
+            case ")" | "]" | "}":
+                self._closer(found[0], end)
+                return end + 1
+            case '"':
+                self._string = self._number, end
+                self._x += 1
+                return self._string_rest(line, end + 1)
+            case ";":
+                return self._comment(line, end)
+            case "\\":
+                if end + 1 == len(line):
+                    self._stop("eol-backslash", (self._number, end))
+                self._x += 1
+                end += 1
+            case _:
+                self._edits.append((end, self._x, "  "))
+                self._x += 2
+                self._shift -= 3
+                return end + 1
+        self._x += 1
+        self._trail = _Trail(self._number, self._x)
+        return end + 1
+
+    def _closer(self, closer: str, index: int) -> None:
+        """A closer behind code closes the last bracket, or is taken away and perhaps an error."""
+        place = self._number, index
+        opener = self._stack[-1] if self._stack else None
+        if opener is not None and opener.closer == closer:
+            self._stack.pop()
+            self._x += 1
+            if self._trail is not None:
+                self._trail.end = self._x
+                self._trail.openers.append(opener)
+            return
+        if self._mode == "paren":
+            self._stop("unmatched-close-paren", place, opener.place if opener else None)
+        if self._unmatched is None:
+            self._unmatched = self._x, place, opener.place if opener else None
+        self._edits.append((index, self._x, ""))
+        self._shift -= 1
+
+    def _string_rest(self, line: str, at: int) -> int:
+        """Pass the open string as far as it goes in this line: the index behind."""
+        found = _STRING_REST.match(line, at)
+        end = found.end() if found else at
+        if end < len(line) and line[end] == '"':
+            self._string = None
+            self._x += end + 1 - at
+            self._trail = _Trail(self._number, self._x)
+            return end + 1
+        self._x += len(line) - at
+        return len(line)
+
+    def _comment(self, line: str, at: int) -> int:
+        """Pass the comment that begins at `at`, watching its quotes: the line's length."""
+        for found in _QUOTE.finditer(line, at):
+            if found["quote"]:
+                self._danger = None if self._danger else (self._number, found.start())
+        self._x += len(line) - at
+        return len(line)
+
+    def _end_line(self) -> None:
+        """Check and finish the trail, if the line has one of its own.
+
+        Raises:
+            _StopError: a closer before the trail matches nothing, or a closer leads a line that has code.
+        """
+        trail = self._trail
+        if self._unmatched is not None:
+            x, place, opener = self._unmatched
+            if trail is not None and x < trail.start:
+                last = self._stack[-1].place if self._stack else None
+                self._stop("unmatched-close-paren", place, opener or last)
+        if trail is None or trail.line != self._number:
+            return
+        if self._leading is not None:
+            self._stop("leading-close-paren", self._leading)
+        if self._string is not None:
+            self._trail = None
+        elif self._mode == "indent":
+            if trail.start != trail.end:
+                self._stack += reversed(trail.openers)
+                trail.openers = []
+        else:
+            if trail.openers:
+                self._limit_siblings(trail.openers[-1])
+            self._clean(trail)
+
+    def _limit_siblings(self, opener: _Opener) -> None:
+        """Paren mode: what follows `opener` in the same bracket begins no further right."""
+        if self._stack:
+            self._stack[-1].max_child_x = opener.x
+        else:
+            self._max_x = opener.x
+
+    def _clean(self, trail: _Trail) -> None:
+        """Paren mode: take the spaces out of the trail of the current line."""
+        line = self.lines[-1]
+        closers = line[trail.start : trail.end].replace(" ", "")
+        if len(closers) < trail.end - trail.start:
+            self.lines[-1] = _splice(line, trail.start, trail.end, closers)
+            trail.end = trail.start + len(closers)
