@@ -78,6 +78,19 @@ calls = st.one_of(
 )
 
 
+pairs = st.one_of(
+    st.builds("(and [{0} {1} {3}] [{0} {2} {3}])".format, pick(ENTITIES), attributes, attributes, pick(VALUES)),
+    st.builds(
+        "(and [{0} :output/line {1}] [({2} {1} {3})])".format,
+        pick(ENTITIES),
+        pick(LINES),
+        pick(["<", ">", "<=", ">="]),
+        st.integers(0, 6),
+    ),
+    st.builds("(and [{0} {1} {3}] [{2} {1} {3}])".format, pick(ENTITIES), attributes, pick(ENTITIES), pick(VALUES)),
+)
+
+
 def joined(clauses):
     return " ".join(clauses)
 
@@ -104,7 +117,7 @@ def nested(draw, inner):
 
 
 clauses = st.recursive(st.one_of(patterns, patterns, patterns, filters, functions, calls), nested, max_leaves=4)
-wheres = st.lists(st.one_of(patterns, clauses), min_size=1, max_size=5).map(joined)
+wheres = st.lists(st.one_of(patterns, pairs, clauses), min_size=1, max_size=5).map(joined)
 inputs = st.sampled_from([("?a", "ann"), ("[?a ...]", ["x", "ann"]), ("[[?l ?b]]", [[1, "x"], [3, "code"]]), ("?l", 2)])
 
 
