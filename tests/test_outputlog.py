@@ -198,3 +198,27 @@ def test_a_document_that_tinydb_takes_out_is_gone_from_the_indexes():
     assert log.table.remove(where("line") == 4) == [4]
     assert lines(log.entries(who="ann")) == [2, 6]
     assert lines(log.entries()) == [1, 2, 3, 5, 6]
+
+
+def test_a_query_in_another_thread_sees_one_moment_of_the_log():
+    log = OutputLog(max_entities=300)
+    is_over = threading.Event()
+
+    def write():
+        for number in range(6000):
+            log.append(OUT, "x", timestamp_ms=number, who="ann" if number % 3 else "bob")
+        is_over.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = 0
+    while not is_over.is_set():
+        every = log.query("[:find [?l ...] :where [_ :output/line ?l]]").result
+        both = log.query("[:find ?l ?w :in $ [?w ...] :where [?l :output/who ?w]]", inputs=[["ann", "bob"]]).result
+        assert every == list(range(every[0], every[0] + len(every))) if every else not every
+        assert [who for _, who in both] == ["ann" if (line - 1) % 3 else "bob" for line, _ in both]
+        assert [line for line, _ in both] == list(range(both[0][0], both[0][0] + len(both))) if both else not both
+        seen += 1
+    writer.join(30)
+    assert seen > 0
+    assert len(log.query("[:find ?l :where [_ :output/line ?l]]").result) == 300

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from tinydb import TinyDB
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.datalog.answer import QueryAnswer
-    from codriver.datalog.clauses import Query
 
 __all__ = ["SCHEMA", "Category", "EntityStore", "Entry", "OutputLog", "Queryable", "Report", "Snapshot", "Value"]
 
@@ -60,6 +59,7 @@ MAX_ENTITIES = 1000
 MAX_BYTES = 16 * 2**20
 MAX_ROWS = 10_000
 TIME_LIMIT_S = 2.0
+PARSED_QUERIES = 64  # kept to be asked again, as most are
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,7 @@ class OutputLog:
         self._store = EntityStore(SCHEMA)
         self._table = _open_table(self._store)
         self._lock = threading.Lock()
+        self._parse = lru_cache(maxsize=PARSED_QUERIES)(partial(datalog.parse, schema=SCHEMA))
         self._next_line = next_line
         self._text_bytes = 0
         self._evicted = 0
@@ -263,7 +264,7 @@ class OutputLog:
         if history is not None:
             sources["$history"] = history.snapshot()
         budget = Budget(time.monotonic, time_limit_s)
-        return solve(_parsed(text), sources, inputs, limit=limit, budget=budget)
+        return solve(self._parse(text), sources, inputs, limit=limit, budget=budget)
 
     def snapshot(self) -> Snapshot:
         """The log's entities as they are now."""
@@ -280,12 +281,6 @@ class OutputLog:
             left.append(line)
         self._evicted += len(left)
         return tuple(left)
-
-
-@lru_cache(maxsize=64)
-def _parsed(text: str) -> Query:
-    """The checked query; most are asked again and again."""
-    return datalog.parse(text, SCHEMA)
 
 
 def _bytes(text: str) -> int:
