@@ -384,6 +384,15 @@ def test_an_answers_text_is_bounded():
     assert answer.result[-1][0] == 40
 
 
+@pytest.mark.parametrize("call", ["(range 100000)", "(str ?t ?t)", "(str/upper-case ?t)"])
+def test_values_that_need_too_much_memory_are_cut(call):
+    log = OutputLog()
+    for n in range(1000):
+        log.append("evaluationOutput", f"{n}" + "x" * 2**14, timestamp_ms=n)
+    answer = log.query(f"[:find ?e ?f :where [?e :output/text ?t] [?f :output/line] [{call} ?x]]", time_limit_s=60)
+    assert answer.cut == "rows"
+
+
 def test_one_value_over_cut_rows_says_that_they_were():
     log = OutputLog()
     for n in range(1000):

@@ -1,4 +1,4 @@
-"""What a query may spend: time, and rows held at once."""
+"""What a query may spend: time, rows held at once, and memory for the values that its functions make."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_HELD_ROWS = 500_000  # about 100 MB of rows
+MAX_MADE_BYTES = 256 * 2**20
+SMALL_VALUE = 256  # characters or items; values up to here weigh no more than the row that holds them
+ITEM_BYTES = 40  # of a number in a tuple
 
 
 class OutOfRowsError(Exception):
@@ -23,6 +26,7 @@ class Budget:
         self._clock = clock
         self._deadline_s = clock() + time_limit_s
         self._rows_left = max_held_rows
+        self._bytes_left = MAX_MADE_BYTES
 
     def check(self) -> None:
         """Go on.
@@ -45,7 +49,7 @@ class Budget:
         return remaining
 
     def hold(self, rows: int) -> None:
-        """So many rows more are held until the query ends.
+        """So many rows more are held; below 0, so many less.
 
         Raises:
             OutOfRowsError: these are too many.
@@ -53,3 +57,14 @@ class Budget:
         self._rows_left -= rows
         if self._rows_left < 0:
             raise OutOfRowsError
+
+    def make(self, value: object) -> None:
+        """A function has made this value, and a row holds it.
+
+        Raises:
+            OutOfRowsError: it is too large together with those before.
+        """
+        if isinstance(value, str | tuple | frozenset) and len(value) > SMALL_VALUE:
+            self._bytes_left -= len(value) * (1 if isinstance(value, str) else ITEM_BYTES)
+            if self._bytes_left < 0:
+                raise OutOfRowsError

@@ -38,6 +38,11 @@ ENTITY_FUNCTIONS: Mapping[str, str] = {
 }
 """Functions that look into a source, and how they are used. The planner knows them."""
 
+SHARING = frozenset(
+    {"identity", "ground", "get", "nth", "first", "second", "last", "and", "or", "max", "min", "not-empty"}
+)
+"""Functions that give what they were given, or a part of it, and so make no new value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Function:

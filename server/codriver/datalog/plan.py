@@ -31,9 +31,10 @@ from codriver.datalog.clauses import (
     binding_variables,
     variables,
 )
-from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS
+from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING
 from codriver.datalog.lookup import Group
 from codriver.datalog.matching import InvalidPatternError
+from codriver.datalog.readiness import is_or_ready, provided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,6 +48,7 @@ Unit = Group | Clause
 COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 """Each with its mirror image."""
 
+CALLS = 512  # of a function between two looks at the clock; one may take some milliseconds
 GROUPED = 1e3  # rows guessed for what inside an `or` or a rule nobody has counted
 
 
@@ -148,7 +150,7 @@ class _Planner:
                 return math.inf if waits else 0
             case Or():
                 inner = self.scope.inside(unit.variables)
-                if not _is_or_ready(self.context, unit, frozenset((*inner.names, *inner.constants))):
+                if not is_or_ready(self.context, unit, frozenset((*inner.names, *inner.constants))):
                     return math.inf
             case RuleCall():
                 bound_places = frozenset(place for place, _ in self._bound_arguments(unit))
@@ -218,6 +220,8 @@ class _Planner:
 
     def _take_function(self, unit: FunctionCall) -> None:
         call = self._caller(unit.function, unit.arguments, unit.form)
+        if unit.function not in SHARING and unit.function not in ENTITY_FUNCTIONS:
+            call = _weighed(call, self.context.budget.make)
         names = binding_variables(unit.binding)
         if isinstance(unit.binding, Variable) and not self.scope.binds(names):
             self._add(_explained(self.context, unit, steps.add_value(call)), names)
@@ -251,14 +255,19 @@ class _Planner:
         plans = [plan(self.context, branch, inner, (*inner.names, *new)) for branch in unit.branches]
         outputs = [planned.output((*inner.names, *new)) for planned in plans]
         key_of, rest_of = _split(len(inner.names))
+        held = 0
 
         def matching(rows: Rows) -> Callable[[Row], Iterable[Row]]:
+            nonlocal held
+            self.context.budget.hold(-held)  # what the batch before held
+            held = 0
             keys = list(dict.fromkeys(map(key, rows)))
             found: dict[Row, None] = {}
             for planned, output in zip(plans, outputs, strict=True):
                 for batch in steps.run(planned.steps, keys, self.context.budget):
                     before = len(found)
                     found.update(dict.fromkeys(map(output, batch)))
+                    held += len(found) - before
                     self.context.budget.hold(len(found) - before)
             table = steps.hashed(found, key_of, rest_of)
             return lambda values: table.get(values, ())
@@ -304,49 +313,6 @@ class _Planner:
         return self.context.text.error(f"another clause that binds {' '.join(free)}, needed by this one", form)
 
 
-def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> frozenset[str] | None:
-    """The variables bound when clauses have run that began with these; None if they cannot run."""
-    waiting = list(clauses)
-    while waiting:
-        context.budget.check()  # clauses nested in one another can make this take long
-        ready: list[Clause] = []
-        later: list[Clause] = []
-        for clause in waiting:
-            (ready if _is_ready(context, clause, bound) else later).append(clause)
-        if not ready:
-            return None
-        bound = bound.union(*map(_provided, ready))
-        waiting = later
-    return bound
-
-
-def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
-    match clause:
-        case Predicate(arguments=arguments) | FunctionCall(arguments=arguments):
-            return argument_variables(arguments) <= bound
-        case Not():
-            inner = bound & variables(clause)
-            return bool(inner) and bound_after(context, clause.clauses, inner) is not None
-        case Or():
-            return _is_or_ready(context, clause, bound & frozenset(clause.variables))
-        case RuleCall():
-            places = frozenset(
-                place
-                for place, term in enumerate(clause.arguments)
-                if isinstance(term, Constant) or (isinstance(term, Variable) and term.name in bound)
-            )
-            return context.rules.can_run(clause.name, places)
-    return True
-
-
-def _is_or_ready(context: Context, clause: Or, bound: frozenset[str]) -> bool:
-    """Whether every branch can run and binds what the branches share, when these of its variables are bound."""
-    if not clause.required <= bound:
-        return False
-    after = [bound_after(context, branch, bound) for branch in clause.branches]
-    return all(names is not None and names.issuperset(clause.variables) for names in after)
-
-
 def _units(clauses: Iterable[Clause]) -> list[Unit]:
     """The clauses, with the patterns about one entity put together."""
     units: list[Unit] = []
@@ -380,24 +346,32 @@ def _variables(unit: Unit) -> frozenset[str]:
 
 def _provided(unit: Unit) -> frozenset[str]:
     """The variables that are bound once it has run."""
-    match unit:
-        case Group():
-            return unit.variables
-        case Predicate() | Not():
-            return frozenset()
-    return variables(unit)
+    return unit.variables if isinstance(unit, Group) else provided(unit)
 
 
 def _split(width: int) -> tuple[Callable[[Row], Row], Callable[[Row], Row]]:
     return (lambda row: row[:width]), (lambda row: row[width:])
 
 
+def _weighed(call: Callable[[Row], Any], make: Callable[[object], None]) -> Callable[[Row], Any]:
+    """The call, of which each value counts as memory."""
+
+    def weighed(row: Row) -> Any:
+        value = call(row)
+        make(value)
+        return value
+
+    return weighed
+
+
 def _explained(context: Context, unit: Predicate | FunctionCall, step: Step) -> Step:
-    """The step; what its function cannot work with becomes an error about the clause."""
+    """The step, heeding the time limit; what its function cannot work with becomes an error about the clause."""
 
     def explained(rows: Rows) -> Iterator[Rows]:
         try:
-            yield from step(rows)
+            for start in range(0, len(rows), CALLS):
+                context.budget.check()
+                yield from step(rows[start : start + CALLS])
         except (TypeError, ValueError, ArithmeticError, InvalidPatternError) as error:
             raise context.text.error(f"arguments that `{unit.function}` can work with ({error})", unit.form) from error
 

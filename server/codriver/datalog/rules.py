@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codriver.datalog import steps
-from codriver.datalog.plan import Plan, bound_after, plan
+from codriver.datalog.plan import Plan, plan
+from codriver.datalog.readiness import bound_after
 from codriver.datalog.scope import Context, Scope
 from codriver.datalog.where import with_source
 
