@@ -403,7 +403,10 @@ def test_a_killed_server_leaves_no_repl_behind_and_the_next_one_starts(tmp_path)
     with live.client() as client:
         pid = int(client.call("evaluate_code", code="import os\nos.getpid()", timeoutMs=30_000)["result"])
     kept = tmp_path / "state"
-    until(lambda: any("getpid" in file.read_text() for file in kept.rglob("*history*")), "the history to be on disk")
+    until(
+        lambda: any("getpid" in file.read_text() for file in kept.rglob("*.json*") if file.suffix != ".tmp"),
+        "the history to be on disk",
+    )
     live.stop(signal.SIGKILL)
     until(lambda: not Path(f"/proc/{pid}").exists(), "the REPL's process to end")
     assert live.port_file.exists()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+ASK_AGAIN_S = 0.1
 ANSWER_S = 3.0
 """How long an interrupt may take to be answered."""
 
@@ -344,8 +345,8 @@ class Repls:
             return ("its REPL is gone, and the evaluation with it",)
         said: list[str] = []
         if "interrupt" in repl.profile.capabilities:
-            said += await self._interrupt(evaluation.repl, evaluation.session)
-            if await self._over(evaluation_id, settle_s):
+            said, over = await self._interrupt_until_over(evaluation_id, settle_s)
+            if over:
                 return (*said, "the evaluation is over and the session takes new ones")
         else:
             said.append(repl.profile.missing.get("interrupt", "this REPL cannot interrupt"))
@@ -362,24 +363,39 @@ class Repls:
         self.dispatch(actions.RestartRepl(repl.id, why))
         return (*said, "the REPL process is being restarted: everything defined in it is gone")
 
-    async def _interrupt(self, repl_id: str, session: str) -> list[str]:
+    async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
+        """Ask the REPL to interrupt; what it said in words, and whether the evaluation is over.
+
+        A REPL that says nothing runs may not have begun with what we just sent, so it is asked again for a while.
+        """
+        evaluation = self.core.state.evaluations[evaluation_id]
+        deadline = anyio.current_time() + settle_s
+        while True:
+            said, idle = await self._interrupt(evaluation.repl, evaluation.session)
+            left_s = deadline - anyio.current_time()
+            over = await self._over(evaluation_id, min(ASK_AGAIN_S, left_s) if idle else left_s)
+            if over or not idle or anyio.current_time() >= deadline:
+                return [said], over
+
+    async def _interrupt(self, repl_id: str, session: str) -> tuple[str, bool]:
+        """Ask the REPL once; what it said in words, and whether it said that nothing runs."""
         try:
             with anyio.fail_after(ANSWER_S):
                 done = await self.adapter(repl_id).interrupt(session)
         except (OpTimedOutError, TimeoutError):
-            return ["the REPL did not answer the interrupt"]
+            return "the REPL did not answer the interrupt", False
         except CodriverError as error:
-            return [str(error)]
+            return str(error), False
         words = {
             "interrupted": "the REPL interrupted it",
             "requested": "the REPL was asked to interrupt it",
             "idle": "the REPL says that nothing runs",
         }
-        return [words[done.outcome] + (f": {done.note}" if done.note else "")]
+        return words[done.outcome] + (f": {done.note}" if done.note else ""), done.outcome == "idle"
 
     async def _over(self, evaluation_id: str, settle_s: float) -> bool:
         transcript = self._transcripts.get(evaluation_id)
-        with anyio.move_on_after(settle_s):
+        with anyio.move_on_after(max(0, settle_s)):
             while not self.core.state.evaluations[evaluation_id].over and transcript is not None:
                 await transcript.wait_changed()
         return self.core.state.evaluations[evaluation_id].over

@@ -1,0 +1,326 @@
+"""The embedded REPL by itself: a plain nREPL server that any client can use."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import codriver.worker
+from codriver.wire.bencode import Decoder, encode
+from live_server import until
+
+WORKER = codriver.worker.__file__
+WAIT_S = 60
+
+
+class Repl:
+    """The worker in a process of its own, and one client of it."""
+
+    def __init__(self, folder, *options):
+        environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        self.process = subprocess.Popen(
+            [sys.executable, WORKER, "--workspace", str(folder), *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env=environ,
+            text=True,
+        )
+        self.line = self.process.stdout.readline()
+        self.port = int(self.line.rsplit(":", 1)[1])
+        self.number = 0
+        self.connect()
+
+    def connect(self):
+        self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S)
+        self.decoder = Decoder()
+        self.received = []
+
+    def send(self, op, **fields):
+        self.number += 1
+        self.socket.sendall(encode({"op": op, "id": str(self.number), **fields}))
+        return str(self.number)
+
+    def answer(self, identity):
+        """All messages of a request, until it is done."""
+        while True:
+            got = [message for message in self.received if message.get("id") == identity]
+            if any("done" in message.get("status", []) for message in got):
+                self.received = [message for message in self.received if message.get("id") != identity]
+                return got
+            data = self.socket.recv(65536)
+            assert data, "the worker hung up"
+            self.received += self.decoder.feed(data)
+
+    def ask(self, op, **fields):
+        return self.answer(self.send(op, **fields))
+
+    def evaluate(self, code, **fields):
+        return self.ask("eval", code=code, **fields)
+
+    def close(self):
+        self.socket.close()
+        self.process.kill()
+        self.process.wait(WAIT_S)
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def texts(messages, key):
+    return [message[key] for message in messages if key in message]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    with contextlib.closing(Repl(tmp_path_factory.mktemp("python"))) as repl:
+        yield repl
+
+
+@pytest.fixture(scope="module")
+def lisp(tmp_path_factory):
+    with contextlib.closing(Repl(tmp_path_factory.mktemp("lisp"), "--dialect", "lisp")) as repl:
+        yield repl
+
+
+def test_it_prints_the_line_that_nrepl_clients_look_for(python):
+    assert (
+        python.line
+        == f"nREPL server started on port {python.port} on host 127.0.0.1 - nrepl://127.0.0.1:{python.port}\n"
+    )
+
+
+def test_every_form_gives_its_value_in_order(python):
+    assert texts(python.evaluate("1\nx = 2\nx + 1\n'hé 😀'"), "value") == ["1", "3", "'hé 😀'"]
+
+
+def test_output_comes_before_the_value_it_was_printed_before(python):
+    messages = python.evaluate("import sys\nprint('a')\nprint('b', file=sys.stderr)\n1")
+    kinds = [key for message in messages for key in ("out", "err", "value") if key in message]
+    assert kinds == ["out", "value", "err", "value", "value"]
+
+
+def test_many_lines_make_few_messages_and_none_is_lost(python):
+    messages = python.evaluate("for n in range(100_000): print(n)")
+    assert "".join(texts(messages, "out")) == "".join(f"{n}\n" for n in range(100_000))
+    assert len(messages) < 2000
+
+
+def test_text_that_does_not_parse_runs_nothing(python):
+    messages = python.evaluate("ran = 1\n)")
+    assert texts(messages, "codriver/error")[0]["phase"] == "read"
+    assert texts(python.evaluate("ran"), "ex") == ["NameError"]
+
+
+def test_a_traceback_shows_the_users_lines_and_none_of_the_workers(python):
+    (text,) = texts(python.evaluate("def boom():\n    return 1 / 0\nboom()"), "err")
+    assert "return 1 / 0" in text
+    assert "worker.py" not in text
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: pass",
+        "import time\ntime.sleep(100)",
+        "import threading\nlock = threading.Lock(); lock.acquire(); lock.acquire()",
+        "import threading, time\nt = threading.Thread(target=time.sleep, args=(5,)); t.start(); t.join()",
+        "import subprocess\nsubprocess.run(['sleep', '100'])",
+    ],
+)
+def test_an_interrupt_ends_what_runs(python, code):
+    running = python.send("eval", code="print('begun', flush=True)\n" + code)
+    until(lambda: _begun(python, running), "the code to run")
+    asked = python.send("interrupt", **{"interrupt-id": running})
+    ended = python.answer(running)
+    assert "interrupted" in ended[-1]["status"]
+    assert python.answer(asked)[-1]["status"] == ["done"]
+    assert texts(python.evaluate("1 + 1"), "value") == ["2"]
+
+
+def _begun(repl, identity):
+    while not any(m.get("id") == identity and "out" in m for m in repl.received):
+        repl.received += repl.decoder.feed(repl.socket.recv(65536))
+    return True
+
+
+def test_an_interrupt_of_nothing_says_so(python):
+    assert "session-idle" in python.ask("interrupt")[-1]["status"]
+
+
+def test_an_interrupt_of_another_evaluation_is_refused(python):
+    running = python.send("eval", code="print('begun', flush=True)\nwhile True: pass")
+    until(lambda: _begun(python, running), "the code to run")
+    assert "interrupt-id-mismatch" in python.ask("interrupt", **{"interrupt-id": "other"})[-1]["status"]
+    python.send("interrupt")
+    python.answer(running)
+
+
+def test_code_that_asks_for_input_gets_it(python):
+    running = python.send("eval", code="input('who? ') + '!'")
+    while not any("need-input" in m.get("status", []) for m in python.received):
+        python.received += python.decoder.feed(python.socket.recv(65536))
+    python.send("stdin", stdin="Ada\n")
+    messages = python.answer(running)
+    assert texts(messages, "value") == ["'Ada!'"]
+
+
+def test_exit_is_an_error_and_the_repl_goes_on(python):
+    assert texts(python.evaluate("exit(3)"), "ex") == ["SystemExit"]
+    assert texts(python.evaluate("'here'"), "value") == ["'here'"]
+
+
+@pytest.mark.parametrize(
+    "code", ["import sys; sys.stdout = None", "import sys; sys.stdout.close()", "import sys; sys.stdin = None"]
+)
+def test_code_that_breaks_its_streams_breaks_them_for_itself_alone(python, code):
+    python.evaluate("import sys\n" + code)
+    assert texts(python.evaluate("print('still')"), "out") == ["still\n"]
+
+
+def test_code_that_takes_the_interrupt_signal_does_not_keep_it(python):
+    python.evaluate("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)")
+    test_an_interrupt_ends_what_runs(python, "while True: pass")
+
+
+def test_a_name_can_be_awaited_at_the_top(python):
+    assert texts(python.evaluate("import asyncio\nawait asyncio.sleep(0, 'slept')"), "value") == ["'slept'"]
+
+
+def test_a_module_is_evaluated_in_by_its_name(python):
+    python.evaluate("import json")
+    assert texts(python.evaluate("__name__", ns="json"), "value") == ["'json'"]
+    assert "namespace-not-found" in python.evaluate("1", ns="no.such")[-1]["status"]
+
+
+def test_print_limits_are_kept(python):
+    options = {"nrepl.middleware.print/options": {"print-length": 3, "print-level": 2}}
+    assert texts(python.evaluate("list(range(10))", **options), "value") == ["[0, 1, 2, ...]"]
+    (message,) = [m for m in python.evaluate("'x' * 100", **{"nrepl.middleware.print/quota": 10}) if "value" in m]
+    assert (message["value"], message["status"]) == ("'xxxxxxxxx", ["nrepl.middleware.print/truncated"])
+
+
+def test_completion_and_lookup_call_nothing(python):
+    python.evaluate("class Trap:\n    @property\n    def sprung(self): raise RuntimeError\ntrap = Trap()\nimport json")
+    (found,) = texts(python.ask("completions", prefix="trap.spr"), "completions")
+    assert [item["candidate"] for item in found] == ["trap.sprung"]
+    (info,) = texts(python.ask("lookup", sym="json.dumps"), "info")
+    assert info["file"].endswith("json/__init__.py")
+    assert info["arglists-str"].startswith("(obj, *")
+    assert "no-info" in python.ask("lookup", sym="no.such")[-1]["status"]
+
+
+def test_threads_print_under_the_evaluation_that_started_them(python):
+    code = "import threading, time\ndef late():\n    time.sleep(0.2)\n    print('late')\n"
+    code += "threading.Thread(target=late).start()"
+    cause = python.send("eval", code=code)
+    python.answer(cause)
+    python.evaluate("1")
+    assert _begun(python, cause)
+
+
+def test_a_dump_of_all_threads_shows_what_runs(python):
+    running = python.send("eval", code="def busy():\n    print('begun', flush=True)\n    while True: pass\nbusy()")
+    until(lambda: _begun(python, running), "the code to run")
+    (stacks,) = texts(python.ask("codriver/stacks"), "stacks")
+    assert "in busy" in stacks
+    python.send("interrupt")
+    python.answer(running)
+
+
+def test_garbage_ends_its_own_connection_alone(python):
+    with socket.create_connection(("127.0.0.1", python.port), timeout=WAIT_S) as other:
+        other.sendall(b"garbage")
+        assert other.recv(100) == b""
+    assert texts(python.evaluate("1"), "value") == ["1"]
+
+
+@pytest.mark.parametrize(("op", "word"), [("no-such-op", "unknown-op"), ("eval", "no-code")])
+def test_what_cannot_be_done_is_answered(python, op, word):
+    assert word in python.ask(op)[-1]["status"]
+
+
+def test_an_unknown_session_is_answered(python):
+    assert "unknown-session" in python.evaluate("1", session="none")[-1]["status"]
+
+
+def test_ten_megabytes_come_and_go(python):
+    assert len(texts(python.evaluate("'v' * 10_000_000"), "value")[0]) == 10_000_002
+    assert texts(python.evaluate(f"len('{'c' * 10_000_000}')"), "value") == ["10000000"]
+
+
+def test_the_workers_own_folder_is_not_the_projects(python):
+    code = f"import sys\n[p for p in sys.path if p == {str(Path(WORKER).parent)!r}]"
+    assert texts(python.evaluate(code), "value") == ["[]"]
+
+
+PARENT = """
+import subprocess, sys
+command, pipe = [sys.executable, sys.argv[1], "--supervised"], subprocess.PIPE
+child = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+print(child.pid, child.stdout.readline().rsplit(":", 1)[1].strip(), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.parametrize("code", ["import time; time.sleep(1000)", "while True: pass", "sum(range(10**13))"])
+def test_it_ends_with_a_parent_that_was_killed_whatever_it_runs(code):
+    command = [sys.executable, "-c", PARENT, WORKER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        pid, port = map(int, parent.stdout.readline().split())
+        with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as client:
+            client.sendall(encode({"op": "eval", "id": "1", "code": "print('begun', flush=True)\n" + code}))
+            assert b"begun" in client.recv(1000)
+            parent.send_signal(signal.SIGKILL)
+            parent.wait(WAIT_S)
+            until(lambda: not Path(f"/proc/{pid}").exists(), "the worker to end")
+
+
+def test_lisp_gives_values_in_unicode_and_switches_its_namespace(lisp):
+    messages = lisp.evaluate('(str "h\u00e9" \\😀) (in-ns \'other) *ns*')
+    assert texts(messages, "value")[0] == '"hé😀"'
+    assert texts(messages, "ns")[-1] == "other"
+    lisp.evaluate("(in-ns 'user)")
+
+
+@pytest.mark.parametrize("code", ["(loop [] (recur))", "(count (range))"])
+def test_lisp_can_be_interrupted(lisp, code):
+    running = lisp.send("eval", code='(println "begun") ' + code)
+    until(lambda: _begun(lisp, running), "the code to run")
+    lisp.send("interrupt")
+    assert "interrupted" in lisp.answer(running)[-1]["status"]
+    assert texts(lisp.evaluate("(+ 1 1)"), "value") == ["2"]
+
+
+def test_lisp_prints_infinite_sequences_up_to_the_limit(lisp):
+    options = {"nrepl.middleware.print/options": {"print-length": 3}}
+    assert texts(lisp.evaluate("(range)", **options), "value") == ["(0 1 2 ...)"]
+
+
+def test_lisp_errors_know_their_phase_and_place(lisp):
+    (read,) = texts(lisp.evaluate("(+ 1"), "codriver/error")
+    assert read["phase"] == "read"
+    (compiled,) = texts(lisp.evaluate("\n(no-such-thing)"), "codriver/error")
+    assert (compiled["phase"], compiled["line"]) == ("compile", 2)
+    (ran,) = texts(lisp.evaluate('(throw (ex-info "sad" {}))'), "codriver/error")
+    assert (ran["phase"], ran["message"]) == ("execution", "sad")
+
+
+def test_lisp_expands_completes_and_looks_up(lisp):
+    (expansion,) = texts(lisp.ask("macroexpand", code="(when a b)"), "expansion")
+    assert expansion.startswith("(if a")
+    (found,) = texts(lisp.ask("completions", prefix="map-ind"), "completions")
+    assert "map-indexed" in [item["candidate"] for item in found]
+    (info,) = texts(lisp.ask("lookup", sym="map"), "info")
+    assert (info["ns"], "doc" in info) == ("basilisp.core", True)
+
+
+def test_lisp_keeps_its_last_values(lisp):
+    lisp.evaluate("41")
+    assert texts(lisp.evaluate("(inc *1)"), "value") == ["42"]
