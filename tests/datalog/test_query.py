@@ -440,6 +440,18 @@ def test_rules_that_branch_without_end_are_looked_into_once():
     assert ask("[:find [?x ...] :in $ % :where (r0 ?x)]", f"[{' '.join(rules)}]", time_limit_s=60) == [3]
 
 
+@pytest.mark.parametrize(
+    "step", ["[(inc ?a) ?c] [?c :output/line] (after ?c ?b)", "(after ?a ?c) [(inc ?c) ?b] [?b :output/line]"]
+)
+def test_a_rule_follows_a_chain_through_a_whole_log(step):
+    log = OutputLog()
+    for n in range(1000):
+        log.append("evaluationOutput", "x", timestamp_ms=n)
+    rules = f"[[(after ?a ?b) [(inc ?a) ?b] [?b :output/line]] [(after ?a ?b) {step}]]"
+    answer = log.query("[:find (count ?b) . :in $ % :where (after 1 ?b)]", inputs=[rules], time_limit_s=60)
+    assert (answer.result, answer.cut) == (999, None)
+
+
 def test_rules_that_make_ever_new_values_are_cut():
     rules = "[[(up ?a ?b) [(inc ?a) ?b]] [(up ?a ?b) (up ?a ?c) [(inc ?c) ?b]]]"
     answer = LOG.query("[:find ?x :in % :where (up 1 ?x)]", inputs=[rules], time_limit_s=0.2)

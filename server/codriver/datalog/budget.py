@@ -9,7 +9,7 @@ from codriver.datalog.matching import OutOfTimeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAX_HELD_ROWS = 500_000  # about 100 MB of rows
+MAX_HELD_ROWS = 600_000  # about 100 MB, and enough for a rule that relates each entity of a full log to all after it
 MAX_MADE_BYTES = 256 * 2**20
 SMALL_VALUE = 256  # characters or items; values up to here weigh no more than the row that holds them
 ITEM_BYTES = 40  # of a number in a tuple

@@ -2,11 +2,15 @@
 
 A table holds one rule as it is called with certain arguments bound. Only what is asked for is computed, a rule may call
 itself, and it ends, as there are only so many values; unless a function makes ever new ones: then time ends it.
+
+What is asked for at once is a job. A job whose answers came from a table that has grown since is done again, the latest
+asked first: a rule that follows a chain asks its way to the end, and then every link is done once more on the way back.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from codriver.datalog import steps
@@ -26,24 +30,31 @@ Places = tuple[int, ...]
 
 
 class Table:
-    """One rule, called with the arguments at `places` bound: the inputs asked for, and the answers for each."""
+    """One rule, called with the arguments at `places` bound: the answers for each input asked for."""
 
     def __init__(self, branches: tuple[Branch, ...], places: Places) -> None:
         self.branches = branches
         self.places = places
-        self.inputs: dict[Row, dict[Row, None]] = {}
+        self.answers: dict[Row, dict[Row, None]] = {}
+        self.readers: dict[Row, set[Job]] = {}
         self.plans: list[tuple[Plan, Callable[[Row], Row]]] | None = None
 
-    def ask(self, inputs: Iterable[Row]) -> bool:
-        """Whether any input is new."""
-        before = len(self.inputs)
-        for one in inputs:
-            self.inputs.setdefault(one, {})
-        return len(self.inputs) > before
+    def ask(self, inputs: Iterable[Row]) -> list[Row]:
+        """The inputs that are new."""
+        new = [one for one in inputs if one not in self.answers]
+        for one in new:
+            self.answers[one] = {}
+            self.readers[one] = set()
+        return new
 
-    def answers(self, one: Row) -> Iterable[Row]:
-        """The rows of all arguments known for an input."""
-        return self.inputs.get(one, ())
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Job:
+    """Inputs of a table that were asked for at once; a higher number is a later one."""
+
+    number: int
+    table: Table
+    inputs: Rows
 
 
 class RuleSolver:
@@ -55,8 +66,10 @@ class RuleSolver:
         self._tables: dict[tuple[str, Source, Places], Table] = {}
         self._runnable: dict[tuple[str, frozenset[int]], bool] = {}
         self._context: Context | None = None
-        self._is_growing = False
-        self._has_changed = False
+        self._jobs = 0
+        self._waiting: list[tuple[int, Job]] = []
+        self._queued: set[Job] = set()
+        self._current: Job | None = None
 
     def attach(self, context: Context) -> None:
         """The query's context, which in turn holds these rules."""
@@ -98,41 +111,55 @@ class RuleSolver:
                 moved = [tuple(with_source(clause, call.source) for clause in branch.clauses) for branch in branches]
                 branches = tuple(replace(b, clauses=clauses) for b, clauses in zip(branches, moved, strict=True))
             table = self._tables[key] = Table(branches, places)
-            self._has_changed = True
 
         def answer(inputs: Rows) -> Callable[[Row], Iterable[Row]]:
-            if table.ask(inputs):
-                self._has_changed = True
-            if not self._is_growing:
+            new = table.ask(inputs)
+            if new:
+                self._jobs += 1
+                self._put(Job(self._jobs, table, new))
+            if self._current is None:
                 self._grow()
-            return lambda one: list(table.answers(one))
+            else:
+                for one in inputs:
+                    table.readers[one].add(self._current)
+            return lambda one: list(table.answers[one])
 
         return answer
 
-    def _grow(self) -> None:
-        """Run all rules on all their inputs until nothing is new."""
-        self._is_growing = True
-        try:
-            while self._has_changed:
-                self._has_changed = False
-                for table in list(self._tables.values()):
-                    self._run(table)
-        finally:
-            self._is_growing = False
+    def _put(self, job: Job) -> None:
+        if job not in self._queued:
+            self._queued.add(job)
+            heappush(self._waiting, (-job.number, job))
 
-    def _run(self, table: Table) -> None:
+    def _grow(self) -> None:
+        """Do all jobs until nothing is new."""
+        while self._waiting:
+            job = heappop(self._waiting)[1]
+            self._queued.remove(job)
+            self._current = job
+            grown = self._do(job)
+            self._current = None
+            for one in grown:
+                for reader in job.table.readers[one]:
+                    self._put(reader)
+
+    def _do(self, job: Job) -> set[Row]:
+        """Run the rule on the job's inputs; the inputs that have more answers now."""
         if self._context is None:
             raise RuntimeError("the rules have no context yet")
         budget = self._context.budget
-        input_of = steps.projection(table.places)
-        for planned, output in self._plans(table, self._context):
-            for batch in steps.run(planned.steps, list(table.inputs), budget):
+        input_of = steps.projection(job.table.places)
+        grown: set[Row] = set()
+        for planned, output in self._plans(job.table, self._context):
+            for batch in steps.run(planned.steps, job.inputs, budget):
                 for row in map(output, batch):
-                    answers = table.inputs[input_of(row)]
+                    one = input_of(row)
+                    answers = job.table.answers[one]
                     if row not in answers:
                         answers[row] = None
                         budget.hold(1)
-                        self._has_changed = True
+                        grown.add(one)
+        return grown
 
     def _plans(self, table: Table, context: Context) -> list[tuple[Plan, Callable[[Row], Row]]]:
         if table.plans is None:
