@@ -11,6 +11,7 @@ import os
 import secrets
 import sys
 import tempfile
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,17 +23,23 @@ from codriver.errors import StartError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
 
 PRIVATE = 0o600
+LOCK_S = 3.0
+"""How long a start waits for one that holds the lock: a server that ends frees it at once, one that starts comes up."""
+LOCK_POLL_S = 0.02
+LARGEST_PORT = 65535
 
 
 class AlreadyRunningError(StartError):
     """The workspace has a live server."""
 
     def __init__(self, folder: Path, record: ServerRecord | None) -> None:
-        who = f"pid {record.pid} on port {record.port}" if record else "it is just starting"
+        who = f"pid {record.pid} on port {record.port}" if record else "it is just starting, or just stopping"
         super().__init__(
             f"a codriver server runs for this workspace already ({who}; {folder}): "
             "connect to that one, or end it with `codriver stop`"
@@ -46,6 +53,16 @@ class ClaimError(StartError):
     def __init__(self, folder: Path, error: OSError) -> None:
         super().__init__(
             f"cannot write {folder}: {error.strerror or error}; make the folder writable, or choose another --workspace"
+        )
+
+
+class RelayNotInstalledError(StartError):
+    """The relay cannot be copied to its stable place."""
+
+    def __init__(self, target: Path, error: OSError) -> None:
+        super().__init__(
+            f"cannot install the relay as {target}: {error.strerror or error}; make its folder writable, "
+            "or set XDG_CONFIG_HOME to one that is"
         )
 
 
@@ -78,7 +95,10 @@ class Claim:
     def demand_token(self) -> str:
         """A fresh token that peers have to show, put where only this user can read it."""
         self.token = secrets.token_urlsafe(32)
-        write_file(self._folder / "token", self.token)
+        try:
+            write_file(self._folder / "token", self.token)
+        except OSError as error:
+            raise ClaimError(self._folder, error) from error
         return self.token
 
     def publish(self, record: ServerRecord) -> None:
@@ -88,7 +108,7 @@ class Claim:
             "port": record.port,
             "host": record.host,
             "sessionId": record.session_id,
-            "startedAt": datetime.fromtimestamp(record.started_at / 1000, UTC).isoformat(timespec="seconds"),
+            "startedAt": datetime.fromtimestamp(record.started_at / 1000, UTC).isoformat(timespec="milliseconds"),
             "version": record.version,
             **({"portNote": record.port_note} if record.port_note else {}),
         }
@@ -100,45 +120,58 @@ class Claim:
         self._published = record
 
     def withdraw(self) -> None:
-        """Remove the files, if they are still ours. Again is harmless."""
-        mine = self._published
+        """Remove the files that are still ours; what others wrote there meanwhile stays. Again is harmless."""
+        mine, token = self._published, self.token
+        self._published = self.token = None
+        with suppress(OSError):
+            if token and (self._folder / "token").read_text(encoding="utf-8") == token:
+                (self._folder / "token").unlink()
         if mine is None:
             return
-        self._published = None
         now = read_record(self._folder)
         if now is not None and now.session_id != mine.session_id:
             return
-        with suppress(OSError):
-            if self.port_file.read_text().strip() == str(mine.port):
+        with suppress(OSError, ValueError):
+            if int(self.port_file.read_text(encoding="utf-8")) == mine.port:
                 self.port_file.unlink()
-        for name in ("server.json", "token"):
+        if now is not None:
             with suppress(OSError):
-                (self._folder / name).unlink()
+                (self._folder / "server.json").unlink()
 
 
 @contextmanager
-def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool]) -> Iterator[Claim]:
+def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: float = LOCK_S) -> Iterator[Claim]:
     """The claim on the workspace of `folder`; leaving the context gives it up.
 
+    `is_alive` asks the server that a record names whether it is the one; it is asked only about a process that runs.
+    What a dead server left behind is removed.
+
     Raises:
-        AlreadyRunningError: a live server holds it.
+        AlreadyRunningError: a live server has it, or another start has held the lock for `lock_s` seconds.
         ClaimError: the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / ".gitignore").exists():
             write_file(folder / ".gitignore", "*\n", mode=0o644)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), PRIVATE)
+        # A link in its place could lead anywhere, and locking would create a file there.
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+        lock = os.open(folder / "lock", flags, PRIVATE)
     except OSError as error:
         raise ClaimError(folder, error) from error
-    try:
-        _lock(lock, folder)
+
+    def live_server() -> ServerRecord | None:
         record = read_record(folder)
-        if record is not None and _runs(record.pid) and record.pid != os.getpid() and is_alive(record):
+        is_ours = record is not None and record.pid != os.getpid() and _runs(record.pid) and is_alive(record)
+        return record if is_ours else None
+
+    try:
+        _lock(lock, folder, live_server, lock_s)
+        record = live_server()
+        if record is not None:
             raise AlreadyRunningError(folder, record)
         for name in ("port", "server.json", "token"):
-            with suppress(FileNotFoundError):
-                (folder / name).unlink()
+            _remove(folder / name, folder)
         held = Claim(folder)
         try:
             yield held
@@ -152,27 +185,37 @@ def read_record(folder: Path) -> ServerRecord | None:
     """What `server.json` says; None when it is missing or says nothing usable."""
     try:
         found = json.loads((folder / "server.json").read_text(encoding="utf-8"))
-        return ServerRecord(
+        note = found.get("portNote")
+        record = ServerRecord(
             pid=int(found["pid"]),
             port=int(found["port"]),
             host=str(found["host"]),
             session_id=str(found["sessionId"]),
-            started_at=int(datetime.fromisoformat(found["startedAt"]).timestamp() * 1000),
+            started_at=round(datetime.fromisoformat(found["startedAt"]).timestamp() * 1000),
             version=str(found.get("version", "")),
-            port_note=found.get("portNote"),
+            port_note=None if note is None else str(note),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+    # A signal to pid 0 or below reaches whole groups of processes.
+    return record if record.pid > 0 and 0 < record.port <= LARGEST_PORT else None
 
 
 def install_relay(source: Path, target: Path) -> Path:
-    """Copy the relay to its stable place if what is there differs, so that clients' configurations stay right."""
+    """Copy the relay to its stable place if what is there differs, so that clients' configurations stay right.
+
+    Raises:
+        RelayNotInstalledError: it differs or is missing, and cannot be written.
+    """
     text = source.read_bytes()
     with suppress(OSError):
         if target.read_bytes() == text:
             return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_file(target, text.decode(), mode=0o644)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_file(target, text.decode(), mode=0o644)
+    except OSError as error:
+        raise RelayNotInstalledError(target, error) from error
     return target
 
 
@@ -189,20 +232,48 @@ def write_file(path: Path, text: str, *, mode: int = PRIVATE) -> None:
         raise
 
 
-def _lock(lock: int, folder: Path) -> None:
-    """Hold the lock as long as this process lives: of two servers that start at once, one is refused."""
-    if sys.platform != "win32":  # there the check for a live server stands alone
-        try:
+def _lock(lock: int, folder: Path, live_server: Callable[[], ServerRecord | None], wait_s: float) -> None:
+    """Hold the lock as long as this process lives: of two servers that start at once, one is refused.
+
+    A lock that is held says that another server starts, runs or ends; which of these, only waiting tells.
+    """
+    deadline = time.monotonic() + wait_s
+    while not _try_lock(lock):
+        record = live_server()
+        if record is not None or time.monotonic() > deadline:
+            raise AlreadyRunningError(folder, record)
+        time.sleep(LOCK_POLL_S)
+
+
+def _try_lock(lock: int) -> bool:
+    """Whether the lock is held now. Where a file system knows no locks, asking the server has to do."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(lock, msvcrt.LK_NBLCK, 1)
+        else:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AlreadyRunningError(folder, read_record(folder)) from None
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _remove(stale: Path, folder: Path) -> None:
+    try:
+        stale.unlink(missing_ok=True)
+    except OSError as error:
+        raise ClaimError(folder, error) from error
 
 
 def _runs(pid: int) -> bool:
+    """Whether there is such a process. Where asking needs a signal that would reach it, its server has to tell."""
+    if sys.platform == "win32":
+        return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
-    except (PermissionError, OSError):
+    except OSError:
         return True
     return True
