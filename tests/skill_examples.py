@@ -1,9 +1,9 @@
 """Takes the examples out of the skills, so that tests can run them.
 
 A fenced block tagged `json` is a tool call: `tool`, `arguments`, and where it says so the part of the `answer` that has
-to come back. `<evaluationId>` in an argument stands for that key of the last answer that had one. A block with
-`path=...` behind its language is a file that the examples after it work on. Other blocks are not run, and so there are
-none.
+to come back. `<evaluationId>` in an argument stands for that key of the last answer that had one. A block tagged `sh`
+is shell commands, run in the workspace; `# => text` behind one is what it prints. A block with `path=...` behind its
+language is a file that the examples after it work on. Other blocks are not run, and so there are none.
 """
 
 import json
@@ -21,6 +21,13 @@ class File:
     line: int
     path: str
     text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    line: int
+    command: str
+    printed: str
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ def skill_names():
 
 
 def examples(skill):
-    """The files and tool calls of a skill, in the order in which they stand."""
+    """The files, tool calls and commands of a skill, in the order in which they stand."""
     return list(_read((SKILLS / skill / "SKILL.md").read_text(encoding="utf-8")))
 
 
@@ -61,6 +68,10 @@ def _read(text):
         line = text.count("\n", 0, found.start()) + 1
         if path := re.search(r" path=(\S+)$", tag):
             yield File(line, path.group(1), body)
+        elif tag == "sh":
+            for number, command in enumerate(body.splitlines(), line + 1):
+                words, _, printed = command.partition("# => ")
+                yield Command(number, words.strip(), printed)
         else:
             assert tag == "json", f"line {line}: a block tagged {tag!r} is not run by any test"
             call = json.loads(body)
