@@ -43,6 +43,7 @@ REASONS = frozenset(
         "unbalanced",
         "unknown-evaluation",
         "unknown-session",
+        "unknown-symbol",
     }
 )
 """The closed list: every word that an answer's `reason` can be."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from codriver.tools import evaluate, evaluations, outputlog, sessions
+from codriver.tools import evaluate, evaluations, outputlog, sessions, symbols, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 MANIFEST: tuple[Tool, ...] = (
     *evaluate.TOOLS,
     *evaluations.TOOLS,
+    *symbols.TOOLS,
     *sessions.TOOLS,
     *outputlog.TOOLS,
+    *waiting.TOOLS,
 )
 
 BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in MANIFEST})
