@@ -222,3 +222,29 @@ def test_a_query_in_another_thread_sees_one_moment_of_the_log():
     writer.join(30)
     assert seen > 0
     assert len(log.query("[:find ?l :where [_ :output/line ?l]]").result) == 300
+
+
+def test_a_listener_hears_for_the_length_of_its_context_alone():
+    log = OutputLog()
+    heard = []
+    with log.listening(lambda report: heard.append(report.last_line)):
+        log.append(OUT, "in", timestamp_ms=0)
+    log.append(OUT, "after", timestamp_ms=0)
+    assert heard == [1]
+
+
+@pytest.mark.parametrize("until", [0, 1, 7, 15, 20, 99])
+def test_a_query_can_be_asked_as_if_nothing_had_come_after_a_line(until):
+    log = filled(20, max_entities=15)
+    for query in ("[:find [?l ...] :where [?e :output/line ?l]]", BY_BOB):
+        rows = log.query(query).result
+        assert log.query(query, until=until).result == [line for line in rows if line <= until]
+
+
+BY_BOB = '[:find [?l ...] :where [?e :output/who "bob"] [?e :output/line ?l]]'
+
+
+def test_every_row_of_a_query_for_one_can_be_asked_for():
+    log = filled(3)
+    assert log.query("[:find ?l . :where [_ :output/line ?l]]", every_row=True).result == [1, 2, 3]
+    assert log.query("[:find [?l ?t] :where [?e :output/line ?l] [?e :output/text ?t]]", every_row=True).count == 3

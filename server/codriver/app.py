@@ -48,7 +48,7 @@ from codriver.tools.base import Services
 from codriver.transcripts import Transcripts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from anyio.abc import TaskGroup
 
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from codriver.datalog.answer import QueryAnswer
     from codriver.outputlog import Report
     from codriver.settings import Settings
+    from codriver.tools.base import Question
 
 logger = logging.getLogger(__name__)
 
@@ -246,10 +247,17 @@ class Server:
         self._history.saw_line(report.last_line)
         self._log_grew.set()
 
-    async def _query(self, text: str, inputs: Sequence[object], limit: int) -> QueryAnswer:
-        return await anyio.to_thread.run_sync(
-            partial(self._log.query, text, inputs=inputs, limit=limit, history=self._history)
+    async def _query(self, asked: Question) -> QueryAnswer:
+        ask = partial(
+            self._log.query,
+            asked.text,
+            inputs=asked.inputs,
+            history=self._history,
+            limit=asked.limit,
+            until=asked.until,
+            every_row=asked.every_row,
         )
+        return await anyio.to_thread.run_sync(ask)
 
     async def _tell_of_log(self) -> None:
         """Tell who subscribed that the log grew, at most once in a while."""

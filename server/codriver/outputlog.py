@@ -11,7 +11,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
@@ -108,6 +109,9 @@ class Report:
     last_line: int
 
 
+Listener = Callable[[Report], None]
+
+
 class Queryable(Protocol):
     """A second database that a query may look into, such as the history."""
 
@@ -123,8 +127,8 @@ class OutputLog:
     """The log of one server run. It is capped by count and by bytes of text: the lowest line leaves first.
 
     The newest entity always stays, however long its text. Any thread may call. `redact` is applied to every text on its
-    way in. `listener` is given the report of every transaction, in the thread that appended, with no lock held; when it
-    raises, that is logged and the entity stays.
+    way in. `listener`, and each of `listening`, is given the report of every transaction, in the thread that appended,
+    with no lock held; when it raises, that is logged and the entity stays.
     """
 
     def __init__(
@@ -134,12 +138,12 @@ class OutputLog:
         max_bytes: int = MAX_BYTES,
         next_line: int = 1,
         redact: Callable[[str], str] = _same,
-        listener: Callable[[Report], None] | None = None,
+        listener: Listener | None = None,
     ) -> None:
         self._max_entities = max(1, max_entities)
         self._max_bytes = max_bytes
         self._redact = redact
-        self._listener = listener
+        self._listeners: tuple[Listener, ...] = (listener,) if listener else ()
         self._store = EntityStore(SCHEMA)
         self._table = _open_table(self._store)
         self._lock = threading.Lock()
@@ -204,12 +208,23 @@ class OutputLog:
             self._text_bytes += _bytes(text)
             retracted = self._evict()
             report = Report((entry,), retracted, self._store.first_line or line, line)
-        if self._listener is not None:
+        for listener in self._listeners:
             try:
-                self._listener(report)
+                listener(report)
             except Exception:  # whatever it raises is its own trouble, and the entity is in the log
-                logger.exception("the listener of the output log failed at line %d", line)
+                logger.exception("a listener of the output log failed at line %d", line)
         return line
+
+    @contextmanager
+    def listening(self, listener: Listener) -> Iterator[None]:
+        """Give `listener` the reports too, for the length of the context."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners = tuple([known for known in self._listeners if known is not listener])
 
     def entries(
         self,
@@ -251,11 +266,14 @@ class OutputLog:
         history: Queryable | None = None,
         limit: int = MAX_ROWS,
         time_limit_s: float = TIME_LIMIT_S,
+        until: int | None = None,
+        every_row: bool = False,
     ) -> QueryAnswer:
         """The answer of a Datalog query over the log, `$`, and the history, `$history`, as they are now.
 
-        `inputs`: JSON values in the order of `:in`, without the sources; rules as an EDN string. Meant for a thread of
-        its own: it takes up to `time_limit_s`.
+        `inputs`: JSON values in the order of `:in`, without the sources; rules as an EDN string. `until`: as if nothing
+        had come after this line. `every_row`: a list of rows, also where `:find` asks for only one. Meant for a thread
+        of its own: it takes up to `time_limit_s`.
 
         Raises:
             QueryError: the text is no query, the inputs do not fit, or a clause cannot be run.
@@ -263,8 +281,12 @@ class OutputLog:
         sources = {"$": self.snapshot()}
         if history is not None:
             sources["$history"] = history.snapshot()
-        budget = Budget(time.monotonic, time_limit_s)
-        return solve(self._parse(text), sources, inputs, limit=limit, budget=budget)
+        if until is not None:
+            sources = {name: snapshot.until(until) for name, snapshot in sources.items()}
+        query = self._parse(text)
+        if every_row and query.shape in ("scalar", "tuple"):
+            query = replace(query, shape="collection" if query.shape == "scalar" else "relation")
+        return solve(query, sources, inputs, limit=limit, budget=Budget(time.monotonic, time_limit_s))
 
     def snapshot(self) -> Snapshot:
         """The log's entities as they are now."""

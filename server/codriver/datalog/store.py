@@ -166,14 +166,19 @@ class Snapshot:
     """The entities of a store at one moment: what a query runs on."""
 
     def __init__(
-        self, schema: Schema, records: list[Record], start: int, by_value: Mapping[int, Mapping[Value, Postings]]
+        self,
+        schema: Schema,
+        records: list[Record],
+        start: int,
+        by_value: Mapping[int, Mapping[Value, Postings]],
+        end: int | None = None,
     ) -> None:
         self.schema = schema
         self._shared = records
         self._start = start
-        self._end = len(records)
+        self._end = len(records) if end is None else end
         self._first = _line(records[start]) if start < self._end else 0
-        self._last = _line(records[-1]) if start < self._end else -1
+        self._last = _line(records[self._end - 1]) if start < self._end else -1
         self._by_value = by_value
         self._built: dict[int, Mapping[Value, Sequence[Record]]] = {}
 
@@ -184,6 +189,13 @@ class Snapshot:
     def last_line(self) -> int:
         """The highest line; -1 when there is no entity."""
         return self._last
+
+    def until(self, line: int) -> Snapshot:
+        """The same without the entities after `line`."""
+        if line >= self._last:
+            return self
+        end = bisect_left(self._shared, (line + 1,), self._start, self._end)
+        return Snapshot(self.schema, self._shared, self._start, self._by_value, end)
 
     @cached_property
     def records(self) -> Sequence[Record]:

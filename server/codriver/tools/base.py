@@ -55,6 +55,21 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """A Datalog query over the log (`$`) and the history (`$history`).
+
+    `inputs`: JSON values in the order of `:in`, without the sources. `limit`: rows. `until`: as if nothing had come
+    after this line. `every_row`: all rows, also where `:find` asks for only one.
+    """
+
+    text: str
+    inputs: Sequence[object]
+    limit: int
+    until: int | None = None
+    every_row: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
     """Everything that tools share, for the life of one server."""
 
@@ -68,8 +83,8 @@ class Services:
     """Epoch milliseconds."""
     client_counters: Callable[[], list[dict[str, object]]]
     """One row a connected client: its queue, its losses."""
-    query: Callable[[str, Sequence[object], int], Awaitable[QueryAnswer]]
-    """A Datalog query over the log (`$`) and the history (`$history`): text, inputs, row limit."""
+    query: Callable[[Question], Awaitable[QueryAnswer]]
+    """What a Datalog query answers. Raises `QueryError`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from codriver.tools.base import Answer, Arguments, Call, Image, Tool, answer_schema
+from codriver.tools.base import Answer, Arguments, Call, Image, Question, Tool, answer_schema
 from codriver.tools.evaluation import extract_images
 
 Category = Literal[
@@ -41,7 +41,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
         result: object = [entry.to_json() for entry in entries]
         count, cut = len(entries), None
     else:
-        answer = await call.services.query(arguments.query, arguments.inputs, arguments.limit)
+        answer = await call.services.query(Question(arguments.query, arguments.inputs, arguments.limit))
         result, count, cut = answer.result, answer.count, answer.cut
     shown, images = _take_images(result, arguments.max_images)
     fields = {"result": shown, "count": count, "firstLine": log.first_line, "lastLine": log.last_line, "cut": cut}

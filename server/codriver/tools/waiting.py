@@ -1,0 +1,207 @@
+"""`wait_for`: wait until a query over the log has a row that it did not have before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from pydantic import Field
+
+from codriver.errors import RefusedError
+from codriver.tools.base import Answer, Arguments, Call, Question, Tool, answer_schema
+
+if TYPE_CHECKING:
+    from codriver.datalog.answer import Cut, QueryAnswer
+    from codriver.outputlog import Report
+
+PROGRESS_S = 5.0
+STOPPING_S = 0.5
+"""How often a wait looks whether the server stops: nothing is logged then that would wake it."""
+COALESCE_S = 0.05
+"""What comes within this time after the first new line is asked about together with it."""
+REST_FACTOR = 8
+"""A wait rests so many times as long as its query took, so that a slow query and a busy log do not fill a core."""
+MAX_REST_S = 5.0
+MAX_NOTES = 5
+MAX_ROWS = 100_000
+"""Rows that are compared: a hundred times what the log holds unless its setting is raised."""
+
+
+class TooMuchToWaitForError(RefusedError):
+    """The query's answer is cut, so nobody can tell which of its rows are new."""
+
+    reason = "bad-query"
+
+    def __init__(self, cut: str) -> None:
+        why = "it takes too long" if cut == "time" else f"it has too many rows (at most {MAX_ROWS}) or too much text"
+        super().__init__(
+            f"this query cannot be waited for, because its new rows cannot be told from the others: {why}",
+            hint="ask for less: find ?line alone, or name a :output/category, :output/who or :output/evaluation",
+        )
+
+
+class WaitArguments(Arguments):
+    """Arguments of `wait_for`."""
+
+    query: str = Field(description="Datalog as in repl_output_log.")
+    inputs: list[Any] = Field(default_factory=list, description="Values for what :in names after $.")
+    since: int | None = Field(
+        None, ge=0, description="Rows count as new that were not there at this line (default: now)."
+    )
+    timeout_ms: int = Field(25_000, ge=0, le=600_000, description="How long to wait (25000).")
+    limit: int = Field(100, ge=1, le=10_000, description="At most this many of the new rows, the newest.")
+
+
+async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
+    """The rows that the query gains, as soon as it gains one, or word that it gained none in time."""
+    wait = _Wait(call, arguments)
+    with call.services.log.listening(wait.heard):
+        return await wait.run()
+
+
+class _Wait:
+    """One wait: it sleeps while the log does not grow, and asks its query once for all that came meanwhile."""
+
+    def __init__(self, call: Call, arguments: WaitArguments) -> None:
+        self._call = call
+        self._arguments = arguments
+        self._log = call.services.log
+        self._grown = anyio.Event()
+        self._began = anyio.current_time()
+        self._deadline = self._began + arguments.timeout_ms / 1000
+        self._told = self._began
+        self._rested = self._began
+        self._seen = 0
+        """The line up to which the query was asked."""
+        self._known: frozenset[bytes] = frozenset()
+        self._notes: list[str] = []
+
+    def heard(self, report: Report) -> None:
+        """The log grew."""
+        del report
+        self._grown.set()
+
+    async def run(self) -> Answer:
+        """Wait for the end, one way or the other.
+
+        Raises:
+            QueryError: the query is none.
+            TooMuchToWaitForError: its answer at the start is cut.
+        """
+        last_line = self._log.last_line or 0
+        since = self._arguments.since
+        self._seen = last_line if since is None else min(since, last_line)
+        before = await self._ask(self._seen)
+        if before.cut is not None:
+            raise TooMuchToWaitForError(before.cut)
+        self._known = await anyio.to_thread.run_sync(_digests, before)
+        while True:
+            rows, cut = await self._gained()
+            if rows:
+                limit = self._arguments.limit
+                return self._answer("found", rows[-limit:], "rows" if len(rows) > limit else cut)
+            if self._stopping:
+                return self._answer("server-stopping", [], None)
+            if anyio.current_time() >= self._deadline:
+                self._notes.append(f"no new row within {self._arguments.timeout_ms} ms: to go on, since: {self._seen}")
+                return self._answer("timed-out", [], cut)
+            await self._sleep()
+
+    @property
+    def _stopping(self) -> bool:
+        return self._call.state.life.phase == "stopping"
+
+    async def _gained(self) -> tuple[list[object], Cut | None]:
+        """The rows that are new, if the log grew since the query was asked last."""
+        last_line = self._log.last_line or 0
+        if last_line <= self._seen:
+            return [], None
+        self._grown = anyio.Event()
+        asked_at = anyio.current_time()
+        answer = await self._ask(last_line)
+        rows = await anyio.to_thread.run_sync(_new_rows, answer, self._known)
+        first_line = self._log.first_line or 0
+        if first_line > self._seen + 1:
+            gone = f"lines {self._seen + 1} to {first_line - 1} have left the log: rows made of them may be missing"
+            self._notes = [*self._notes[-MAX_NOTES + 1 :], gone]
+        self._seen = last_line
+        now = anyio.current_time()
+        self._rested = now + min(REST_FACTOR * (now - asked_at), MAX_REST_S)
+        return rows, answer.cut
+
+    async def _sleep(self) -> None:
+        """Sleep until the log has grown and the last query is rested from, or the wait is over; tell of progress."""
+        while not self._stopping and (now := anyio.current_time()) < self._deadline:
+            if now - self._told >= PROGRESS_S:
+                self._told = now
+                await self._call.progress(now - self._began, f"no new row yet; the log is at line {self._seen}")
+            if not self._grown.is_set():
+                with anyio.move_on_after(min(STOPPING_S, self._deadline - now)):
+                    await self._grown.wait()
+                    self._rested = max(self._rested, anyio.current_time() + COALESCE_S)
+            elif now < self._rested:
+                await anyio.sleep(min(STOPPING_S, self._rested - now, self._deadline - now))
+            else:
+                return
+
+    async def _ask(self, until: int) -> QueryAnswer:
+        asked = Question(self._arguments.query, self._arguments.inputs, MAX_ROWS, until=until, every_row=True)
+        return await self._call.services.query(asked)
+
+    def _answer(self, status: str, rows: list[object], cut: Cut | None) -> Answer:
+        return Answer(
+            {
+                "status": status,
+                "result": rows,
+                "count": len(rows),
+                "lastLine": self._seen,
+                "cut": cut,
+                "waitedMs": round((anyio.current_time() - self._began) * 1000),
+                "notes": self._notes,
+            }
+        )
+
+
+def _digest(row: object) -> bytes:
+    """What tells a row from any other, in little memory however long its texts."""
+    return hashlib.blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=16).digest()
+
+
+def _rows(answer: QueryAnswer) -> list[object]:
+    return answer.result if isinstance(answer.result, list) else []
+
+
+def _digests(answer: QueryAnswer) -> frozenset[bytes]:
+    return frozenset(map(_digest, _rows(answer)))
+
+
+def _new_rows(answer: QueryAnswer, known: frozenset[bytes]) -> list[object]:
+    return [row for row in _rows(answer) if _digest(row) not in known]
+
+
+TOOLS = (
+    Tool(
+        name="wait_for",
+        title="Wait for the log",
+        description=(
+            "Wait until a Datalog query over the output log gains a row: an error, an evaluation by somebody else, a "
+            "line of output. Answers the new rows with status found, or status timed-out. "
+            "To miss nothing, give since: the lastLine of the answer before."
+        ),
+        arguments=WaitArguments,
+        output=answer_schema(
+            status={"enum": ["found", "timed-out", "server-stopping"]},
+            result="array",
+            count="integer",
+            lastLine="integer",
+            cut={"enum": [None, "rows", "time"]},
+            waitedMs="integer",
+            notes={"type": "array", "items": {"type": "string"}},
+        ),
+        run=wait_for,
+        read_only=True,
+        idempotent=True,
+    ),
+)
