@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+import sys
 from typing import TYPE_CHECKING
 
 import anyio
@@ -30,6 +31,10 @@ CONGESTED_BYTES = 8 * 2**20
 """A client with this many bytes of unread answers is not read until it takes some."""
 FLUSH_S = 2.0
 """How long a closing connection may take to accept what is still to be written."""
+KEEPALIVE_IDLE_S = 60
+KEEPALIVE_INTERVAL_S = 10
+KEEPALIVE_PROBES = 3
+"""A minute of silence, then 3 probes 10 s apart: a client that is gone without a word is noticed within 90 s."""
 
 
 class ListenError(StartError):
@@ -97,6 +102,7 @@ class Listener:
                 return
             raw = stream.extra(SocketAttribute.raw_socket)
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(raw)
             outbox = Outbox(
                 max_notifications=self._settings.outbox_messages,
                 max_notification_bytes=self._settings.outbox_bytes,
@@ -115,6 +121,18 @@ class Listener:
             session.outbox.close()
             # The writer ends when all is written; one whose client does not read is not waited for.
             tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_S
+
+
+def keep_alive(raw: socket.socket) -> None:
+    """Let the kernel find out that a client is gone which could not say so: its machine or its network is down."""
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "darwin":
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPALIVE, KEEPALIVE_IDLE_S)
+    if sys.platform == "linux":
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
+    if sys.platform in {"linux", "darwin"}:
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 
 
 def _reader(stream: SocketStream, first: bytes) -> Callable[[], Awaitable[bytes | None]]:

@@ -172,6 +172,14 @@ def test_a_process_that_ends_once_an_hour_is_always_started_again(server):
     assert server.state.repls["r1"].phase == "starting"
 
 
+def test_a_clock_set_back_does_not_make_old_starts_recent(server):
+    server.do(ReplFound("r1", "py", PROCESS))
+    for _ in range(10):
+        server.now -= 3_600_000
+        server.do(ReplLost("r1", "exit status 1"), RetryDue("r1", server.state.repls["r1"].failures + 1))
+    assert server.state.repls["r1"].phase == "starting"
+
+
 def test_a_forgotten_port_file_drops_a_repl_that_is_away_but_not_a_connected_one(server):
     server.connect()
     server.do(ReplForgotten("r1"))

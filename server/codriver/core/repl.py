@@ -158,7 +158,8 @@ def _connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
 def _lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
     was_connected = repl.phase == "connected"
     failures = repl.failures + 1
-    recent = tuple(start for start in repl.starts if action.now - start < 60_000)
+    # A clock that was set back makes starts of long ago lie ahead.
+    recent = tuple(start for start in repl.starts if 0 <= action.now - start < 60_000)
     final = action.final
     cause = action.cause
     if repl.owned and len(recent) >= STARTS_PER_MINUTE:

@@ -79,7 +79,7 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     holder = evaluations.holder(state, evaluation)
     if holder is None:
         return ["other evaluations are ahead of it in this session"]
-    since_s = (call.services.now() - (holder.started_at or holder.requested_at)) // 1000
+    since_s = max(0, call.services.now() - (holder.started_at or holder.requested_at)) // 1000
     return [
         (
             f"the session is held by evaluation {holder.id} of {holder.who}, for {since_s} s; "

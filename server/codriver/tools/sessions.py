@@ -42,7 +42,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
         "host": life.host,
         "port": life.port,
         "startedAt": iso(life.started_at),
-        "uptimeS": (services.now() - life.started_at) // 1000,
+        "uptimeS": max(0, services.now() - life.started_at) // 1000,
         "repls": repls,
         "clients": clients,
         "count": len(clients),
