@@ -35,16 +35,33 @@ class Repl:
         self.line = self.process.stdout.readline()
         self.port = int(self.line.rsplit(":", 1)[1])
         self.number = 0
-        self.connect()
+        self.session = None
+        self.socket = socket.socket()
 
     def connect(self):
+        self.socket.close()
         self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S)
         self.decoder = Decoder()
         self.received = []
 
+    @contextlib.contextmanager
+    def fresh_session(self):
+        """A connection and a session of one test's own: what it leaves behind reaches no other test."""
+        self.connect()
+        (self.session,) = texts(self.ask("clone", **{"codriver/apart": "yes"}), "new-session")
+        try:
+            yield self
+        finally:
+            if self.process.poll() is None:
+                self.ask("interrupt")
+                self.ask("close")
+            self.session = None
+            self.socket.close()
+
     def send(self, op, **fields):
         self.number += 1
-        self.socket.sendall(encode({"op": op, "id": str(self.number), **fields}))
+        session = {"session": self.session} if self.session else {}
+        self.socket.sendall(encode({"op": op, "id": str(self.number), **session, **fields}))
         return str(self.number)
 
     def answer(self, identity):
@@ -77,14 +94,26 @@ def texts(messages, key):
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory):
+def python_process(tmp_path_factory):
     with contextlib.closing(Repl(tmp_path_factory.mktemp("python"))) as repl:
         yield repl
 
 
 @pytest.fixture(scope="module")
-def lisp(tmp_path_factory):
+def lisp_process(tmp_path_factory):
     with contextlib.closing(Repl(tmp_path_factory.mktemp("lisp"), "--dialect", "lisp")) as repl:
+        yield repl
+
+
+@pytest.fixture
+def python(python_process):
+    with python_process.fresh_session() as repl:
+        yield repl
+
+
+@pytest.fixture
+def lisp(lisp_process):
+    with lisp_process.fresh_session() as repl:
         yield repl
 
 
@@ -131,6 +160,9 @@ def test_a_traceback_shows_the_users_lines_and_none_of_the_workers(python):
         "import threading\nlock = threading.Lock(); lock.acquire(); lock.acquire()",
         "import threading, time\nt = threading.Thread(target=time.sleep, args=(5,)); t.start(); t.join()",
         "import subprocess\nsubprocess.run(['sleep', '100'])",
+        # An interrupt that is swallowed comes again.
+        "while True:\n    try:\n        while True: pass\n    except KeyboardInterrupt: break\nwhile True: pass",
+        "import time\nclass Slow:\n    def __del__(self): time.sleep(100)\nslow = Slow()\ndel slow\nwhile True: pass",
     ],
 )
 def test_an_interrupt_ends_what_runs(python, code):
@@ -147,6 +179,16 @@ def _begun(repl, identity):
     while not any(m.get("id") == identity and "out" in m for m in repl.received):
         repl.received += repl.decoder.feed(repl.socket.recv(65536))
     return True
+
+
+def test_an_interrupt_that_comes_late_ends_no_other_evaluation(python):
+    code = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\nprint('begun', flush=True)\n"
+    running = python.send("eval", code=code + "while signal.SIGINT not in signal.sigpending(): pass")
+    until(lambda: _begun(python, running), "the code to run")
+    python.send("interrupt", **{"interrupt-id": running})
+    python.answer(running)
+    after = "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})\nsum(range(1000))"
+    assert texts(python.evaluate(after), "value")[-1] == "499500"
 
 
 def test_an_interrupt_of_nothing_says_so(python):
@@ -285,8 +327,19 @@ def test_it_ends_with_a_parent_that_was_killed_whatever_it_runs(code):
 def test_lisp_gives_values_in_unicode_and_switches_its_namespace(lisp):
     messages = lisp.evaluate('(str "h\u00e9" \\😀) (in-ns \'other) *ns*')
     assert texts(messages, "value")[0] == '"hé😀"'
-    assert texts(messages, "ns")[-1] == "other"
-    lisp.evaluate("(in-ns 'user)")
+    assert texts(messages, "value")[-1] == "other"
+    assert texts(lisp.evaluate("(in-ns 'user) *ns*"), "value") == ["user", "user"]
+
+
+@pytest.mark.parametrize("code", ["(in-ns 'bare) (str 2)", "(ns few (:refer-basilisp :only [str])) (str 2)"])
+def test_lisp_finds_its_way_back_from_every_namespace(lisp, code):
+    assert texts(lisp.evaluate(code), "value")[-1] == '"2"'
+    assert texts(lisp.evaluate("(in-ns 'user) (+ 1 1)"), "value") == ["user", "2"]
+
+
+def test_lisp_evaluates_in_a_namespace_that_only_in_ns_made(lisp):
+    lisp.evaluate("(do (in-ns 'made) (in-ns 'user))")
+    assert texts(lisp.evaluate("(inc 1)", ns="made"), "value") == ["2"]
 
 
 @pytest.mark.parametrize("code", ["(loop [] (recur))", "(count (range))"])
@@ -307,7 +360,9 @@ def test_lisp_errors_know_their_phase_and_place(lisp):
     (read,) = texts(lisp.evaluate("(+ 1"), "codriver/error")
     assert read["phase"] == "read"
     (compiled,) = texts(lisp.evaluate("\n(no-such-thing)"), "codriver/error")
-    assert (compiled["phase"], compiled["line"]) == ("compile", 2)
+    assert (compiled["phase"], compiled["line"], compiled["column"]) == ("compile", 2, 2)
+    (within,) = texts(lisp.evaluate("(let [x\n 1]\n (no-such-thing x))"), "codriver/error")
+    assert (within["line"], within["message"]) == (3, "unable to resolve symbol 'no-such-thing' in this context")
     (ran,) = texts(lisp.evaluate('(throw (ex-info "sad" {}))'), "codriver/error")
     assert (ran["phase"], ran["message"]) == ("execution", "sad")
 

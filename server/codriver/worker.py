@@ -43,6 +43,8 @@ FLUSH_S = 0.015
 FLUSH_CHARACTERS = 8192
 INTERRUPT_S = 2.0
 """How long an interrupted evaluation is given to end before the interrupt is answered all the same."""
+SIGNAL_EVERY_S = 0.5
+"""Finalizers and code that catches everything may swallow one interrupt; so it gets another after this time."""
 MAX_DEPTH = 64
 MAX_STRING_BYTES = 256 * 2**20
 PRINT = "nrepl.middleware.print/"
@@ -263,6 +265,8 @@ class Server:
         self.sessions = {}
         self.default = self.new_session()
         self._armed = False
+        self._wanted = None
+        self._stopping = threading.Lock()
         self._last_job = None
         self._dirty = queue.SimpleQueue()
         self._ops = {
@@ -350,13 +354,23 @@ class Server:
             connection.answer(message, {"status": ["done", "error", "interrupt-id-mismatch"]})
             return
         job.interrupted = True
-        if hasattr(signal, "pthread_kill"):
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        else:
-            import _thread
+        # It may take its time, and this thread reads the client's next requests.
+        start_thread(lambda: self._stop(job, message, connection))
 
-            _thread.interrupt_main()
-        status = ["done"] if job.over.wait(INTERRUPT_S) else ["done", "interrupt-pending"]
+    def _stop(self, job, message, connection):
+        """Interrupt what runs until it is over, and say whether it is."""
+        patience = time.monotonic() + INTERRUPT_S
+        with self._stopping:
+            while not job.over.is_set() and time.monotonic() < patience:
+                self._wanted = job
+                if hasattr(signal, "pthread_kill"):
+                    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                else:
+                    import _thread
+
+                    _thread.interrupt_main()
+                job.over.wait(SIGNAL_EVERY_S)
+        status = ["done"] if job.over.is_set() else ["done", "interrupt-pending"]
         connection.answer(message, {"status": status})
 
     def _stdin(self, message, connection, session):
@@ -405,7 +419,8 @@ class Server:
                 self._armed = False
 
     def _on_interrupt(self, _number, _frame):
-        if self._armed:
+        # A signal that comes late finds another evaluation, or none: what it was for is over.
+        if self._armed and self._wanted is self.current:
             raise KeyboardInterrupt
 
     def _run_one(self, job):
@@ -421,6 +436,7 @@ class Server:
             finally:
                 self._armed = False
         except BaseException as error:
+            self._armed = False  # an interrupt may have come at the very end
             status = self._failed(job, error)
         finally:
             self.current = None
@@ -760,6 +776,7 @@ class Lisp:
         importlib.import_module("basilisp.core")
         obj.lrepr.register(str)(_print_string)
         self._context = compiler.CompilerContext(filename="<eval>")
+        self._core, self._in_ns = self.find("basilisp.core"), symbol.symbol("in-ns")
         self.home = runtime.Namespace.get_or_create(symbol.symbol("user"))
         self._numbers = itertools.count(1)
         self._in(self.home)
@@ -806,6 +823,7 @@ class Lisp:
             namespace = self.find(message["ns"])
             if namespace is None:
                 raise NamespaceMissing("there is no namespace %r: require it first" % message["ns"])
+            self._furnish(namespace)
         source = message["file" if loads else "code"]
         file = message.get("file-path" if loads else "file") or "<eval %d>" % next(self._numbers)
         line = message.get("line") if isinstance(message.get("line"), int) and not loads else 1
@@ -828,6 +846,7 @@ class Lisp:
             for form in self._reader.read(stream, resolver=self._runtime.resolve_alias):
                 value = self._compiler.compile_and_exec_form(form, context, self._vars["*ns*"].value)
                 now = self._vars["*ns*"].value
+                self._furnish(now)
                 if not loads:
                     self._tell(job, value, now)
                     session.last[:] = [value, *session.last[:2]]
@@ -837,6 +856,13 @@ class Lisp:
                     session.namespace = now
             if loads:
                 self._tell(job, value, session.namespace)
+
+    def _furnish(self, namespace):
+        """Let core be used in a namespace that `in-ns` made: Basilisp gives it `ns` alone, so nothing leads back."""
+        if namespace.find(self._in_ns) is None:
+            if len(namespace.refers) <= 1:
+                namespace.refer_all(self._core)
+            namespace.add_refer(self._in_ns, self._core.find(self._in_ns))
 
     def _tell(self, job, value, namespace):
         text, status = cut(job, self._runtime.lrepr(value))
@@ -875,20 +901,24 @@ class Lisp:
     def explain(self, error):
         """A failure in parts and as text."""
         parts = {"type": type(error).__name__, "message": str(error), "phase": "execution", "trace": []}
-        data = error
+        place = {}
         if isinstance(error, self._reader.SyntaxError):
             parts.update(phase="read", message=error.message)
+            place = {"file": error.filename, "line": error.line, "column": error.col}
         elif isinstance(error, self._compiler.CompilerException):
+            # Within a macro's form the error around says only that the macro was being expanded.
+            while isinstance(error.__cause__, self._compiler.CompilerException):
+                error = error.__cause__
             parts.update(phase="compile", message=str(error.msg))
-            if error.__cause__ is not None and not isinstance(error.__cause__, self._compiler.CompilerException):
+            if error.__cause__ is not None:
                 parts["message"] += ": " + str(error.__cause__)
-            data = getattr(error, "loc", None)
+            data = {str(key.name): item for key, item in error.data.items()}
+            place = {"file": data.get("file"), "line": data.get("line"), "column": data.get("col")}
         elif type(error).__name__ == "ExceptionInfo":
             parts["message"] = str(getattr(error, "message", error))
-        for key, name in (("file", "filename"), ("line", "line"), ("column", "col")):
-            value = getattr(data, name, None)
-            if isinstance(value, (str, int)) and parts["phase"] != "execution":
-                parts[key] = value + 1 if key == "column" else value
+        # Basilisp counts columns from 0.
+        place["column"] = place["column"] + 1 if isinstance(place.get("column"), int) else None
+        parts.update((key, value) for key, value in place.items() if isinstance(value, (str, int)))
         every = frames_of(error)
         parts["trace"] = ["%s (%s:%s)" % (f.name, f.filename, f.lineno) for f in reversed(every)][:50]
         frames = [f for f in every if not f.filename.startswith(LIBRARY) and "site-packages" not in f.filename]
