@@ -43,7 +43,7 @@ def test_text_that_balances_and_is_well_indented_or_refused_stays(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "column"), [('(a "b', 1, 4), ("(a\n\\", 1, 1), ("a ) b", 1, 3), ("#_", 1, 1), ("(a)\n'", 2, 1)]
+    ("text", "line", "column"), [('(a "b', 1, 4), ("(a\n\\", 2, 1), ("a ) b", 1, 3), ("#_", 1, 1), ("(a)\n'", 2, 1)]
 )
 def test_what_cannot_be_balanced_stays_and_says_why(text, line, column):
     result = balance(text)

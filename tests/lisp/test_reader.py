@@ -122,6 +122,7 @@ def test_sound_code_is_not_complained_of(text):
         ('"\\', "the string that begins at line 1 is never closed", 1, 1),
         ("a '", "the `'` at line 1 has no form behind it", 1, 3),
         ("a\n#_", "the `#_` at line 2 has no form behind it", 2, 1),
+        ("(a) \\", "the `\\` at line 1 has no character behind it", 1, 5),
         ("^:a", "the `^` at line 1 has no form behind it", 1, 1),
         ("#inst", "the `#inst` at line 1 has no form behind it", 1, 1),
     ],

@@ -94,6 +94,8 @@ def read(text: str) -> Reading:
                 reader.finish(Form("atom", *token.span(), []))
             case "character":
                 reader.finish(Form("character", *token.span(), []))
+                if token[0] == "\\":
+                    reader.find(Fault("dangling", token.start()))
             case _:
                 reader.finish(Form("string", *token.span(), []))
                 if token["quote"] is None:

@@ -25,7 +25,7 @@ class Fault:
     `stray`: the closer at `at` closes nothing; the form before it began at `opener`, if there is one. `mismatched`:
     the closer at `at` meets the bracket at `opener`. `unclosed`: the bracket at `at` and all that stand open at the end
     of the text, outermost first. `string`: the string from `at` goes on to the end. `dangling`: the prefix at `at` has
-    no form to belong to.
+    no form to belong to, or the backslash there no character.
     """
 
     kind: Literal["stray", "mismatched", "unclosed", "string", "dangling"]
@@ -54,7 +54,8 @@ def explain(text: str, fault: Fault) -> Unbalanced:
                 line, column = places.of(earlier)
                 words += f"; it looks as if the one that begins at line {line} lacks its closing quote"
         case "dangling":
-            words = f"the `{_prefix(text, fault.at)}` at line {line} has no form behind it"
+            lacking = "character" if text[fault.at] == "\\" else "form"
+            words = f"the `{_prefix(text, fault.at)}` at line {line} has no {lacking} behind it"
         case _:
             return _unclosed(text, (fault.at, *fault.others), places)
     return Unbalanced(words, line, column)

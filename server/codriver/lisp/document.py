@@ -1,0 +1,160 @@
+"""A text whose forms can be edited: which forms those are, and what stands around each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codriver.lisp.reader import Form, read
+from codriver.lisp.tokens import LINE_END, Places
+from codriver.lisp.unbalanced import explain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COMMENT_SYMBOLS = frozenset({"comment", "clojure.core/comment", "cljs.core/comment", "basilisp.core/comment"})
+
+_BLANK = " \t\f,"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A form that can be edited: a top-level form, also a discarded one, or a child of a `(comment …)` that is one.
+
+    Between `floor` and `ceiling` stand the form, space and comments, and nothing else. `floor` is where the sibling
+    before ends (or the word `comment`, or where the text begins), `ceiling` where the sibling behind begins, or the
+    closer stands (`ceiling_closes`), or the text ends.
+    """
+
+    start: int
+    end: int
+    line: int
+    floor: int
+    ceiling: int
+    has_elder: bool
+    in_comment: bool
+    ceiling_closes: bool
+
+
+class Document:
+    """One text, read. The text has no byte order mark."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.reading = read(text)
+        self.places = Places(text)
+
+    @cached_property
+    def ending(self) -> str:
+        """The line ending of the text: its most frequent one."""
+        counted = Counter(LINE_END.findall(self.text)).most_common(1)
+        return counted[0][0] if counted else "\n"
+
+    @cached_property
+    def sound_end(self) -> int:
+        """Where the part of the text ends whose forms can be trusted: all of it, when it balances.
+
+        A closer too many may have ended the form before it too early, so that form is not trusted either.
+        """
+        fault = self.reading.fault
+        if fault is None:
+            return len(self.text)
+        return max((form.start for form in self.reading.forms if form.start <= fault.at), default=0)
+
+    @cached_property
+    def complaint(self) -> str | None:
+        """Why the text does not balance, in words."""
+        return None if self.reading.fault is None else explain(self.text, self.reading.fault).message
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """All forms that can be edited, a `(comment …)` before its children, in the order of the text."""
+        found: list[Unit] = []
+        groups = [(self.reading.forms, 0, len(self.text), False)]
+        while groups:
+            forms, floor, ceiling, in_comment = groups.pop()
+            starts = [form.start for form in forms[1:]]
+            for index, (form, next_start) in enumerate(zip(forms, [*starts, ceiling], strict=bool(forms))):
+                line = self.places.line(form.start)
+                is_last = in_comment and index == len(starts)
+                found.append(Unit(form.start, form.end, line, floor, next_start, index > 0, in_comment, is_last))
+                floor = form.end
+                children = self._comment_children(form)
+                if children:
+                    groups.append((children[1:], children[0].end, form.end - 1, True))
+        return tuple(sorted(found, key=lambda unit: (unit.start, -unit.end)))
+
+    @cached_property
+    def units_by_line(self) -> Mapping[int, tuple[Unit, ...]]:
+        """The units that begin on a line, in order, by line."""
+        found: dict[int, list[Unit]] = {}
+        for unit in self.units:
+            found.setdefault(unit.line, []).append(unit)
+        return {line: tuple(units) for line, units in found.items()}
+
+    def _comment_children(self, form: Form) -> tuple[Form, ...]:
+        """What is in a `(comment …)`, from the word `comment` on; nothing for any other form."""
+        if form.kind != "list" or not form.children:
+            return ()
+        head = form.children[0]
+        is_comment = head.kind == "atom" and self.text[head.start : head.end] in COMMENT_SYMBOLS
+        if not is_comment or self._is_incomplete(form.children[-1]):
+            return ()
+        return tuple(form.children)
+
+    def _is_incomplete(self, form: Form) -> bool:
+        """Whether a prefix lacks what it takes: it would take a form that comes behind it."""
+        while form.kind in ("prefixed", "discard"):
+            taken = [child for child in form.children if child.kind != "discard"]
+            if len(taken) < (2 if self.text.startswith(("^", "#^"), form.start) else 1):
+                return True
+            form = taken[-1]
+        return False
+
+    def line_text(self, line: int) -> str:
+        """The text of a line, without its ending."""
+        start = self.places.start(line)
+        found = LINE_END.search(self.text, start)
+        return self.text[start : found.start() if found else len(self.text)]
+
+    def begins_line(self, unit: Unit) -> bool:
+        """Whether the unit is the first on its line."""
+        start = self.places.start(unit.line)
+        return start >= unit.floor and not self.text[start : unit.start].strip(_BLANK)
+
+    def indentation(self, unit: Unit) -> str:
+        """What a line must begin with to stand as far right as the unit."""
+        start = self.places.start(unit.line)
+        before = self.text[start : unit.start]
+        return before if not before.strip(_BLANK) else " " * len(before)
+
+    def with_comments(self, unit: Unit) -> int:
+        """Where the unit begins with the comments attached to it: whole lines directly above, no blank line between."""
+        begin = unit.start
+        if not self.begins_line(unit):
+            return begin
+        for line in range(unit.line - 1, 0, -1):
+            start = self.places.start(line)
+            text = self.line_text(line)
+            code = text.lstrip(_BLANK)
+            if start < unit.floor or not code.startswith(";"):
+                break
+            begin = start + len(text) - len(code)
+        return begin
+
+    def end_of_line(self, unit: Unit) -> int:
+        """Where the unit ends with the comment behind it on its last line, if it has one."""
+        line = self.places.line(unit.end)
+        rest = self.line_text(line)[unit.end - self.places.start(line) :]
+        return unit.end + len(rest) if rest.lstrip(_BLANK).startswith(";") else unit.end
+
+    def numbered(self, line: int, context: int) -> str:
+        """The lines around `line`, `context` each way, each with its number; `→` is at `line`."""
+        first, last = max(1, line - context), min(self.places.count, line + context)
+        if first > last:
+            first, last = max(1, self.places.count - context), self.places.count
+        width = len(str(last))
+        shown = range(first, last + 1)
+        return "\n".join(f"{'→' if n == line else ' '} {n:>{width}} {self.line_text(n)}".rstrip() for n in shown)

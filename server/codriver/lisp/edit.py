@@ -1,0 +1,310 @@
+"""Structural edits of one text: forms are replaced, inserted, appended, moved and renamed, and nothing else changes.
+
+The unit is the top-level form; direct children of a `(comment …)` count as such. All edits of a text mean its lines as
+they are before any of them; it does not matter in which order they are given, except that two insertions at the same
+place stand in their order. What is appended comes last.
+
+Every change is checked where it is made: the tokens around it must be those that were there and those that came in. So
+a form outside the edits reads as it did, whatever stands in the new text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Literal
+
+from codriver.lisp.assembly import Naming, assemble, rename_within
+from codriver.lisp.balance import balance
+from codriver.lisp.placing import Splice, append, delete, insert_after, insert_before, is_blank, replace
+from codriver.lisp.reader import check
+from codriver.lisp.rename import occurrences
+from codriver.lisp.targeting import Limits, Problem, ProblemError, Target, find
+from codriver.lisp.tokens import Places
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.lisp.document import Document, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Put `new` in the target's place; blank, it takes the target away."""
+
+    target: Target
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """Put `new` before the target and the comments attached to it."""
+
+    target: Target
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Put `new` behind all else."""
+
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Move the target, with the comments attached to it and behind it, before or after the form `to`."""
+
+    target: Target
+    to: Target
+    side: Literal["before", "after"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Name `old` `new` in the code of the target, or in all code. Text that other edits bring in is left as it is."""
+
+    old: str
+    new: str
+    target: Target | None = None
+
+
+TextEdit = Replace | Insert | Append | Move | Rename
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an edit did: the line it was made at in the text before and after, and how many places it changed."""
+
+    line: int
+    new_line: int
+    changes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """The text after all edits, and what each did, by its number."""
+
+    text: str
+    done: Mapping[int, Done]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The text stays as it was: what is wrong, by the number of the edit, in order."""
+
+    problems: tuple[tuple[int, Problem], ...]
+
+
+def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | None = None) -> Edited | Refused:
+    """`document` after `edits`, all of them or none. The keys are the numbers under which the caller knows them."""
+    plan = _Plan(document, limits or Limits())
+    for number, edit in edits.items():
+        plan.attempt(number, edit)
+    if not plan.problems:
+        plan.settle()
+    if plan.problems:
+        return Refused(tuple(sorted(plan.problems, key=itemgetter(0))))
+    assembly = assemble(document, plan.splices, plan.names)
+    if assembly.broken is not None:
+        return Refused(((assembly.broken, Problem("the new text would run into the code beside it")),))
+    text, found = assembly.text, dict(assembly.places)
+    for new, number in plan.appends:
+        end = len(text.rstrip())
+        text = append(text, new, document.ending)
+        found[number] = end + len(text[end:]) - len(text[end:].lstrip())
+    places = Places(text)
+    done: dict[int, Done] = {}
+    for number, line in plan.lines.items():
+        at = found.get(plan.merged.get(number, number), 0)
+        done[number] = Done(line, places.line(at), plan.counts.get(number, 1))
+    return Edited(text, done)
+
+
+def check_new(text: str) -> None:
+    """Check text that is to come into a file as code that is to be evaluated is checked.
+
+    Raises:
+        ProblemError: it does not balance; the problem holds the balanced text, if indentation gives one.
+    """
+    unbalanced = check(text)
+    if unbalanced is None:
+        return
+    proposal = balance(text)
+    words = f"the new text does not balance, counting lines within it: {unbalanced.message}"
+    raise ProblemError(Problem(words, balanced_text=proposal.text if proposal.changed else None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletion:
+    """A unit that goes, and from where to where."""
+
+    unit: Unit
+    begin: int
+    end: int
+    number: int
+
+
+class _Plan:
+    """What the edits of one text change, found one edit after the other and settled at the end."""
+
+    def __init__(self, document: Document, limits: Limits) -> None:
+        self.problems: list[tuple[int, Problem]] = []
+        self.splices: list[tuple[Splice, int]] = []
+        self.names: list[Naming] = []
+        self.appends: list[tuple[str, int]] = []
+        self.lines: dict[int, int] = {}
+        """The line that each edit is made at, in the text before."""
+        self.counts: Counter[int] = Counter()
+        """How many names each renaming changes."""
+        self.merged: dict[int, int] = {}
+        """Deletions that are done as part of another."""
+        self._document = document
+        self._limits = limits
+        self._deletions: list[_Deletion] = []
+        self._moves: list[tuple[Unit, Unit, Move, int]] = []
+
+    def attempt(self, number: int, edit: TextEdit) -> None:
+        """Find out what `edit` changes, or what is wrong with it."""
+        try:
+            match edit:
+                case Replace():
+                    self._replace(number, edit)
+                case Insert(target, new):
+                    unit = self._find(number, target)
+                    self._check_not_blank(new)
+                    self.splices.append((insert_before(self._document, unit, new), number))
+                case Append(new):
+                    self._check_not_blank(new)
+                    self._check_sound("appended to")
+                    self.lines[number] = self._document.places.count
+                    self.appends.append((new, number))
+                case Move():
+                    self._move(number, edit)
+                case Rename():
+                    self._rename(number, edit)
+        except ProblemError as error:
+            self.problems.append((number, error.problem))
+
+    def _find(self, number: int, target: Target) -> Unit:
+        unit = find(self._document, target, self._limits)
+        self.lines[number] = unit.line
+        return unit
+
+    def _check_not_blank(self, new: str) -> None:
+        check_new(new)
+        if is_blank(new):
+            raise ProblemError(Problem("the new text is blank: there is nothing to put in"))
+
+    def _check_sound(self, what: str) -> None:
+        if self._document.complaint is not None:
+            words = f"the file cannot be {what}, as its brackets do not balance: {self._document.complaint}"
+            raise ProblemError(Problem(words))
+
+    def _replace(self, number: int, edit: Replace) -> None:
+        unit = self._find(number, edit.target)
+        check_new(edit.new)
+        if is_blank(edit.new):
+            self._deletions.append(_Deletion(unit, unit.start, unit.end, number))
+        else:
+            self.splices.append((replace(self._document, unit, edit.new), number))
+
+    def _move(self, number: int, edit: Move) -> None:
+        to = find(self._document, edit.to, self._limits)
+        unit = self._find(number, edit.target)
+        if unit.start <= to.start < unit.end:
+            words = f"the form at line {unit.line} cannot be moved next to itself or into itself"
+            raise ProblemError(Problem(words, context=self._document.numbered(unit.line, self._limits.context)))
+        self._moves.append((unit, to, edit, number))
+        begin, end = self._document.with_comments(unit), self._document.end_of_line(unit)
+        self._deletions.append(_Deletion(unit, begin, end, number))
+
+    def _rename(self, number: int, edit: Rename) -> None:
+        self._check_sound("renamed in")
+        start, end = 0, len(self._document.text)
+        if edit.target is not None:
+            unit = self._find(number, edit.target)
+            start, end = unit.start, unit.end
+        found = occurrences(self._document, edit.old, edit.new, start, end)
+        self.lines[number] = self._document.places.line(found[0][0])
+        self.names += [Naming(*occurrence, number) for occurrence in found]
+
+    def settle(self) -> None:
+        """Make splices of what depends on other edits, and find the edits that are at odds."""
+        document = self._document
+        self.names.sort(key=lambda name: (name.start, name.index))
+        for name, other in itertools.pairwise(self.names):
+            if other.start < name.end:
+                self._conflict(name.index, other.index, other.start)
+        replaced = [splice.core for splice, _ in self.splices if splice.core[0] < splice.core[1]]
+        for unit, to, edit, number in self._moves:
+            begin, end = document.with_comments(unit), document.end_of_line(unit)
+            if document.begins_line(unit):
+                begin = document.places.start(document.places.line(begin))
+            moved = rename_within(document.text, self.names, begin, end)
+            put = insert_before if edit.side == "before" else insert_after
+            self.splices.append((put(document, to, moved), number))
+        moves = {number for *_, number in self._moves}
+        for deletion in self._merged_deletions():
+            unit, begin, end = deletion.unit, deletion.begin, deletion.end
+            self.splices.append((delete(document, unit, begin, end), deletion.number))
+        replaced += [(gone.begin, gone.end) for gone in self._deletions if gone.number not in moves]
+        self._count_names(replaced)
+        self._find_conflicts()
+
+    def _count_names(self, replaced: list[tuple[int, int]]) -> None:
+        """Count the names that change; a renaming that finds all of them in forms that other edits replace is none."""
+        replaced.sort()
+        starts = [start for start, _ in replaced]
+        for name in self.names:
+            at = bisect_right(starts, name.start) - 1
+            self.counts[name.index] += at < 0 or name.start >= replaced[at][1]
+        for number, count in self.counts.items():
+            if count == 0:
+                words = "it occurs only in forms that other edits replace: use the new name in their text"
+                self.problems.append((number, Problem(words)))
+
+    def _find_conflicts(self) -> None:
+        self.splices.sort(key=lambda splice: (*splice[0].core, splice[1]))
+        reached, owner = 0, -1
+        for splice, number in self.splices:
+            start, end = splice.core
+            if start < reached:
+                self._conflict(owner, number, start)
+            if end > reached:
+                reached, owner = end, number
+
+    def _conflict(self, number: int, other: int, at: int) -> None:
+        line = self._document.places.line(at)
+        for one, another in ((number, other), (other, number)):
+            self.problems.append((one, Problem(f"it changes the same code at line {line} as edit {another}")))
+
+    def _merged_deletions(self) -> list[_Deletion]:
+        """The deletions in order; siblings with nothing but space between them are one, so that no gap stays."""
+        merged: list[_Deletion] = []
+        insertions = [splice.start for splice, _ in self.splices]
+        for deletion in sorted(self._deletions, key=lambda deletion: (deletion.begin, -deletion.end)):
+            if merged and self._is_next(merged[-1], deletion, insertions):
+                last, unit = merged[-1], deletion.unit
+                whole = dataclasses.replace(
+                    last.unit, end=unit.end, ceiling=unit.ceiling, ceiling_closes=unit.ceiling_closes
+                )
+                merged[-1] = _Deletion(whole, last.begin, deletion.end, last.number)
+                self.merged[deletion.number] = last.number
+            else:
+                merged.append(deletion)
+        return merged
+
+    def _is_next(self, last: _Deletion, deletion: _Deletion, insertions: list[int]) -> bool:
+        """Whether nothing stands, or comes in, between two deletions."""
+        stop, begin = last.end, deletion.begin
+        is_sibling = stop <= begin and last.unit.ceiling == deletion.unit.start
+        return (
+            is_sibling
+            and not self._document.text[stop:begin].strip()
+            and not any(stop <= at <= begin for at in insertions)
+        )

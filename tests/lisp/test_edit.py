@@ -1,0 +1,374 @@
+import pytest
+
+from codriver.lisp.document import Document
+from codriver.lisp.edit import Append, Done, Edited, Insert, Move, Refused, Rename, Replace, apply
+from codriver.lisp.targeting import Limits, Target
+
+GREET = """\
+(ns greet)
+
+;; What everybody hears.
+(defn greeting [name]
+  (str "Hello, " name)) ; at the door
+
+(defn shout [text]
+  (str text "!"))
+
+(comment
+  (greeting "Ada")
+  ;; loud
+  (shout "hey"))
+"""
+
+
+def at(line, text):
+    return Target(line, text)
+
+
+def edited(text, *edits):
+    result = apply(Document(text), dict(enumerate(edits)))
+    assert isinstance(result, Edited), result
+    return result.text
+
+
+def problems(text, *edits, limits=None):
+    result = apply(Document(text), dict(enumerate(edits)), limits)
+    assert isinstance(result, Refused), result
+    return [(number, problem.message) for number, problem in result.problems]
+
+
+def swap(text, old, new):
+    assert text.count(old) == 1
+    return text.replace(old, new)
+
+
+def test_replace_puts_a_form_in_the_place_of_another():
+    new = '(defn shout [text]\n  (str text "!!"))'
+    assert edited(GREET, Replace(at(7, "(defn shout [text]"), new)) == swap(GREET, '"!"', '"!!"')
+
+
+def test_a_new_form_is_indented_for_its_place_and_its_strings_stay():
+    new = '    (let [x 1]\n      (f x\n         "a\n  b"))\n'
+    wanted = '(let [x 1]\n    (f x\n       "a\n  b"))'
+    assert edited(GREET, Replace(at(11, '(greeting "Ada")'), new)) == swap(GREET, '(greeting "Ada")', wanted)
+
+
+def test_several_forms_may_replace_one():
+    assert edited("(a)\n\n(b)\n", Replace(at(1, "(a)"), "(x)\n\n(y)")) == "(x)\n\n(y)\n\n(b)\n"
+
+
+DELETIONS = {
+    "one of three": ("(a)\n\n(b)\n\n(c)\n", 3, "(b)", "(a)\n\n(c)\n"),
+    "the first": ("(a)\n\n(b)\n", 1, "(a)", "(b)\n"),
+    "the last": ("(a)\n\n(b)\n", 3, "(b)", "(a)\n"),
+    "the last without a line end": ("(a)\n\n(b)", 3, "(b)", "(a)"),
+    "the only one": ("(a)\n", 1, "(a)", ""),
+    "close together": ("(a)\n(b)\n(c)\n", 2, "(b)", "(a)\n(c)\n"),
+    "first on its line": ("(a) (b)\n", 1, "(a)", "(b)\n"),
+    "second on its line": ("(a) (b)\n", 1, "(b)", "(a)\n"),
+    "between two on its line": ("(a)(b)(c)\n", 1, "(b)(c)", "(a)(c)\n"),
+    "with a comment behind it, which stays": ("(a) ; x\n(b)\n", 1, "(a)", "; x\n(b)\n"),
+    "with a comment above it, which stays": ("; x\n(a)\n\n(b)\n", 2, "(a)", "; x\n\n(b)\n"),
+    "the last of a comment": ("(comment\n  (a)\n  (b))\n", 3, "(b))", "(comment\n  (a))\n"),
+    "the last of a comment, after a comment line": (
+        "(comment\n  (a) ; x\n  (b))\n", 3, "(b))", "(comment\n  (a) ; x\n  )\n",
+    ),
+    "the only one of a comment": ("(comment\n  (a))\n", 2, "(a))", "(comment)\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DELETIONS)
+def test_blank_text_deletes_the_form_and_no_neighbour(name):
+    text, line, target, wanted = DELETIONS[name]
+    assert edited(text, Replace(at(line, target), "")) == wanted
+    assert edited(text, Replace(at(line, target), " ,\n")) == wanted
+
+
+def test_neighbours_deleted_together_leave_no_gap():
+    text = "(a)\n\n(b)\n\n(c)\n\n(d)\n"
+    result = apply(Document(text), {3: Replace(at(3, "(b)"), ""), 5: Replace(at(5, "(c)"), "")})
+    assert result == Edited("(a)\n\n(d)\n", {3: Done(3, 3), 5: Done(5, 3)})
+
+
+def test_insert_goes_before_the_target_and_its_comments():
+    new = "(def door :open)"
+    wanted = swap(GREET, ";; What", "(def door :open)\n\n;; What")
+    assert edited(GREET, Insert(at(4, "(defn greeting [name]"), new)) == wanted
+
+
+def test_insert_in_a_comment_form_is_indented_as_its_surroundings():
+    wanted = swap(GREET, "  ;; loud", '  (shout\n    "hi")\n  ;; loud')
+    assert edited(GREET, Insert(at(13, '(shout "hey"))'), '(shout\n  "hi")')) == wanted
+
+
+def test_a_comment_apart_from_the_form_is_not_attached_to_it():
+    assert edited("; licence\n\n(a)\n", Insert(at(3, "(a)"), "(b)")) == "; licence\n\n(b)\n\n(a)\n"
+
+
+def test_a_line_that_names_an_interpreter_stays_first():
+    text = "#!/usr/bin/env bb\n(a)\n"
+    assert edited(text, Insert(at(2, "(a)"), "(b)")) == "#!/usr/bin/env bb\n(b)\n\n(a)\n"
+
+
+def test_two_insertions_at_one_place_stand_in_their_order():
+    target = at(1, "(a)")
+    assert edited("(a)\n", Insert(target, "(x)"), Insert(target, "(y)")) == "(x)\n\n(y)\n\n(a)\n"
+
+
+APPENDED = {
+    "(a)\n": "(a)\n\n(z)\n",
+    "(a)": "(a)\n\n(z)",
+    "(a)\n\n": "(a)\n\n(z)\n",
+    "(a)\r\n": "(a)\r\n\r\n(z)\r\n",
+    "": "(z)\n",
+    "; only a comment": "; only a comment\n\n(z)",
+}
+
+
+@pytest.mark.parametrize("text", APPENDED)
+def test_append_comes_last_and_the_file_ends_as_it_did(text):
+    assert edited(text, Append("\n(z)\n\n")) == APPENDED[text]
+
+
+def test_all_edits_mean_the_lines_before_any_of_them():
+    result = apply(
+        Document("(a)\n\n(b)\n"),
+        {
+            0: Append("(z)"),
+            1: Insert(at(1, "(a)"), "(x\n  1)"),
+            2: Replace(at(3, "(b)"), "(c)"),
+            3: Replace(at(1, "(a)"), "(d\n  2\n  3)"),
+        },
+    )
+    assert result.text == "(x\n  1)\n\n(d\n  2\n  3)\n\n(c)\n\n(z)\n"
+    assert result.done == {0: Done(4, 10), 1: Done(1, 1), 2: Done(3, 8), 3: Done(1, 4)}
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
+def test_new_text_takes_the_line_ending_of_the_file(end):
+    text = f"(a){end}{end}(b){end}"
+    wanted = f'(x{end} "1{end}2"){end}{end}(b){end}'
+    assert edited(text, Replace(at(1, "(a)"), '(x\n "1\r\n2")')) == wanted
+
+
+def test_the_few_lines_that_end_otherwise_keep_their_ending():
+    text = "(a)\r\n(b)\n(c\r\n 1)\r\n"
+    assert edited(text, Replace(at(3, "(c"), "(d)")) == "(a)\r\n(b)\n(d)\r\n"
+
+
+MOVES = {
+    "down": ("(a)\n\n; b\n(b) ; B\n\n(c)\n", (4, "(b) ; B"), (6, "(c)"), "after", "(a)\n\n(c)\n\n; b\n(b) ; B\n"),
+    "up": ("(a)\n\n; b\n(b) ; B\n\n(c)\n", (4, "(b) ; B"), (1, "(a)"), "before", "; b\n(b) ; B\n\n(a)\n\n(c)\n"),
+    "up behind": ("(a)\n\n(b)\n\n(c)\n", (5, "(c)"), (1, "(a)"), "after", "(a)\n\n(c)\n\n(b)\n"),
+    "where it is": ("(a)\n\n(b)\n", (3, "(b)"), (1, "(a)"), "after", "(a)\n\n(b)\n"),
+    "into a comment": (
+        "(a\n 1)\n\n(comment\n  (b))\n", (1, "(a"), (5, "(b))"), "after", "(comment\n  (b)\n  (a\n   1))\n",
+    ),
+    "out of a comment": (
+        "(comment\n  (a)\n  (b\n    1))\n\n(c)\n", (3, "(b"), (6, "(c)"), "before",
+        "(comment\n  (a))\n\n(b\n  1)\n\n(c)\n",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_move_takes_a_form_and_its_comments_beside_another(name):
+    text, target, to, side, wanted = MOVES[name]
+    assert edited(text, Move(at(*target), at(*to), side)) == wanted
+
+
+def test_a_move_tells_where_the_form_went():
+    document = Document("(a)\n\n(b)\n\n(c)\n")
+    assert apply(document, {0: Move(at(5, "(c)"), at(1, "(a)"), "before")}).done == {0: Done(5, 1)}
+    assert apply(document, {0: Move(at(1, "(a)"), at(5, "(c)"), "after")}).done == {0: Done(1, 5)}
+
+
+def test_rename_changes_code_and_neither_strings_nor_comments():
+    text = '(ns n)\n(def old 1) ; old\n(f old "old" :old old2 n/old #\'old @old m/old `(~old))\n'
+    wanted = '(ns n)\n(def new 1) ; old\n(f new "old" :old old2 n/new #\'new @new m/old `(~new))\n'
+    assert edited(text, Rename("old", "new")) == wanted
+
+
+def test_rename_keeps_within_its_target():
+    text = "(let [x 1] x)\n(let [x 2] x)\n"
+    result = apply(Document(text), {0: Rename("x", "y", at(2, "(let [x 2] x)"))})
+    assert result == Edited("(let [x 1] x)\n(let [y 2] y)\n", {0: Done(2, 2, 2)})
+
+
+def test_a_moved_form_is_renamed_in_too_and_new_text_is_not():
+    text = "(def a 1)\n\n(f a)\n\n(g a)\n"
+    edits = (
+        Rename("a", "b"), Move(at(1, "(def a 1)"), at(5, "(g a)"), "after"), Replace(at(3, "(f a)"), "(h a)"),
+    )  # fmt: skip
+    result = apply(Document(text), dict(enumerate(edits)))
+    assert result.text == "(h a)\n\n(g b)\n\n(def b 1)\n"
+    assert result.done[0].changes == 2
+
+
+def test_keywords_are_renamed_too():
+    assert edited("{:a 1, :b :a}\n", Rename(":a", ":c")) == "{:c 1, :b :c}\n"
+
+
+WRONG_RENAMES = {
+    "no symbol": (Rename("(a)", "b"), "'(a)' is neither a symbol nor a keyword"),
+    "a number": (Rename("a", "12"), "'12' is neither a symbol nor a keyword"),
+    "a keyword for a symbol": (Rename("a", ":b"), "'a' and ':b' must both be symbols, or both be keywords"),
+    "nothing there": (Rename("zz", "b"), "'zz' does not occur in the code there"),
+    "in use": (Rename("a", "c"), "'c' is in use at line 1: both would become one"),
+    "a key": (Rename("k", "b"), "'k' at line 2 names the key that is taken from a map; "),
+    "the key itself": (Rename(":p/k", ":p/b"), "'k' at line 2 names the key that is taken from a map; "),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_RENAMES)
+def test_a_rename_that_would_change_the_meaning_is_refused(name):
+    edit, message = WRONG_RENAMES[name]
+    [(_, told)] = problems("(f a c)\n(let [{:p/keys [k]} m] k :p/k)\n", edit)
+    assert told.startswith(message)
+
+
+def test_a_rename_only_in_replaced_forms_is_refused():
+    edits = (Rename("a", "b"), Replace(at(1, "(a)"), "(c)"))
+    assert problems("(a)\n", *edits) == [
+        (0, "it occurs only in forms that other edits replace: use the new name in their text")
+    ]
+
+
+def test_two_edits_of_the_same_form_are_refused():
+    target = at(10, "(comment")
+    edits = (Replace(target, "(x)"), Replace(target, "(y)"))
+    message = "it changes the same code at line 10 as edit "
+    assert problems(GREET, *edits) == [(0, message + "1"), (1, message + "0")]
+    message = "it changes the same code at line 11 as edit "
+    edits = (Replace(at(11, '(greeting "Ada")'), "(x)"), Replace(target, ""))
+    assert problems(GREET, *edits) == [(0, message + "1"), (1, message + "0")]
+
+
+def test_a_form_cannot_be_moved_into_itself():
+    told = problems(GREET, Move(at(10, "(comment"), at(11, '(greeting "Ada")'), "after"))
+    assert told == [(0, "the form at line 10 cannot be moved next to itself or into itself")]
+
+
+def test_every_problem_is_told_and_nothing_is_done():
+    told = problems(GREET, Replace(at(7, "(defn shout [text]"), "(a"), Append("(b]"), Insert(at(1, "(ns greet)"), " "))
+    assert [number for number, _ in told] == [0, 1, 2]
+    assert told[0][1] == "the new text does not balance, counting lines within it: the `(` at line 1 is never closed"
+    assert told[2][1] == "the new text is blank: there is nothing to put in"
+
+
+def test_a_refusal_of_unbalanced_text_proposes_a_balanced_one():
+    result = apply(Document(GREET), {0: Append("(defn f [x]\n  (g x)\n")})
+    assert result.problems[0][1].balanced_text == "(defn f [x]\n  (g x))\n"
+
+
+def test_a_comment_that_comes_in_swallows_no_code():
+    assert edited("(a) b\n", Replace(at(1, "(a)"), "x ; c")) == "x ; c\n b\n"
+    assert edited("(comment (a))\n", Replace(at(1, "(a))"), "x ; c")) == "(comment x ; c\n         )\n"
+    assert edited("(a)\n(b)\n", Replace(at(1, "(a)"), "; gone")) == "; gone\n(b)\n"
+
+
+def test_new_text_that_would_run_into_the_code_beside_it_is_refused():
+    edits = (Replace(at(2, "(a)"), "x ; c"), Replace(at(3, "(b))"), ""))
+    message = "the new text would run into the code beside it"
+    assert problems("(comment\n  (a)\n  (b))\n", *edits) == [(0, message)]
+
+
+def test_tokens_that_would_touch_are_kept_apart():
+    assert edited("[a](b)[c]\n", Replace(at(1, "(b)[c]"), "x")) == "[a]x[c]\n"
+    assert edited("a(b)c\n", Replace(at(1, "(b)c"), "x")) == "a x c\n"
+    assert edited("a(b)c\n", Replace(at(1, "(b)c"), "")) == "a c\n"
+
+
+class TestTargeting:
+    def test_the_line_may_be_off_by_the_padding(self):
+        for line in (5, 6, 7, 8, 9):
+            assert '"!!"' in edited(GREET, Replace(at(line, "  (defn shout [text]  "), '(defn shout [t] "!!")'))
+
+    def test_beyond_the_padding_is_refused_with_the_lines_around(self):
+        result = apply(Document(GREET), {0: Replace(at(10, "(defn shout [text]"), "(x)")})
+        [(_, problem)] = result.problems
+        assert problem.message == "the text '(defn shout [text]' does not stand at line 10 or within 2 lines of it"
+        lines = problem.context.splitlines()
+        assert lines[9] == "→ 10 (comment"
+        assert (lines[0], lines[-1]) == ("   1 (ns greet)", "  14")
+
+    def test_a_refusal_shows_21_lines(self):
+        text = "".join(f"(def v{n} {n})\n" for n in range(100))
+        [(_, problem)] = apply(Document(text), {0: Replace(at(50, "(nowhere)"), "")}).problems
+        lines = problem.context.splitlines()
+        assert len(lines) == 21
+        assert lines[10] == "→ 50 (def v49 49)"
+
+    def test_padding_and_context_are_the_callers(self):
+        limits = Limits(padding=0, context=1)
+        edit = Replace(at(6, "(defn shout [text]"), "(x)")
+        [(_, problem)] = apply(Document(GREET), {0: edit}, limits).problems
+        assert problem.message == "the text '(defn shout [text]' does not stand at line 6"
+        assert len(problem.context.splitlines()) == 3
+
+    def test_the_exact_line_wins_over_near_ones(self):
+        assert edited("(a)\n(a)\n(a)\n", Replace(at(2, "(a)"), "(b)")) == "(a)\n(b)\n(a)\n"
+
+    def test_the_nearer_line_wins(self):
+        assert edited("(a)\n\n(x)\n(a)\n", Replace(at(3, "(a)"), "(b)")) == "(a)\n\n(x)\n(b)\n"
+
+    def test_two_equally_near_are_refused(self):
+        told = problems("(a)\n(x)\n(a)\n", Replace(at(2, "(a)"), "(b)"))
+        assert told == [(0, "the text stands at line 1 and at line 3, both 1 away from line 2")]
+
+    @pytest.mark.parametrize(("line", "text"), [(3, ";; What everybody hears."), (8, '(str text "!"))')])
+    def test_a_line_that_begins_no_form_is_refused(self, line, text):
+        [(_, told)] = problems(GREET, Replace(at(line, text), "(x)"))
+        assert told == f"line {line} is not the first line of a top-level form, nor of one directly in a (comment …)"
+
+    def test_forms_that_share_a_line_are_told_apart_by_their_text(self):
+        assert edited("(a) (b) (c)\n", Replace(at(1, "(b)"), "(x)")) == "(a) (x) (c)\n"
+        [(_, told)] = problems("(a) (b)\n", Replace(at(1, "(a) (b)"), "(x)"))
+        assert told == "2 forms begin on line 1: give the text of the one meant as targetLineText"
+        [(_, told)] = problems("(a) (a) (b)\n", Replace(at(1, "(a)"), "(x)"))
+        assert told == "2 forms that begin on line 1 have this text"
+
+    def test_a_comment_form_and_its_first_child_may_share_a_line(self):
+        text = "(comment (a)\n  (b))\n"
+        assert edited(text, Replace(at(1, "(a)"), "(x)")) == "(comment (x)\n  (b))\n"
+        assert edited(text, Replace(at(1, "(comment (a)"), "(x)")) == "(x)\n"
+
+    def test_discarded_quoted_and_tagged_forms_are_targets(self):
+        text = "#_(a)\n'(b)\n^:x (c)\n#?(:clj 1)\n#_(comment (d))\n"
+        for line, form in enumerate(text.splitlines(), 1):
+            assert edited(text, Replace(at(line, form), "(z)")).splitlines()[line - 1] == "(z)"
+
+    @pytest.mark.parametrize("line", [0, -1])
+    def test_there_is_no_line_before_the_first(self, line):
+        [(_, told)] = problems("(a)\n", Replace(at(line, "(a)"), "(x)"))
+        assert told == f"there is no line {line}: lines count from 1"
+
+    def test_a_line_far_beyond_the_end_shows_the_end(self):
+        [(_, problem)] = apply(Document("(a)\n(b)\n"), {0: Replace(at(99, "(a)"), "(x)")}).problems
+        assert problem.context == "  1 (a)\n  2 (b)\n  3"
+
+    def test_blank_text_targets_nothing(self):
+        [(_, told)] = problems("(a)\n", Replace(at(1, " "), "(x)"))
+        assert told == "targetLineText is blank: give the text of the form's first line"
+
+
+class TestBrokenFiles:
+    TEXT = "(a)\n\n(defn b [\n  1)\n\n(c)\n"
+
+    def test_forms_before_the_fault_can_be_edited(self):
+        assert edited(self.TEXT, Replace(at(1, "(a)"), "(x)")) == self.TEXT.replace("(a)", "(x)")
+
+    @pytest.mark.parametrize(("line", "text"), [(3, "(defn b ["), (6, "(c)")])
+    def test_forms_at_and_behind_the_fault_have_no_certain_end(self, line, text):
+        [(_, told)] = problems(self.TEXT, Replace(at(line, text), "(x)"))
+        assert "as the file's brackets do not balance: the `[` at line 3 wants `]`" in told
+
+    def test_nothing_is_appended_to_them_and_no_name_changed_in_them(self):
+        told = problems(self.TEXT, Append("(z)"), Rename("a", "x"))
+        assert [message.split(",")[0] for _, message in told] == [
+            "the file cannot be appended to", "the file cannot be renamed in",
+        ]  # fmt: skip
+
+    def test_a_prefix_that_lacks_its_form_keeps_a_comment_whole(self):
+        [(_, told)] = problems("(comment (a)\n (b) ^:x)\n", Replace(at(2, "(b) ^:x)"), "(c)"))
+        assert "is not the first line" in told

@@ -1,0 +1,212 @@
+"""What holds for any edit of any text: all forms outside it read as before, and all else is what was asked for."""
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codriver.lisp.document import Document
+from codriver.lisp.edit import Append, Edited, Insert, Move, Refused, Rename, Replace, apply
+from codriver.lisp.reader import check, read
+from codriver.lisp.targeting import Limits, Target, find
+from codriver.lisp.tokens import tokens
+
+NEW = [
+    "(new [x]\n  (f x))",
+    "x",
+    '"a\n b"',
+    "; c",
+    "(a) ; c",
+    "#_(b)",
+    "^:k [1]",
+    "'q\n\n(r)",
+    "",
+    "\\x",
+    "#(%)",
+    "{:a 1}",
+]
+RENAMED = "renamed-as-nothing-else-is"
+
+
+def trees(text, forms, replaced=None, before=None, after=None, names=None):
+    """The forms as nested tuples, with those at the given spans replaced, or with others before and after them."""
+    found = []
+    for form in forms:
+        span = form.start, form.end
+        found += (before or {}).get(span, [])
+        if replaced and span in replaced:
+            found += replaced[span]
+        elif form.kind in ("atom", "string", "character"):
+            word = text[form.start : form.end]
+            found.append((form.kind, (names or {}).get(word, word).replace("\r\n", "\n")))
+        else:
+            head = next(tokens(text, form.start))[0]
+            children = trees(text, form.children, replaced, before, after, names)
+            found.append((form.kind, head, tuple(children)))
+        found += (after or {}).get(span, [])
+    return found
+
+
+def tree_of(text):
+    return trees(text, read(text).forms)
+
+
+def words(text):
+    return [token[0].replace("\r\n", "\n") for token in tokens(text) if token.lastgroup != "space"]
+
+
+def target_of(document, unit):
+    """A target that names the unit, or None if its line has another like it."""
+    rest = document.line_text(unit.line)[unit.start - document.places.start(unit.line) :]
+    target = Target(unit.line, rest)
+    result = apply(document, {0: Replace(target, "")})
+    return None if isinstance(result, Refused) else target
+
+
+def disjoint(units, unit):
+    return all(unit.end <= other.start or other.end <= unit.start for other in units)
+
+
+def check_batch(document, seeded):
+    """Apply one random batch to the document and hold the result against the trees; how many edits it had."""
+    text, forms = document.text, document.reading.forms
+    replaced, before, after, edits, chosen, spliced = {}, {}, {}, {}, [], []
+    for unit in seeded.sample(document.units, min(len(document.units), seeded.randint(1, 4))):
+        target = target_of(document, unit)
+        if target is None or not disjoint(chosen, unit):
+            continue
+        chosen.append(unit)
+        new = seeded.choice(NEW)
+        if seeded.random() < 0.6 or not new:
+            edits[len(edits)] = Replace(target, new)
+            replaced[unit.start, unit.end] = tree_of(new)
+            spliced.append((unit.start, unit.end, new))
+        else:
+            edits[len(edits)] = Insert(target, new)
+            before[unit.start, unit.end] = tree_of(new)
+            at = document.with_comments(unit)
+            spliced.append((at, at, new))
+    appended = []
+    if seeded.random() < 0.2:
+        new = seeded.choice([new for new in NEW if new])
+        edits[len(edits)] = Append(new)
+        appended = [new]
+    result = apply(document, edits, Limits(padding=0))
+    if isinstance(result, Refused):
+        assert {problem.message for _, problem in result.problems} == {"the new text would run into the code beside it"}
+        assert any(";" in new for _, _, new in spliced)
+        return 0
+    assert check(result.text) is None
+    wanted = trees(text, forms, replaced, before, after)
+    for new in appended:
+        wanted += tree_of(new)
+    assert tree_of(result.text) == wanted, (text, edits)
+    expected, at = [], 0
+    for start, end, new in sorted(spliced):
+        expected += words(text[at:start]) + words(new)
+        at = end
+    expected += words(text[at:])
+    for new in appended:
+        expected += words(new)
+    assert words(result.text) == expected, (text, edits)
+    return len(edits)
+
+
+def test_thousands_of_random_edits_of_real_code_change_nothing_else(sources):
+    seeded = random.Random(55)
+    count = 0
+    for text in sources.values():
+        document = Document(text)
+        for _ in range(4 if len(text) > 100_000 else 14):
+            count += check_batch(document, seeded)
+    assert count > 2000
+
+
+def test_an_edit_moves_no_line_but_its_own(sources):
+    seeded = random.Random(56)
+    for text in sources.values():
+        document = Document(text)
+        for unit in seeded.sample(document.units, min(3, len(document.units))):
+            target = target_of(document, unit)
+            if target is None:
+                continue
+            result = apply(document, {0: Replace(target, "(x\n  y)")}, Limits(padding=0))
+            assert result.text.startswith(text[: unit.start])
+            assert result.text.endswith(text[unit.end :])
+
+
+def test_moves_and_names_in_real_code_change_nothing_else(sources):
+    seeded = random.Random(57)
+    moves = names = 0
+    for text in sources.values():
+        document = Document(text)
+        top = [unit for unit in document.units if not unit.in_comment]
+        for _ in range(3):
+            unit, to = seeded.choice(top), seeded.choice(top)
+            target, beside = target_of(document, unit), target_of(document, to)
+            if target is None or beside is None or unit is to:
+                continue
+            side = seeded.choice(["before", "after"])
+            result = apply(document, {0: Move(target, beside, side)}, Limits(padding=0))
+            [moved] = trees(text, [form for form in read(text).forms if form.start == unit.start])
+            put = {(to.start, to.end): [moved]}
+            beside_it = {"before": put} if side == "before" else {"after": put}
+            assert tree_of(result.text) == trees(
+                text, document.reading.forms, replaced={(unit.start, unit.end): []}, **beside_it
+            )
+            assert sorted(words(result.text)) == sorted(words(text))
+            moves += 1
+        atoms = [word[0] for word in tokens(text) if word.lastgroup == "atom" and word[0][0].isalpha()]
+        for old in seeded.sample(atoms, 2):
+            result = apply(document, {0: Rename(old, RENAMED)})
+            if isinstance(result, Refused):
+                continue
+            renamed = {old: RENAMED}
+            if "/" not in old:
+                renamed |= {word: word.rpartition("/")[0] + "/" + RENAMED for word in own_names(text, old)}
+            assert tree_of(result.text) == trees(text, document.reading.forms, names=renamed)
+            names += 1
+    assert moves > 100
+    assert names > 100
+
+
+def own_names(text, old):
+    """`old` as the text's own namespace qualifies it."""
+    declared = [form for form in read(text).forms if text.startswith("(ns ", form.start)]
+    if not declared:
+        return []
+    name = declared[0].children[1]
+    while name.kind == "prefixed":
+        name = name.children[-1]
+    return [f"{text[name.start : name.end]}/{old}"]
+
+
+PIECES = st.sampled_from(
+    ["(", ")", "[", "]", "(comment ", "\n", "\n\n", "  ", " ", ",", "a", "b", ":k", '"s"', "; c\n", "#_", "'", "^", "\\(",
+     "\r\n"]
+)  # fmt: skip
+
+
+@settings(max_examples=1500)
+@given(st.lists(PIECES, max_size=25).map("".join), st.integers(0, 2**32))
+def test_any_batch_on_any_sound_text_changes_nothing_else(text, seed):
+    if check(text) is None:
+        document = Document(text)
+        if document.units:
+            check_batch(document, random.Random(seed))
+
+
+@settings(max_examples=500)
+@given(st.lists(PIECES, max_size=25).map("".join), st.integers(0, 2**32))
+def test_a_broken_text_is_edited_only_before_its_fault(text, seed):
+    document = Document(text)
+    if document.reading.fault is None or not document.units:
+        return
+    unit = random.Random(seed).choice(document.units)
+    target = target_of(document, unit)
+    if target is not None:
+        found = find(document, target, Limits())
+        result = apply(document, {0: Replace(target, "(x)")})
+        assert isinstance(result, Edited)
+        assert found.end <= document.sound_end
+        assert words(result.text) == [*words(text[: found.start]), *words("(x)"), *words(text[found.end :])]
