@@ -220,11 +220,13 @@ def install_relay(source: Path, target: Path) -> Path:
 
 
 def write_file(path: Path, text: str, *, mode: int = PRIVATE) -> None:
-    """Write a small file of ours so that nobody ever sees half of it."""
+    """Write a small file of ours so that nobody ever sees half of it, also after a loss of power."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         Path(temporary).chmod(mode)
         Path(temporary).replace(path)
     except BaseException:
