@@ -187,7 +187,24 @@ def test_the_switches_of_the_settings_name_the_skills():
 def test_a_workspace_skill_hides_a_shipped_one_of_its_name(library, workspace):
     write(workspace / ".codriver" / "skills" / LIVE_REPL / "SKILL.md", guide(body="ours"))
     assert "ours" in library().read("skill://live-repl")[1]
-    assert names(library(sources=[])) == [EDITING]
+    assert names(library()) == [LIVE_REPL, EDITING]
+
+
+def test_the_skills_of_a_workspace_are_off_until_they_are_allowed(workspace, shipped):
+    write(workspace / ".codriver" / "skills" / "ours" / "SKILL.md", guide())
+    subject = SkillLibrary(workspace, shipped=shipped)
+    assert names(subject) == [LIVE_REPL, EDITING]
+    assert "ours" in [skill.id for skill in subject.found.skills]
+    assert "ours" not in subject.read(INDEX_URI)[1]
+    with pytest.raises(NoSuchSkillError):
+        subject.read("skill://ours/SKILL.md")
+    assert subject.select(Selection(frozenset({"workspace"})))
+    assert names(subject) == [LIVE_REPL, EDITING, "ours"]
+
+
+def test_a_workspace_cannot_replace_a_skill_before_it_is_allowed(workspace, shipped):
+    write(workspace / ".codriver" / "skills" / LIVE_REPL / "SKILL.md", guide(body="theirs"))
+    assert "theirs" not in SkillLibrary(workspace, shipped=shipped).read("skill://live-repl")[1]
 
 
 def test_dependencies_are_found_and_off_until_their_source_is_allowed(library, workspace):

@@ -25,7 +25,16 @@ import codriver_relay
 from codriver import __version__, oneshot, presence
 from codriver.admission import Admission
 from codriver.core import evaluations
-from codriver.core.actions import CancelQueued, HistoryRestored, ResourcesChanged, Say, Start, Stop, Stopped
+from codriver.core.actions import (
+    CancelQueued,
+    HistoryRestored,
+    ResourcesChanged,
+    Say,
+    Start,
+    Stop,
+    Stopped,
+    ToolsChanged,
+)
 from codriver.core.dispatch import Core
 from codriver.core.effects import Announce, Append, Listen, WindDown
 from codriver.core.routes import HANDLERS
@@ -38,6 +47,7 @@ from codriver.paths import presence_folder, relay_file, workspace_state_folder
 from codriver.protocol.resources import LOG_URI
 from codriver.protocol.server import Protocol
 from codriver.redaction import Redactor
+from codriver.reload import Reloader
 from codriver.repls.finder import Finder
 from codriver.repls.performer import Limits, Repls
 from codriver.serve import Listener, listen
@@ -45,6 +55,7 @@ from codriver.session import Clients
 from codriver.settings import load
 from codriver.skills import Connected, Selection, SkillLibrary, instructions, switched_off
 from codriver.tools.base import Services
+from codriver.tools.manifest import MANIFEST
 from codriver.transcripts import Transcripts
 
 if TYPE_CHECKING:
@@ -63,7 +74,10 @@ logger = logging.getLogger(__name__)
 ANSWER_S = 2.0
 """How long a stopping server waits for evaluations to end and for answers to leave."""
 LOG_NEWS_S = 0.05
-SKILLS_S = 5.0
+SKILLS_S = 2.0
+SETTINGS_S = 0.5
+GATES = frozenset({tool.setting for tool in MANIFEST if tool.setting is not None})
+"""The settings that tools are on offer by."""
 MAX_STREAM_BYTES = 32 * 2**20
 MAX_TRANSCRIPT_BYTES = 64 * 2**20
 
@@ -101,7 +115,8 @@ async def _run(options: ServeOptions) -> int:
         if loaded.settings.require_token or not is_loopback(loaded.settings.host):
             claim.demand_token()
         async with anyio.create_task_group() as tasks:
-            server = Server(workspace, loaded.settings, claim, tasks)
+            reloader = Reloader(workspace, environ=os.environ, overrides=options.overrides, loaded=loaded)
+            server = Server(workspace, reloader, claim, tasks)
             await server.run()
             tasks.cancel_scope.cancel()
     # Raised out here, as a task group would wrap it in a group.
@@ -120,11 +135,12 @@ def _is_alive(folder: Path, record: presence.ServerRecord) -> bool:
 class Server:
     """One running server: the parts, and the effects that concern the whole."""
 
-    def __init__(self, workspace: Path, settings: Settings, claim: presence.Claim, tasks: TaskGroup) -> None:
+    def __init__(self, workspace: Path, reloader: Reloader, claim: presence.Claim, tasks: TaskGroup) -> None:
         self.failure: StartError | None = None
         """Why it could not start."""
         self._workspace = workspace
-        self._settings = settings
+        self._reloader = reloader
+        self._settings = settings = reloader.settings
         self._claim = claim
         self._tasks = tasks
         self._session_id = uuid.uuid4().hex
@@ -153,11 +169,11 @@ class Server:
             environ=os.environ,
             log=self._log,
             transcripts=self._transcripts,
-            limits=Limits(settings.max_run_ms / 1000, settings.max_length, settings.max_depth),
+            limits=limits(settings),
             now=now_ms,
         )
         self._clients = Clients(now_ms)
-        self._skills = skill_library(workspace, settings)
+        self._skills = SkillLibrary(workspace, selection(settings))
         self._core = Core(
             state=State(),
             settings=settings,
@@ -173,7 +189,7 @@ class Server:
         self._clients.attach(self._core)
         services = Services(
             core=self._core,
-            settings=settings,
+            current_settings=lambda: self._settings,
             workspace=workspace,
             log=self._log,
             transcripts=self._transcripts,
@@ -198,6 +214,7 @@ class Server:
         self._tasks.start_soon(self._history.run)
         self._tasks.start_soon(self._tell_of_log)
         self._tasks.start_soon(self._watch_skills)
+        self._tasks.start_soon(self._watch_settings)
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
         self._dispatch(self._restored, start)
         await self._ended.wait()
@@ -274,6 +291,23 @@ class Server:
             if await anyio.to_thread.run_sync(self._skills.changed):
                 self._dispatch(ResourcesChanged())
 
+    async def _watch_settings(self) -> None:
+        """Apply settings as they change, and tell what became of each in the log."""
+        while True:
+            await anyio.sleep(SETTINGS_S)
+            news = await anyio.to_thread.run_sync(self._reloader.look)
+            if news is None:
+                continue
+            before, self._settings, self._core.settings = self._settings, news.settings, news.settings
+            self._repls.limit(limits(news.settings))
+            said = [Say(line) for line in news.said] + [Say(line, error=True) for line in news.wrong]
+            changed: list[Action] = []
+            if self._skills.select(selection(news.settings)):
+                changed.append(ResourcesChanged())
+            if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
+                changed.append(ToolsChanged())
+            self._dispatch(*said, *changed)
+
     async def _listen(self, effect: Listen) -> None:
         asked = self._settings.mcp_socket_server_port
         try:
@@ -311,8 +345,7 @@ class Server:
         )
         finder.begin()
         self._tasks.start_soon(finder.run)
-        if self._settings.idle_exit_seconds:
-            self._tasks.start_soon(self._exit_when_idle)
+        self._tasks.start_soon(self._exit_when_idle)
         relay = presence.install_relay(relay_source(), relay_file())
         logger.info("the relay is at %s", relay)
         print(greeting(self._core.state, self._claim.port_file), flush=True)  # noqa: T201  # the one line serve prints
@@ -330,11 +363,12 @@ class Server:
         idle_since = anyio.current_time()
         while True:
             await anyio.sleep(1)
+            allowed_s = self._settings.idle_exit_seconds
             busy = len(self._clients) or any(not e.over for e in self._core.state.evaluations.values())
-            if busy:
+            if busy or not allowed_s:
                 idle_since = anyio.current_time()
-            elif anyio.current_time() - idle_since >= self._settings.idle_exit_seconds:
-                self._dispatch(Stop(f"idle for {self._settings.idle_exit_seconds} s"))
+            elif anyio.current_time() - idle_since >= allowed_s:
+                self._dispatch(Stop(f"idle for {allowed_s} s"))
                 return
 
     async def _wind_down(self) -> None:
@@ -370,12 +404,17 @@ async def _wait_until(is_so: Callable[[], bool]) -> None:
         await anyio.sleep(0.01)
 
 
-def skill_library(workspace: Path, settings: Settings) -> SkillLibrary:
-    """The skills that the settings of a workspace allow."""
+def selection(settings: Settings) -> Selection:
+    """The skills that the settings allow."""
     disabled = switched_off(
         live_repl=settings.provide_bd_skill, editing=settings.provide_edit_skill, names=settings.disabled_skills
     )
-    return SkillLibrary(workspace, Selection(frozenset(settings.skill_sources), disabled))
+    return Selection(frozenset(settings.skill_sources), disabled)
+
+
+def limits(settings: Settings) -> Limits:
+    """What the settings bound evaluations by."""
+    return Limits(settings.max_run_ms / 1000, settings.max_length, settings.max_depth)
 
 
 def relay_source() -> Path:

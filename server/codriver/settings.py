@@ -63,7 +63,7 @@ class Settings(BaseModel):
     provide_edit_skill: bool = Field(default=True, description="Offer the skill about editing Lisp files.")
     disabled_skills: tuple[Text, ...] = Field((), description="Skills that are not offered, by name.")
     skill_sources: tuple[Text, ...] = Field(
-        ("workspace",), description="Whose skills are offered: workspace, and dependencies by name."
+        (), description="Whose skills are offered beside Codriver's own: workspace, and dependencies by name."
     )
     repl: tuple[Text, ...] = Field((), description="REPLs to start: python, lisp, clojure, …, a command line, or none.")
     nrepl: tuple[Address, ...] = Field((), description="REPLs to connect to: [KEY=][HOST:]PORT.")
@@ -92,6 +92,15 @@ class Settings(BaseModel):
     )
     line_context_response_padding: int = Field(10, ge=0, le=100, description="Lines shown around a line not found.")
     allow_edits_outside_workspace: bool = Field(default=False, description="Let edit_files touch other folders.")
+
+
+NEED_RESTART = frozenset(
+    {
+        "host", "mcp_socket_server_port", "require_token", "repl", "nrepl", "port_files", "log_max_entities",
+        "log_max_bytes", "history_max_entities", "outbox_messages", "outbox_bytes", "max_clients",
+    }
+)  # fmt: skip
+"""The settings that a running server keeps as they were when it started."""
 
 
 class SettingsError(StartError):
@@ -148,6 +157,11 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
     return Loaded(Settings.model_validate(values), MappingProxyType(origins), tuple(warnings))
 
 
+def files(workspace: Path) -> tuple[Path, ...]:
+    """The files that settings come from, the strongest last, whether they are there or not."""
+    return user_settings_file(), workspace / "pyproject.toml", workspace / "codriver.toml"
+
+
 def as_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
     """Every setting for people to see: its name, its value as TOML spells it, and where the value comes from."""
     rows = []
@@ -160,9 +174,11 @@ def as_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
 
 def settings_table() -> str:
     """A Markdown table of all settings."""
-    rows = ["| setting | default | allowed | what it is for |", "| --- | --- | --- | --- |"]
+    rows = ["| setting | default | allowed | what it is for | a change |", "| --- | --- | --- | --- | --- |"]
     for name, info in Settings.model_fields.items():
-        rows.append(f"| `{spelled(name)}` | `{_printed(info.default)}` | {allowed(name)} | {info.description} |")
+        change = "at a restart" if name in NEED_RESTART else "at once"
+        cells = (f"`{spelled(name)}`", f"`{_printed(info.default)}`", allowed(name), info.description or "", change)
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
@@ -185,11 +201,9 @@ def _printed(value: object) -> str:
 
 
 def _layers(workspace: Path, environ: Mapping[str, str], overrides: Mapping[str, object]) -> Iterator[_Layer]:
-    user = user_settings_file()
+    user, project, own = files(workspace)
     yield _file_layer("user", user, _toml(user))
-    project = workspace / "pyproject.toml"
     yield _file_layer("workspace", project, _table(project, _toml(project), "tool", "codriver"))
-    own = workspace / "codriver.toml"
     yield _file_layer("workspace", own, _toml(own))
     by_variable = {variable(name): name for name in Settings.model_fields}
     for given, text in environ.items():

@@ -88,6 +88,11 @@ class ResourcesChanged(McpAction):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsChanged(McpAction):
+    """The list of tools is another one now, for another reason than what the REPLs can do."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReplAction(Action):
     """About REPLs, their sessions and their evaluations."""
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codriver.core.actions import ClientConnected, ClientGone, ClientIntroduced, McpAction, ResourcesChanged
+from codriver.core.actions import (
+    ClientConnected,
+    ClientGone,
+    ClientIntroduced,
+    McpAction,
+    ResourcesChanged,
+    ToolsChanged,
+)
 from codriver.core.dispatch import Context, Effect, Outcome
 from codriver.core.effects import CloseSession, NotifyClients
 from codriver.core.state import Client, with_item, without_item
@@ -34,6 +41,8 @@ def handle(state: State, action: McpAction, context: Context) -> Outcome:
             return _gone(state, action.client)
         case ResourcesChanged():
             return Outcome(state, effects=(NotifyClients(changed="resources"),))
+        case ToolsChanged():
+            return Outcome(state, effects=(NotifyClients(changed="tools"),))
     return Outcome(state)
 
 

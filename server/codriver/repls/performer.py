@@ -84,6 +84,10 @@ class Repls:
         """Tell whom to report to. Called once, before the first effect."""
         self._core = core
 
+    def limit(self, limits: Limits) -> None:
+        """Bound the evaluations that begin from now on by `limits`."""
+        self._limits = limits
+
     @property
     def core(self) -> Core:
         """Whom to report to."""

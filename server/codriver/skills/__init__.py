@@ -10,9 +10,10 @@ wins where two skills have one name:
 * jars on the classpath that the Clojure CLI keeps in `.cpcache/`, and in `lib/`: `META-INF/skills/<name>/`,
   `skills/<name>/`
 
-A dependency's source is the package's name or the jar's without version, its skills are called `<source>.<name>`, and
-they are offered only when the settings allow that source. What is not offered is absent everywhere: from the list, from
-the index, from reading and from the instructions.
+A dependency's source is the package's name or the jar's without version, and its skills are called `<source>.<name>`.
+Codriver's own are offered; all others are words of strangers to an agent, also those of a workspace that was only
+cloned, and so they are offered when the setting `skillSources` names their source. What is not offered is absent
+everywhere: from the list, from the index, from reading and from the instructions.
 """
 
 from codriver.skills.instructions import INSTRUCTIONS_CHARS, Connected, instructions

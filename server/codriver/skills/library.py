@@ -85,7 +85,7 @@ class Found:
 class Selection:
     """What the settings allow: `sources` beside Codriver's own, and skills that are switched off by name."""
 
-    sources: frozenset[str] = frozenset({"workspace"})
+    sources: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
 
     def offers(self, skill: Skill) -> bool:
@@ -113,8 +113,12 @@ class SkillLibrary:
         return self._found
 
     def skills(self) -> tuple[Skill, ...]:
-        """The skills on offer."""
-        return tuple(skill for skill in self._found.skills if self.selection.offers(skill))
+        """The skills on offer. Of those that share a name, the first: one that is off hides none."""
+        offered: dict[str, Skill] = {}
+        for skill in self._found.skills:
+            if self.selection.offers(skill):
+                offered.setdefault(skill.id, skill)
+        return tuple(offered.values())
 
     def list(self) -> tuple[Entry, ...]:
         """The resources to list: the index, and the guide of each skill on offer."""
@@ -174,20 +178,20 @@ class SkillLibrary:
 
 
 def find_skills(workspace: Path, shipped: Path) -> Found:
-    """Every skill in every place, the two of Codriver first, then by name."""
-    skills: dict[str, Skill] = {}
+    """Every skill in every place, the two of Codriver first, then by name, then in the order of the places."""
+    skills: list[Skill] = []
     problems: list[str] = []
     for candidate in find_candidates(workspace, shipped):
         read = _read_skill(candidate)
         if isinstance(read, Skill):
-            skills.setdefault(read.id, read)
+            skills.append(read)
         else:
             problems.append(f"{candidate.place}: {read}")
 
     def rank(skill: Skill) -> tuple[int, str]:
         return _ORDER.index(skill.id) if skill.id in _ORDER else len(_ORDER), skill.id
 
-    return Found(tuple(sorted(skills.values(), key=rank)), tuple(problems))
+    return Found(tuple(sorted(skills, key=rank)), tuple(problems))
 
 
 def switched_off(*, live_repl: bool, editing: bool, names: Iterable[str]) -> frozenset[str]:

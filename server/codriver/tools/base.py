@@ -74,7 +74,7 @@ class Services:
     """Everything that tools share, for the life of one server."""
 
     core: Core
-    settings: Settings
+    current_settings: Callable[[], Settings]
     workspace: Path
     log: OutputLog
     transcripts: Transcripts
@@ -85,6 +85,11 @@ class Services:
     """One row a connected client: its queue, its losses."""
     query: Callable[[Question], Awaitable[QueryAnswer]]
     """What a Datalog query answers. Raises `QueryError`."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings now; they can change while the server runs."""
+        return self.current_settings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,81 @@
+"""Settings that change while a server runs: what takes effect at once, and what waits for a restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codriver.settings import NEED_RESTART, SettingsError, as_rows, files, load, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from codriver.settings import Loaded, Settings
+
+RESTART = "codriver stop && codriver serve"
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a look at the files gave. `settings`: those in effect from now on; `said` and `wrong`: lines for the log."""
+
+    settings: Settings
+    said: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+
+
+class Reloader:
+    """Looks at the settings files of one workspace, for the life of a server. Not for several threads at once."""
+
+    def __init__(
+        self, workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object], loaded: Loaded
+    ) -> None:
+        self._workspace = workspace
+        self._environ = environ
+        self._overrides = overrides
+        self._loaded = loaded
+        self.settings = loaded.settings
+        """The settings in effect."""
+        self._seen = self._read_files()
+
+    def look(self) -> News | None:
+        """What changed since the last look; None when the files are as they were.
+
+        A file that is wrong changes nothing: the settings stay as they are until it is mended.
+        """
+        seen = self._read_files()
+        if seen == self._seen:
+            return None
+        self._seen = seen
+        try:
+            loaded = load(self._workspace, environ=self._environ, overrides=self._overrides)
+        except SettingsError as error:
+            return News(self.settings, wrong=(f"the settings stay as they are: {error}",))
+        before, self._loaded = self._loaded, loaded
+        warnings = tuple(warning for warning in loaded.warnings if warning not in before.warnings)
+        rows = {name: (value, whence) for name, value, whence in as_rows(loaded)}
+        said, kept = [], {}
+        for name in type(loaded.settings).model_fields:
+            value = getattr(loaded.settings, name)
+            is_new = value != getattr(before.settings, name)
+            words = " = ".join((spelled(name), rows[spelled(name)][0])) + f" from {rows[spelled(name)][1]}"
+            if name in NEED_RESTART:
+                kept[name] = getattr(self.settings, name)
+                if is_new and value != kept[name]:
+                    said.append(f"setting {words} waits for a restart: {RESTART}")
+            elif is_new:
+                said.append(f"setting {words} holds from now on")
+        self.settings = loaded.settings.model_copy(update=kept)
+        return News(self.settings, tuple(said), warnings)
+
+    def _read_files(self) -> object:
+        # The files are small, and a time stamp is too coarse to tell two quick saves apart.
+        return tuple(_content(file) for file in files(self._workspace))
+
+
+def _content(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None

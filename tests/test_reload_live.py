@@ -1,0 +1,82 @@
+"""Settings and skills that change under a running server, as its clients see them."""
+
+import pytest
+
+from live_server import serving, until
+
+GUIDE = "---\nname: ours\ndescription: How we do it here.\n---\n\nLike this.\n"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("reload"), "--repl", "python") as live:
+        with live.client() as bare:
+            until(lambda: bare.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
+        yield live
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as client:
+        yield client
+    (live.workspace / "codriver.toml").write_text("")
+
+
+def configure(live, text):
+    (live.workspace / "codriver.toml").write_text(text)
+
+
+def log(client):
+    return [entry["text"] for entry in client.call("repl_output_log", limit=1000)["result"]]
+
+
+def test_evaluation_can_be_switched_off_and_on_while_the_server_runs(live, client):
+    assert "evaluate_code" in client.tools()
+    configure(live, "enableMcpReplEvaluation = false\n")
+    client.await_notification("notifications/tools/list_changed")
+    assert "evaluate_code" not in client.tools()
+    assert client.call("evaluate_code", code="1")["reason"] == "switched-off"
+    configure(live, "enableMcpReplEvaluation = true\n")
+    client.await_notification("notifications/tools/list_changed")
+    assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
+
+
+def test_a_limit_that_changed_holds_for_the_next_evaluation(live, client):
+    configure(live, "maxLength = 3\n")
+    until(lambda: any("maxLength = 3" in text for text in log(client)), "the new limit")
+    assert "..." in client.call("evaluate_code", code="list(range(10))")["result"]
+
+
+def test_a_setting_that_needs_a_restart_says_so_in_the_log(live, client):
+    configure(live, 'portFiles = ["x"]\n')
+    until(lambda: any('portFiles = ["x"]' in text and "restart" in text for text in log(client)), "the line")
+
+
+def test_a_wrong_file_is_told_in_the_log_and_changes_nothing(live, client):
+    configure(live, "maxDepth = 0\n")
+    until(lambda: any("stay as they are" in text and "maxDepth = 0" in text for text in log(client)), "the line")
+    assert client.call("server_health")["ok"]
+
+
+def test_a_skill_of_the_workspace_appears_when_it_is_allowed_and_when_it_changes(live, client):
+    def addresses():
+        return [resource["uri"] for resource in client.request("resources/list")["result"]["resources"]]
+
+    def read(uri):
+        answer = client.request("resources/read", {"uri": uri})
+        return answer["result"]["contents"][0]["text"] if "result" in answer else None
+
+    file = live.workspace / ".codriver" / "skills" / "ours" / "SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text(GUIDE)
+    assert "skill://ours/SKILL.md" not in addresses()
+    assert read("skill://ours/SKILL.md") is None
+    configure(live, 'skillSources = ["workspace"]\n')
+    until(lambda: "skill://ours/SKILL.md" in addresses(), "the skill")
+    client.await_notification("notifications/resources/list_changed")
+    file.write_text(GUIDE + "And like that.\n")
+    client.await_notification("notifications/resources/list_changed")
+    assert read("skill://ours/SKILL.md").endswith("like that.\n")
+    file.unlink()
+    client.await_notification("notifications/resources/list_changed")
+    assert "skill://ours/SKILL.md" not in addresses()
