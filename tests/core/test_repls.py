@@ -247,7 +247,7 @@ def test_an_evaluation_that_comes_while_the_repl_starts_waits_for_it(server):
 
 def test_a_repl_on_its_way_already_offers_to_evaluate(server):
     server.do(ReplFound("r1", "py", PROCESS))
-    assert server.state.capabilities() == {"evaluate"}
+    assert server.state.capabilities() == {"evaluate", "restart"}
 
 
 def test_a_lost_connection_ends_what_ran_and_what_was_queued_and_nothing_is_sent_again(server):

@@ -57,6 +57,14 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What a caller knows: the evaluations up to `number`, of which those in `live` were not over."""
+
+    number: int
+    live: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Client:
     """One connected MCP client. `name` is what it calls itself at the handshake or in a modern request."""
 
@@ -66,6 +74,8 @@ class Client:
     version: str = ""
     protocol: str = ""
     initialized: bool = False
+    told: Mapping[str, Told] = field(default_factory=lambda: MappingProxyType({}))
+    """By `who`, as several callers can share one connection: what each knows, the newest last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +242,11 @@ class State:
         """What at least one connected REPL can do; the tools on offer follow from it."""
         names: set[str] = set()
         for repl in self.repls.values():
+            if repl.owned:
+                # Also while it is stopped: that is when it is wanted most.
+                names.add("restart")
             if repl.phase == "connected" and repl.profile:
                 names.update(repl.profile.capabilities)
-                if repl.owned:
-                    names.add("restart")
             elif repl.is_coming:
                 # The evaluation waits for it.
                 names.add("evaluate")

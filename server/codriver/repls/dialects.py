@@ -11,6 +11,8 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from codriver.repls import python_tests
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -314,6 +316,7 @@ WORKER_PYTHON: Final = Dialect(
     "python",
     python_text=True,
     facts='__import__("json").dumps({"root": __import__("os").getcwd(), "pid": __import__("os").getpid()})',
+    ask={"test": python_tests.TEST},
     adapted={"stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
     tooling=_PYTHON_TOOLING,

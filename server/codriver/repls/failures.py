@@ -41,6 +41,8 @@ _PHASES: Final = {
 }
 
 _FRAME: Final = re.compile(r'^ +File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$', re.MULTILINE)
+_FRAME_TEXT: Final = re.compile(r"^(?P<function>.*?) \((?P<file>.+):(?P<line>\d+)\)$")
+"""A frame as codriver's worker says it, and as `StackFrame.text` does."""
 _LAST_LINE: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.$]*)(?:: (?P<message>.*))?$", re.DOTALL)
 _TYPED: Final = re.compile(r"^(?P<type>[A-Za-z_$][\w$.]*): (?P<message>.*)$", re.DOTALL)
 _NBB_TYPE: Final = re.compile(r":cause #object\[(?P<type>\w+)")
@@ -104,10 +106,17 @@ def stack_of(failure: Failure, dialect: Dialect) -> StackTrace:
     text = failure.err if "Traceback" in failure.err else failure.ex or ""
     frames = read_traceback_frames(text, dialect)
     if not frames and error.trace:
-        frames = tuple(StackFrame(line, tooling=any(part in line for part in dialect.tooling)) for line in error.trace)
+        frames = tuple(_read_frame(text, dialect) for text in error.trace)
     if not frames and (error.file or error.line):
         frames = (StackFrame(f"{error.file or 'REPL'}:{error.line}", file=error.file, line=error.line),)
     return StackTrace(error.type, error.message, frames)
+
+
+def _read_frame(text: str, dialect: Dialect) -> StackFrame:
+    tooling = any(part in text for part in dialect.tooling)
+    if (match := _FRAME_TEXT.match(text)) is None:
+        return StackFrame(text, tooling=tooling)
+    return StackFrame(text, match["file"], int(match["line"]), match["function"], tooling)
 
 
 def _read_parts(parts: Mapping[str, Value]) -> EvaluationError:

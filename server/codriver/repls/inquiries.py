@@ -6,8 +6,11 @@ answered while the caller's session is busy wherever the server can do two thing
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
+
+import anyio
 
 from codriver.errors import CodriverError
 from codriver.repls import answers
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl_sessions import NreplSession, SessionTable
     from codriver.repls.profile import Probed
     from codriver.wire.bencode import Value
+
+INTERRUPT_S: Final = 2.0
+"""How long a test run that nobody waits for is given to be interrupted."""
 
 
 class Inquiries:
@@ -104,7 +110,7 @@ class Inquiries:
         if test:
             query["tests"] = [test]
         op = support.op if namespace else self._all_tests_op(support.op)
-        answer = await self._send(op, target, timeout_s=timeout_s, **{**query, "load?": "true"})
+        answer = await self._send_until(op, target, timeout_s, **{**query, "load?": "true"})
         self._check("the test run", answer)
         return answers.read_tests(answer)
 
@@ -147,17 +153,21 @@ class Inquiries:
         return answers.read_clojuredocs(answer)
 
     async def _test_by_evaluation(self, namespace: str, test: str, timeout_s: float) -> TestRun:
-        output: list[str] = []
         tool = await self._sessions.open(TOOL_SESSION)
         code = self._dialect.expression("test", ns=namespace, name=test)
-        try:
-            answer = await tool.connection.ask("eval", timeout_s=timeout_s, **tool.address(), code=code)
-        except OpTimedOutError:
-            if "interrupt" in self._profile.support:
-                await tool.connection.ask("interrupt", timeout_s=self._op_timeout_s, **tool.address())
-            raise
-        output += [text for message in answer if (text := message.text("out") or message.text("err"))]
+        answer = await self._send_until("eval", tool, timeout_s, code=code)
+        output = [text for message in answer if (text := message.text("out") or message.text("err"))]
         return answers.tests_of(self._read("the test run", answer), output="".join(output))
+
+    async def _send_until(self, op: str, session: NreplSession, timeout_s: float, **fields: Value) -> list[Message]:
+        """The answer to an op that runs the user's code: when nobody waits any more, it is interrupted if it can be."""
+        try:
+            return await self._send(op, session, timeout_s=timeout_s, **fields)
+        except (OpTimedOutError, anyio.get_cancelled_exc_class()):
+            if "interrupt" in self._profile.support:
+                with anyio.CancelScope(shield=True), suppress(CodriverError):
+                    await self._send("interrupt", session, timeout_s=INTERRUPT_S)
+            raise
 
     def _all_tests_op(self, op: str) -> str:
         everything = f"{op}-all"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from codriver.tools import evaluate, evaluations, outputlog, sessions, symbols, waiting
+from codriver.tools import evaluate, evaluations, failures, outputlog, restarting, sessions, symbols, testing, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +16,9 @@ MANIFEST: tuple[Tool, ...] = (
     *evaluate.TOOLS,
     *evaluations.TOOLS,
     *symbols.TOOLS,
+    *testing.TOOLS,
+    *failures.TOOLS,
+    *restarting.TOOLS,
     *sessions.TOOLS,
     *outputlog.TOOLS,
     *waiting.TOOLS,
