@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 Part = Literal["result", "stdout", "stderr"]
 
@@ -75,10 +78,17 @@ class Stream:
 
 
 class Transcript:
-    """What one evaluation said. `values` holds one text a form; `first_line` and `last_line` are in the output log."""
+    """What one evaluation said. `values` holds one text a form; `first_line` and `last_line` are in the output log.
 
-    def __init__(self, evaluation: str, max_stream_bytes: int) -> None:
+    `asked` stands for what was evaluated and where; `before` is the id of the evaluation before it that asked the same.
+    """
+
+    def __init__(
+        self, evaluation: str, max_stream_bytes: int, asked: Hashable = None, before: str | None = None
+    ) -> None:
         self.evaluation = evaluation
+        self.asked = asked
+        self.before = before
         self.out = Stream(max_stream_bytes)
         self.err = Stream(max_stream_bytes)
         self.values: list[str] = []
@@ -123,13 +133,17 @@ class Transcripts:
         self._max_bytes = max_bytes
         self._max_stream_bytes = max_stream_bytes
         self._all: OrderedDict[str, Transcript] = OrderedDict()
+        self._newest: dict[Hashable, str] = {}
+        """By what was asked: the newest evaluation of it that is held."""
         self._settled_bytes: OrderedDict[str, int] = OrderedDict()
         self._total_settled = 0
 
-    def open(self, evaluation: str) -> Transcript:
-        """A new, empty transcript."""
-        transcript = Transcript(evaluation, self._max_stream_bytes)
+    def open(self, evaluation: str, asked: Hashable = None) -> Transcript:
+        """A new, empty transcript. `asked` stands for what is evaluated and where, None for what nothing is like."""
+        transcript = Transcript(evaluation, self._max_stream_bytes, asked, self._newest.get(asked))
         self._all[evaluation] = transcript
+        if asked is not None:
+            self._newest[asked] = evaluation
         return transcript
 
     def get(self, evaluation: str) -> Transcript | None:
@@ -148,7 +162,9 @@ class Transcripts:
         ):
             oldest, size = self._settled_bytes.popitem(last=False)
             self._total_settled -= size
-            self._all.pop(oldest, None)
+            gone = self._all.pop(oldest)
+            if self._newest.get(gone.asked) == oldest:
+                del self._newest[gone.asked]
 
     @property
     def held_bytes(self) -> int:

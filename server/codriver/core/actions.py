@@ -83,6 +83,14 @@ class ClientGone(McpAction):
 
 
 @dataclass(frozen=True, slots=True)
+class ClientTold(McpAction):
+    """The caller `who` of a client has been told how the others' evaluations stand."""
+
+    client: str
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResourcesChanged(McpAction):
     """The list of resources (skills) is another one now."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from codriver.core import others
 from codriver.core.actions import (
     ClientConnected,
     ClientGone,
     ClientIntroduced,
+    ClientTold,
     McpAction,
     ResourcesChanged,
     ToolsChanged,
@@ -36,6 +38,9 @@ def handle(state: State, action: McpAction, context: Context) -> Outcome:
                 protocol=action.protocol,
                 initialized=True,
             )
+            return Outcome(replace(state, clients=with_item(state.clients, client.id, client)))
+        case ClientTold() if action.client in state.clients:
+            client = others.with_told(state, state.clients[action.client], action.who)
             return Outcome(replace(state, clients=with_item(state.clients, client.id, client)))
         case ClientGone():
             return _gone(state, action.client)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Literal
 
 import anyio
@@ -127,7 +128,9 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
 def _begin(call: Call, target: Target, who: str, request: Request) -> str:
     """Accept the evaluation; its id."""
     evaluation = evaluations.next_id(call.state)
-    call.services.transcripts.open(evaluation)
+    code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    asked = (target.repl.id, target.session.name, request.namespace, request.path, code)
+    call.services.transcripts.open(evaluation, asked)
     call.dispatch(Evaluate(evaluation, target.repl.id, target.session.name, who, call.client, request))
     return evaluation
 

@@ -10,6 +10,7 @@ import anyio
 from codriver.core import evaluations
 from codriver.core.actions import CancelQueued
 from codriver.tools.base import Answer, Call, Image
+from codriver.tools.notes import notes_of_others, notes_of_repetition
 from codriver.tools.target import evaluation_of, key_of
 from codriver.transcripts import Transcript, head, tail
 
@@ -116,13 +117,16 @@ def describe(
     others = others_since(call, evaluation)
     if others:
         fields["otherWhosSinceLast"] = others
+    if evaluation.over and transcript is not None:
+        said += notes_of_repetition(call, evaluation, transcript)
     if evaluation.status == "queued":
         said += queue_notes(call, evaluation)
     elif evaluation.status == "running":
         said.append("it goes on: call get_evaluation with this evaluationId and waitMs, or interrupt_evaluation")
     elif evaluation.status == "needs-input":
         said.append(_input_note(call, evaluation))
-    fields["notes"] = [*said, *notes]
+    who = evaluation.who if evaluation.client == call.client else call.who(None)
+    fields["notes"] = [*said, *notes, *notes_of_others(call, who)]
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
         fields["reason"], fields["hint"] = _reason(evaluation)

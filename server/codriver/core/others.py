@@ -1,0 +1,46 @@
+"""What others did: the evaluations of other callers that began or ended since a caller was last told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import takewhile
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from codriver.core.state import Told
+
+if TYPE_CHECKING:
+    from codriver.core.state import Client, Evaluation, State
+
+MAX_CALLERS = 64
+"""Callers of one client that are remembered; each needs a name of its own, so more are hardly ever met."""
+NOTHING = Told(0, frozenset())
+
+
+def since_told(state: State, client: str, who: str) -> tuple[Evaluation, ...]:
+    """The evaluations of others that began or ended since the caller was told, by number.
+
+    None at the first call, as there is no time before it to tell about.
+    """
+    known = state.clients.get(client)
+    told = known.told.get(who) if known else None
+    if told is None:
+        return ()
+    changed = [e for e in _unknown(state, told) if e.over or e.number > told.number]
+    return tuple(e for e in changed if (e.client, e.who) != (client, who))
+
+
+def with_told(state: State, client: Client, who: str) -> Client:
+    """The client, of which the caller `who` now knows how every evaluation stands."""
+    told = client.told.get(who, NOTHING)
+    live = frozenset(e.id for e in _unknown(state, told) if not e.over)
+    others = [(name, mark) for name, mark in client.told.items() if name != who][-(MAX_CALLERS - 1) :]
+    return replace(client, told=MappingProxyType(dict([*others, (who, Told(state.evaluated, live))])))
+
+
+def _unknown(state: State, told: Told) -> list[Evaluation]:
+    """The evaluations of which the end, or the beginning, was not told, by number."""
+    live = [state.evaluations[name] for name in told.live if name in state.evaluations]
+    # The newest come last, so only they are looked at, however many are kept.
+    begun = takewhile(lambda evaluation: evaluation.number > told.number, reversed(tuple(state.evaluations.values())))
+    return sorted([*live, *begun], key=lambda evaluation: evaluation.number)

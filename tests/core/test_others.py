@@ -1,0 +1,99 @@
+"""What a caller is told of others: each beginning and each end once, its own never."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.core import mcp, others
+from codriver.core.actions import ClientConnected, ClientTold
+from codriver.core.state import Evaluation, State
+
+
+def state_of(*clients):
+    state = State()
+    for client in clients:
+        state = mcp.handle(state, ClientConnected(client, now=1), {}).state
+    return state
+
+
+def begun(state, client, who):
+    number = state.evaluated + 1
+    evaluation = Evaluation(f"e{number}", number, "r1", "main", who, client, None, "(code)", "running", 1)
+    return replace(state, evaluated=number, evaluations={**state.evaluations, evaluation.id: evaluation})
+
+
+def ended(state, identity):
+    over = replace(state.evaluations[identity], status="done")
+    return replace(state, evaluations={**state.evaluations, identity: over})
+
+
+def told(state, client, who):
+    return mcp.handle(state, ClientTold(client, who), {}).state
+
+
+def since(state, client, who):
+    return [evaluation.id for evaluation in others.since_told(state, client, who)]
+
+
+def test_a_caller_that_was_told_nothing_yet_hears_nothing():
+    state = begun(state_of("c1", "c2"), "c2", "bob")
+    assert since(state, "c1", "ann") == []
+    assert since(state, "gone", "ann") == []
+
+
+def test_what_others_began_since_is_told_once_and_what_one_did_oneself_never():
+    state = told(state_of("c1", "c2"), "c1", "ann")
+    state = begun(begun(begun(state, "c2", "bob"), "c1", "ann"), "c2", "ann")
+    assert since(state, "c1", "ann") == ["e1", "e3"]
+    assert since(told(state, "c1", "ann"), "c1", "ann") == []
+
+
+def test_the_end_of_what_ran_is_told_too():
+    state = told(begun(begun(state_of("c1", "c2"), "c2", "bob"), "c2", "bob"), "c1", "ann")
+    state = ended(state, "e2")
+    assert since(state, "c1", "ann") == ["e2"]
+    state = told(state, "c1", "ann")
+    assert since(state, "c1", "ann") == []
+    assert since(ended(state, "e1"), "c1", "ann") == ["e1"]
+
+
+def test_callers_that_share_a_connection_are_told_apart():
+    state = told(told(state_of("c1"), "c1", "ann"), "c1", "bob")
+    state = begun(state, "c1", "ann")
+    assert since(state, "c1", "bob") == ["e1"]
+    assert since(state, "c1", "ann") == []
+
+
+def test_only_the_newest_callers_of_a_connection_are_remembered():
+    state = state_of("c1")
+    for number in range(others.MAX_CALLERS + 5):
+        state = told(state, "c1", f"who-{number}")
+    kept = state.clients["c1"].told
+    assert len(kept) == others.MAX_CALLERS
+    assert "who-0" not in kept
+
+
+def test_a_client_that_is_gone_is_told_nothing():
+    state = state_of("c1")
+    assert told(state, "c2", "ann") is state
+
+
+STEPS = st.lists(st.one_of(st.just("begin"), st.just("tell"), st.integers(1, 12)), max_size=40)
+
+
+@given(STEPS)
+def test_every_beginning_and_every_end_is_told_exactly_once(steps):
+    state = told(state_of("c1", "c2"), "c1", "ann")
+    expected = set()
+    for step in [*steps, "tell"]:
+        if step == "begin":
+            state = begun(state, "c2", "bob")
+            expected.add(f"e{state.evaluated}")
+        elif step == "tell":
+            assert since(state, "c1", "ann") == sorted(expected, key=lambda name: int(name[1:]))
+            state = told(state, "c1", "ann")
+            expected = set()
+        elif f"e{step}" in state.evaluations and not state.evaluations[f"e{step}"].over:
+            state = ended(state, f"e{step}")
+            expected.add(f"e{step}")
