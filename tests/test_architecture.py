@@ -37,6 +37,8 @@ MAY_IMPORT = {
     "tools": {
         "errors", "settings", "core", "lisp", "datalog", "outputlog", "transcripts", "repls", "editing", "skills",
     },
+    "sources": {"core"},
+    "watching": {"core", "sources", "tools"},
     "session": {"core", "outbox"},
     "protocol": {"errors", "core", "session", "tools", "wire", "skills", "transcripts"},
     "admission": {"door"},
@@ -45,7 +47,7 @@ MAY_IMPORT = {
     "app": {
         "errors", "paths", "settings", "reload", "redaction", "core", "outputlog", "history", "transcripts", "repls",
         "tools", "session", "protocol", "admission", "door", "serve", "presence", "oneshot", "skills", "editing",
-        "datalog",
+        "datalog", "watching",
     },
     "commands": {"errors", "app", "oneshot", "paths", "settings", "presence", "setup", "doctor", "history"},
     "cli": {"errors", "commands"},

@@ -57,6 +57,7 @@ from codriver.skills import Connected, Selection, SkillLibrary, instructions, sw
 from codriver.tools.base import Services
 from codriver.tools.manifest import MANIFEST
 from codriver.transcripts import Transcripts
+from codriver.watching import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -206,6 +207,7 @@ class Server:
             redact=redactor.redact_json,
             skills=self._skills,
         )
+        self._watcher = Watcher(services)
         self._restored = HistoryRestored(len(restored.entities), restored.report)
 
     async def run(self) -> None:
@@ -215,6 +217,7 @@ class Server:
         self._tasks.start_soon(self._tell_of_log)
         self._tasks.start_soon(self._watch_skills)
         self._tasks.start_soon(self._watch_settings)
+        self._tasks.start_soon(self._watcher.run)
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
         self._dispatch(self._restored, start)
         await self._ended.wait()
