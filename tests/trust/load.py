@@ -1,0 +1,372 @@
+"""Many clients at once, some of them rude, against a real server; what they saw, as numbers that have to agree.
+
+The test runs it for seconds, `tests/bench/soak.py` for minutes.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import socket
+import statistics
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codriver.protocol.resources import LOG_URI
+from live_server import WAIT_S, serving
+
+OUTBOX_MESSAGES = 50
+"""Small, so that who does not read loses notifications soon."""
+
+
+@dataclass
+class Plan:
+    """How many of each, and for how long. `rude` of the silent ones have unread answers before them in the socket."""
+
+    seconds: float = 5.0
+    evaluating: int = 10
+    listening: int = 190
+    silent: int = 50
+    rude: int = 5
+    queued: int = 1000
+    lines: int = 100_000
+
+
+@dataclass
+class Seen:
+    """What was seen. Sizes in KiB, times in milliseconds."""
+
+    rss_before: int = 0
+    rss_highest: int = 0
+    rss_after: int = 0
+    rss_over_time: list = field(default_factory=list)
+    """At ten moments of the evaluating."""
+    files_before: int = 0
+    files_after: int = 0
+    clients_most: int = 0
+    clients_after: int = 0
+    sent: int = 0
+    """Evaluations sent, and how many of them were answered with the right value."""
+    right: int = 0
+    health: dict = field(default_factory=dict)
+    """The server's own count when all was quiet."""
+    calls: dict = field(default_factory=dict)
+    """Calls by each client's name, as the clients counted them."""
+    updates: dict = field(default_factory=dict)
+    """By each listener's name: notifications that it read."""
+    queue_seen: int = 0
+    queue_order: list = field(default_factory=list)
+    """For each client: the places in which its queued evaluations ran."""
+    long_text: bool = False
+    """Whether the whole of the long output could be fetched."""
+    flood_sent: int = 0
+    flood_answered: int = 0
+    flood_held_up: bool = False
+    """Whether the server left off reading from the client that does not read."""
+    pings: list = field(default_factory=list)
+    evaluations: list = field(default_factory=list)
+    seconds: float = 0.0
+
+    def report(self):
+        """The numbers in lines for people."""
+        dropped = sum(row["droppedNotifications"] for row in self.health["clients"])
+        return "\n".join(
+            [
+                f"{self.seconds:.0f} s, {self.clients_most} clients at once",
+                f"evaluations: {self.sent} sent, {self.right} answered right, {self.queue_seen} queued at once",
+                f"evaluation ms: {_spread(self.evaluations)}",
+                f"ping ms: {_spread(self.pings)}",
+                f"notifications: {sum(self.updates.values())} read, {dropped} dropped",
+                f"flood: {self.flood_sent} sent unread, {self.flood_answered} answered in the end",
+                f"memory KiB: {self.rss_before} before, {self.rss_highest} highest, {self.rss_after} after",
+                f"memory KiB while evaluating: {self.rss_over_time}",
+                f"open files: {self.files_before} before, {self.files_after} after",
+            ]
+        )
+
+
+def _spread(times):
+    ordered = sorted(times)
+    median, most = statistics.median(ordered), ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+    return f"median {median:.1f}, 99 % {most:.1f}, longest {ordered[-1]:.1f}, of {len(ordered)}"
+
+
+class Peer:
+    """A client that reads when it is told to."""
+
+    def __init__(self, name, *, small=False):
+        self.name = name
+        self.updates = 0
+        self.calls = 0
+        self.answered = 0
+        self._numbers = itertools.count(1)
+        self._waiting = {}
+        self._rest = b""
+        self._reading = None
+        self.socket = socket.socket()
+        if small:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.settimeout(0)
+
+    async def connect(self, port):
+        """Connect, make the handshake and subscribe to the log. It reads from then on."""
+        await asyncio.get_running_loop().sock_connect(self.socket, ("127.0.0.1", port))
+        self.read()
+        about = {"name": self.name, "version": "1"}
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": about}
+        await self.request("initialize", params)
+        await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await self.request("resources/subscribe", {"uri": LOG_URI})
+        return self
+
+    def read(self):
+        """Go on reading."""
+        self._reading = asyncio.create_task(self._read())
+
+    async def stop_reading(self):
+        """Read no more."""
+        self._reading.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._reading
+
+    async def close(self):
+        await self.stop_reading()
+        self.socket.close()
+
+    async def send(self, *messages):
+        data = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+        await asyncio.get_running_loop().sock_sendall(self.socket, data)
+
+    def message(self, method, params=None):
+        """A request and what its answer will be."""
+        number = next(self._numbers)
+        self._waiting[number] = answer = asyncio.get_running_loop().create_future()
+        return {"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}}, answer
+
+    async def request(self, method, params=None):
+        message, answer = self.message(method, params)
+        await self.send(message)
+        return await asyncio.wait_for(answer, WAIT_S)
+
+    def calling(self, tool, **arguments):
+        self.calls += 1
+        return self.message("tools/call", {"name": tool, "arguments": arguments})
+
+    async def call(self, tool, **arguments):
+        message, answer = self.calling(tool, **arguments)
+        await self.send(message)
+        return (await asyncio.wait_for(answer, WAIT_S))["result"]["structuredContent"]
+
+    @property
+    def unanswered(self):
+        return len(self._waiting)
+
+    async def _read(self):
+        loop = asyncio.get_running_loop()
+        while data := await loop.sock_recv(self.socket, 2**18):
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                self._take(json.loads(line))
+
+    def _take(self, message):
+        if message.get("method") == "notifications/resources/updated":
+            self.updates += 1
+        if "method" not in message:
+            self.answered += 1
+            answer = self._waiting.pop(message["id"])  # an answer that comes twice, or to nobody, fails here
+            if not answer.done():
+                answer.set_result(message)
+
+
+class Load:
+    """One run of a plan against one server."""
+
+    def __init__(self, live, plan):
+        self.live, self.plan, self.seen = live, plan, Seen()
+        self.flooding = asyncio.Event()
+
+    async def run(self):
+        seen, plan, began = self.seen, self.plan, time.monotonic()
+        self.watcher = await Peer("watcher").connect(self.live.port)
+        await self.watcher.call("evaluate_code", code="done = 0", timeoutMs=60_000)
+        seen.rss_before, seen.files_before = self.rss("VmRSS"), self.files()
+        self.evaluators = await self.connect("evaluates", plan.evaluating)
+        self.listeners = await self.connect("listens", plan.listening)
+        self.silent = await self.connect("silent", plan.silent - plan.rude)
+        self.silent += await self.connect("rude", plan.rude, small=True)
+        self.flooder = await Peer("floods", small=True).connect(self.live.port)
+        for peer in (*self.silent, self.flooder):
+            await peer.stop_reading()
+        for peer in self.silent[-plan.rude :]:
+            await self.clog(peer)
+        flood = asyncio.create_task(self.flood())
+        pings = [asyncio.create_task(self.ping(peer)) for peer in self.listeners]
+        seen.clients_most = (await self.watcher.call("server_health"))["count"]
+
+        until = time.monotonic() + plan.seconds
+        await asyncio.gather(self.weigh(), *(self.evaluate(peer, until) for peer in self.evaluators))
+        await self.queue()
+        await self.print_much()
+        await self.until(lambda health: self.row(health, "floods")["queued"], "the flood to be held up")
+        seen.flood_held_up = not flood.done()
+
+        for ping in pings:
+            ping.cancel()
+        await asyncio.gather(*pings, return_exceptions=True)
+        self.flooding.set()
+        for peer in (*self.silent, self.flooder):
+            peer.read()
+        await flood
+        seen.health = await self.until(self.is_quiet, "everything to be read")
+        seen.flood_answered = self.flooder.answered
+        seen.rss_highest = self.rss("VmHWM")
+        everybody = [self.watcher, *self.evaluators, *self.listeners, *self.silent, self.flooder]
+        seen.calls = {peer.name: peer.calls for peer in everybody}
+        seen.updates = {peer.name: peer.updates for peer in everybody}
+        for peer in everybody[1:]:
+            await peer.close()
+        after = await self.until(lambda health: health["count"] == 1, "the clients to be gone")
+        seen.clients_after = after["count"]
+        seen.rss_after, seen.files_after = self.rss("VmRSS"), self.files()
+        await self.watcher.close()
+        seen.seconds = time.monotonic() - began
+        return seen
+
+    async def connect(self, name, count, **options):
+        peers = [Peer(f"{name}-{number}", **options) for number in range(count)]
+        return list(await asyncio.gather(*(peer.connect(self.live.port) for peer in peers)))
+
+    async def clog(self, peer):
+        """Ask, and read nothing, until the server has answers that the socket does not take."""
+
+        def is_clogged(health):
+            row = self.row(health, peer.name)
+            return not row["openRequests"] and row["queued"]
+
+        for _ in range(100):
+            await peer.send(*(peer.message("tools/list")[0] for _ in range(100)))
+            health = await self.until(
+                lambda health: not self.row(health, peer.name)["openRequests"], "the answers to be made"
+            )
+            if is_clogged(health):
+                return
+        raise AssertionError("the socket took everything")
+
+    async def flood(self):
+        """Send without reading for as long as the server takes it, and until all is over."""
+        # Long requests, as the kernel's buffers take megabytes of them before the server is asked to.
+        padding = {"_meta": {"padding": "x" * 8000}}
+        while not self.flooding.is_set():
+            batch = [self.flooder.message("tools/list", padding)[0] for _ in range(20)]
+            self.seen.flood_sent += len(batch)
+            await self.flooder.send(*batch)
+            await asyncio.sleep(0)
+
+    async def ping(self, peer):
+        """Ping all the time, a little apart, as a client that wants to know whether its server is well."""
+        while True:
+            began = time.perf_counter()
+            await peer.request("ping")
+            self.seen.pings.append((time.perf_counter() - began) * 1000)
+            await asyncio.sleep(1)
+
+    async def weigh(self):
+        """Note the server's memory now and then."""
+        for _ in range(10):
+            await asyncio.sleep(self.plan.seconds / 10)
+            self.seen.rss_over_time.append(self.rss("VmRSS"))
+
+    async def evaluate(self, peer, until):
+        for number in itertools.count():
+            if time.monotonic() >= until:
+                return
+            began = time.perf_counter()
+            self.seen.sent += 1
+            answer = await peer.call("evaluate_code", code=f"print({number})\n{number} * 2")
+            self.seen.evaluations.append((time.perf_counter() - began) * 1000)
+            self.seen.right += (answer["stdout"], answer["result"]) == (f"{number}\n", str(2 * number))
+
+    async def queue(self):
+        """Fill the session's queue behind one evaluation, then let it run."""
+        gate = Path(self.live.workspace) / "gate"
+        wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+        held, opened = self.watcher.calling("evaluate_code", code=wait, timeoutMs=600_000)
+        await self.watcher.send(held)
+        await self.until(lambda health: health["evaluations"]["running"], "the session to be held")
+        share = self.plan.queued // len(self.evaluators)
+        waiting = []
+        for peer in self.evaluators:
+            calls = [peer.calling("evaluate_code", code="done += 1\ndone", timeoutMs=600_000) for _ in range(share)]
+            waiting.append([answer for _, answer in calls])
+            await peer.send(*(message for message, _ in calls))
+        size = share * len(self.evaluators)
+        health = await self.until(lambda health: health["evaluations"]["queued"] == size, "all to be queued")
+        self.seen.queue_seen = health["evaluations"]["queued"]
+        self.seen.sent += size
+        gate.touch()
+        for answers in waiting:
+            results = [
+                (await asyncio.wait_for(answer, 2 * WAIT_S))["result"]["structuredContent"] for answer in answers
+            ]
+            self.seen.right += sum(result["status"] == "done" for result in results)
+            self.seen.queue_order.append([int(result["result"]) for result in results])
+        await opened
+
+    async def print_much(self):
+        """One evaluation that prints without end, fetched afterwards in parts."""
+        lines = self.plan.lines
+        code = f"for number in range({lines}): print('line', number)"
+        self.seen.sent += 1
+        answer = await self.watcher.call("evaluate_code", code=code, timeoutMs=60_000)
+        self.seen.right += answer["status"] == "done"
+        text, start = "", 0
+        while start is not None:
+            part = await self.watcher.call(
+                "get_evaluation",
+                evaluationId=answer["evaluationId"],
+                part="stdout",
+                **{"from": start, "length": 40_000},
+            )
+            text += part["text"]
+            start = part.get("next")
+        self.seen.long_text = text == "".join(f"line {number}\n" for number in range(lines))
+
+    def is_quiet(self, health):
+        """Whether all that was sent is answered, and every notification read or counted as dropped."""
+        rows = {row["name"]: row for row in health["clients"]}
+        peers = [*self.evaluators, *self.listeners, *self.silent, self.flooder]
+        told = {peer.updates + rows[peer.name]["droppedNotifications"] for peer in peers}
+        return len(told) == 1 and not any(peer.unanswered for peer in peers)
+
+    @staticmethod
+    def row(health, name):
+        return next(row for row in health["clients"] if row["name"] == name)
+
+    async def until(self, condition, what):
+        """Ask the server how it is until something is so; its answer then."""
+        deadline = time.monotonic() + 2 * WAIT_S
+        while True:
+            health = await self.watcher.call("server_health")
+            if condition(health):
+                return health
+            assert time.monotonic() < deadline, f"waited in vain for: {what}"
+            await asyncio.sleep(0.05)
+
+    def rss(self, name):
+        for line in Path(f"/proc/{self.live.process.pid}/status").read_text().splitlines():
+            if line.startswith(name):
+                return int(line.split()[1])
+        raise AssertionError(name)
+
+    def files(self):
+        return len(list(Path(f"/proc/{self.live.process.pid}/fd").iterdir()))
+
+
+def run(folder, plan):
+    """Run a plan in a folder of its own; what was seen."""
+    workspace = Path(folder) / "workspace"
+    workspace.mkdir(parents=True)
+    (workspace / "codriver.toml").write_text(f"outboxMessages = {OUTBOX_MESSAGES}\n")
+    with serving(folder, "--repl", "python") as live:
+        return asyncio.run(Load(live, plan).run())
