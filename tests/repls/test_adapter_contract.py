@@ -532,6 +532,18 @@ async def test_asking_leaves_the_callers_last_values_alone():
         assert values(events) == ["[42 41]"]
 
 
+async def test_evaluations_neither_fail_nor_forget_after_thousands_of_them():
+    depth = "(count (take-while some? (iterate (fn [^ClassLoader l] (.getParent l)) (clojure.lang.RT/baseLoader))))"
+    async with adapter("jvm") as (opened, events):
+        await opened.evaluate(evaluation("(defrecord Point [x])", "(defn point [x] (->Point x))"))
+        ending = await opened.evaluate(evaluation(*["(+ 1 2)"] * 3000))
+        assert ending.status == "done"
+        await opened.evaluate(evaluation("*1", "(:x (point 5))", "(instance? Point (Point. 1))", depth))
+        *kept, loaders = values(events)[-4:]
+        assert kept == ["3", "5", "true"]
+        assert int(loaders) < 500
+
+
 async def test_closed_sessions_are_closed_on_the_server_too():
     async with adapter("jvm") as (watcher, events):
         count = evaluation("(count @@(resolve 'nrepl.middleware.session/sessions))")

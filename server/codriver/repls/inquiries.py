@@ -6,6 +6,7 @@ answered while the caller's session is busy wherever the server can do two thing
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl_sessions import NreplSession, SessionTable
     from codriver.repls.profile import Probed
     from codriver.wire.bencode import Value
+
+logger = logging.getLogger(__name__)
 
 INTERRUPT_S: Final = 2.0
 """How long a test run that nobody waits for is given to be interrupted."""
@@ -143,6 +146,18 @@ class Inquiries:
             return None
         threads = [as_map(item) for item in as_list(cast("Value", data))]
         return "\n\n".join(_say_thread(thread) for thread in threads) or None
+
+    async def tidy(self, session: str = MAIN_SESSION) -> None:
+        """Mend what the server leaves behind with every evaluation in `session`, where one is known to."""
+        if "tidy" not in self._dialect.ask:
+            return
+        try:
+            for name in (session, TOOL_SESSION):
+                target = self._sessions.get(name)
+                if target.id:
+                    await self._ask("tidy", session=target.id)
+        except CodriverError as error:
+            logger.info("what evaluations leave behind could not be tidied up: %s", error)
 
     async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
         """What ClojureDocs says. See `Adapter.clojuredocs`."""

@@ -45,6 +45,9 @@ AFTER_FAILURE_S: Final = 5.0
 AFTER_INTERRUPT_S: Final = 2.0
 """How long an interrupted evaluation waits for its own `done`, which may have gone to another connection."""
 
+TIDY_EVERY: Final = 200
+"""Evaluations in one session after which what the server left behind is tidied up."""
+
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
 """Ops that give the output of threads that belong to no evaluation, the best first."""
 
@@ -147,6 +150,7 @@ class NreplAdapter:
         self.last_stacktrace = inquiries.last_stacktrace
         self.stacks = inquiries.stacks
         self.clojuredocs = inquiries.clojuredocs
+        self._tidy = inquiries.tidy
 
     @property
     def profile(self) -> Profile:
@@ -321,6 +325,9 @@ class NreplAdapter:
         finally:
             session.running = None
             session.connection.end(exchange)
+        session.evaluations += 1
+        if session.evaluations % TIDY_EVERY == 0:
+            self._tasks.start_soon(self._tidy, session.name)
         # An interrupt whose `done` went elsewhere marks the exchange, not the reply.
         reply.status |= exchange.status
         if reply.namespace and not work.evaluation.namespace:

@@ -45,6 +45,8 @@ class NreplSession:
     """The namespace in which it will evaluate next, as far as the server told."""
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     running: Exchange | None = None
+    evaluations: int = 0
+    """How many requests have evaluated in it."""
     is_stopping: bool = False
     """An interrupt came: no further form of what runs is sent."""
     failure: Failure | None = None
