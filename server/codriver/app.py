@@ -40,6 +40,7 @@ from codriver.core.effects import Announce, Append, Listen, WindDown
 from codriver.core.routes import HANDLERS
 from codriver.core.state import HELD, State
 from codriver.door import is_loopback
+from codriver.editing import Editor
 from codriver.errors import StartError
 from codriver.history import History
 from codriver.outputlog import OutputLog
@@ -198,6 +199,7 @@ class Server:
             now=now_ms,
             client_counters=self._clients.counters,
             query=self._query,
+            editor=Editor(workspace),
         )
         self._protocol = Protocol(
             services,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Action, Core
     from codriver.core.state import State
     from codriver.datalog.answer import QueryAnswer
+    from codriver.editing import Editor
     from codriver.outputlog import OutputLog
     from codriver.repls.performer import Repls
     from codriver.settings import Settings
@@ -85,6 +86,7 @@ class Services:
     """One row a connected client: its queue, its losses."""
     query: Callable[[Question], Awaitable[QueryAnswer]]
     """What a Datalog query answers. Raises `QueryError`."""
+    editor: Editor
 
     @property
     def settings(self) -> Settings:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from codriver.tools import evaluate, evaluations, failures, outputlog, restarting, sessions, symbols, testing, waiting
+from codriver.tools import (
+    editing,
+    evaluate,
+    evaluations,
+    failures,
+    outputlog,
+    restarting,
+    sessions,
+    symbols,
+    testing,
+    waiting,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +33,7 @@ MANIFEST: tuple[Tool, ...] = (
     *sessions.TOOLS,
     *outputlog.TOOLS,
     *waiting.TOOLS,
+    *editing.TOOLS,
 )
 
 BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in MANIFEST})

@@ -1,0 +1,24 @@
+"""Editing files of Lisp code: the thin shell around `codriver.lisp.edit` that touches the file system.
+
+All edits of a batch are checked before any file is touched, and all of them are done or none.
+"""
+
+from codriver.editing.batch import Create, EditsRefusedError, FileResult, Limits, Wanted
+from codriver.editing.diagnostics import Diagnostics, lint
+from codriver.editing.editor import Editor, NothingToUndoError, Outcome
+from codriver.editing.files import FilesChangedError, FilesUnwritableError
+
+__all__ = [
+    "Create",
+    "Diagnostics",
+    "Editor",
+    "EditsRefusedError",
+    "FileResult",
+    "FilesChangedError",
+    "FilesUnwritableError",
+    "Limits",
+    "NothingToUndoError",
+    "Outcome",
+    "Wanted",
+    "lint",
+]

@@ -1,0 +1,147 @@
+"""Working out what a batch of edits makes of its files, before any of them is touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codriver.editing.diff import unified
+from codriver.editing.files import Change, UnreadableError, read
+from codriver.editing.places import NotEditableError, check_is_lisp, show
+from codriver.errors import RefusedError
+from codriver.lisp.document import Document
+from codriver.lisp.edit import Done, Refused, TextEdit, apply, check_new
+from codriver.lisp.targeting import Limits, Problem, ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["Create", "EditsRefusedError", "FileResult", "Limits", "Wanted", "plan"]
+
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make the file with this content; a file that is there is replaced only with `overwrite`."""
+
+    content: str
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One edit of a batch, and the file it is for as the caller names it."""
+
+    file: str
+    edit: TextEdit | Create
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """What a batch makes of one file: the change, what each edit did by its index in the batch, and the diff."""
+
+    change: Change
+    shown: str
+    done: Mapping[int, Done]
+    diff: str
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the file was not there before."""
+        return self.change.before.data is None
+
+
+class EditsRefusedError(RefusedError):
+    """Some edits of a batch cannot be done, so none was. `problems` are by the index of the edit."""
+
+    reason = "edits-refused"
+
+    def __init__(self, problems: Sequence[tuple[int, str, Problem]], count: int) -> None:
+        rows = []
+        for index, file, problem in problems:
+            row: dict[str, object] = {"index": index, "filePath": file, "message": problem.message}
+            if problem.context is not None:
+                row["context"] = problem.context
+            if problem.balanced_text is not None:
+                row["balancedText"] = problem.balanced_text
+            rows.append(row)
+        wrong = len({index for index, *_ in problems})
+        told = "; ".join(f"edit {index}: {problem.message}" for index, _, problem in problems)
+        hint = "correct what problems names, and send the whole batch again"
+        if any(problem.balanced_text is not None for *_, problem in problems):
+            hint += "; balancedText is what the indentation suggests: use it only if it says what you mean"
+        super().__init__(
+            f"{wrong} of {count} edits cannot be done, so no file was touched: {told}",
+            hint=hint,
+            details={"problems": rows, "count": len(rows)},
+        )
+
+
+def plan(
+    workspace: Path, path: Path, edits: Mapping[int, TextEdit | Create], limits: Limits
+) -> FileResult | list[tuple[int, Problem]]:
+    """What `edits`, by their index in the batch, make of the file at `path`; or what is wrong with them.
+
+    A file is created first, and the other edits mean what it was created with.
+    """
+    try:
+        before = read(path)
+        check_is_lisp(path, before.data)
+    except (UnreadableError, NotEditableError) as error:
+        words = str(error) if isinstance(error, NotEditableError) else f"{show(workspace, path)}: {error}"
+        return [(index, Problem(words)) for index in edits]
+    creations = {index: edit for index, edit in edits.items() if isinstance(edit, Create)}
+    others = {index: edit for index, edit in edits.items() if not isinstance(edit, Create)}
+    name = show(workspace, path)
+    problems = _problems_of_creation(name, creations, is_there=before.data is not None)
+    if not creations and before.data is None:
+        words = f"{name} is not there: look at the path, or make the file with an edit of type create"
+        problems = [(index, Problem(words)) for index in others]
+    if problems:
+        return problems
+    bom, old = b"", ""
+    if before.data is not None:
+        bom = BOM if before.data.startswith(BOM) else b""
+        try:
+            old = before.data[len(bom) :].decode()
+        except UnicodeDecodeError as error:
+            if not creations:
+                words = f"{name} is no UTF-8 text: the byte at offset {len(bom) + error.start} does not fit"
+                return [(index, Problem(words)) for index in edits]
+            old = before.data.decode(errors="replace")
+    text = old
+    done: dict[int, Done] = {}
+    for index, creation in creations.items():
+        # Content that brings its own mark keeps it; nobody wants two.
+        text, bom = creation.content.removeprefix("\ufeff"), BOM if creation.content.startswith("\ufeff") else bom
+        done[index] = Done(1, 1)
+    if others:
+        edited = apply(Document(text), others, limits)
+        if isinstance(edited, Refused):
+            return list(edited.problems)
+        text = edited.text
+        done |= edited.done
+    try:
+        after = bom + text.encode()
+    except UnicodeEncodeError:
+        words = "the new text holds half of a surrogate pair, which is no character"
+        return [(index, Problem(words)) for index in edits]
+    diff = unified(old, text, name, is_new=before.data is None)
+    return FileResult(Change(path, before, after), name, dict(sorted(done.items())), diff)
+
+
+def _problems_of_creation(name: str, creations: Mapping[int, Create], *, is_there: bool) -> list[tuple[int, Problem]]:
+    problems = []
+    first = min(creations, default=0)
+    for index, creation in creations.items():
+        if index != first:
+            problems.append((index, Problem(f"edit {first} creates {name} already")))
+        elif is_there and not creation.overwrite:
+            problems.append((index, Problem(f"{name} is there already: edit it, or say overwrite")))
+        try:
+            check_new(creation.content)
+        except ProblemError as error:
+            problems.append((index, error.problem))
+    return problems

@@ -1,0 +1,192 @@
+"""Who edits what: one editor a server, which lets one batch at a time at a file and knows how to take batches back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+import anyio
+import anyio.to_thread
+
+from codriver.editing.batch import Create, EditsRefusedError, FileResult, Limits, Wanted, plan
+from codriver.editing.diff import unified
+from codriver.editing.files import Change, FilesChangedError, Snapshot, UnreadableError, commit, read
+from codriver.editing.places import NotEditableError, locate, show
+from codriver.errors import RefusedError
+from codriver.lisp.targeting import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+    from pathlib import Path
+
+    from codriver.lisp.edit import TextEdit
+
+MAX_CALLERS = 200
+MAX_BATCHES = 20
+MAX_UNDO_BYTES = 64 * 2**20
+"""What batches to take back may hold altogether; the caller that edited least recently is forgotten first."""
+
+
+class NothingToUndoError(RefusedError):
+    """The caller has no batch that could be taken back."""
+
+    reason = "nothing-to-undo"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there is no batch of yours to take back",
+            hint="a batch is known by its who, or where it had none by the connection it came over; "
+            f"the last {MAX_BATCHES} are kept until the server stops",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a batch, file by file in the order they were first named."""
+
+    files: tuple[FileResult, ...]
+
+
+class Editor:
+    """Edits the files of one workspace, whose path is resolved. Lives as long as its server."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._locks: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
+        self._done: OrderedDict[str, list[tuple[Change, ...]]] = OrderedDict()
+
+    async def edit(
+        self, caller: str, wanted: Sequence[Wanted], *, limits: Limits, allow_outside: bool, dry_run: bool = False
+    ) -> Outcome:
+        """Do all of `wanted` or nothing; with `dry_run` only tell what would be done.
+
+        Raises:
+            EditsRefusedError: what is wrong, by the index of the edit.
+            FilesChangedError: somebody else wrote one of the files at the same time.
+            FilesUnwritableError: the system refused.
+        """
+        locate_all = partial(self._locate, wanted, allow_outside=allow_outside)
+        paths, problems = await anyio.to_thread.run_sync(locate_all)
+        async with self._locked(paths):
+            results = await anyio.to_thread.run_sync(self._plan, paths, limits, problems, wanted)
+            changes = tuple(result.change for result in results if result.change.before.data != result.change.after)
+            if changes and not dry_run:
+                with anyio.CancelScope(shield=True):  # what is done must be known, so that it can be taken back
+                    await anyio.to_thread.run_sync(commit, changes)
+                    self._remember(caller, changes)
+        return Outcome(tuple(results))
+
+    async def undo(self, caller: str) -> tuple[Outcome, int]:
+        """Take back the last batch of `caller` that is left; and how many are left then.
+
+        Raises:
+            NothingToUndoError: there is none.
+            FilesChangedError: a file is not as the batch left it; the batch can still be taken back when it is.
+            FilesUnwritableError: the system refused.
+        """
+        batches = self._done.get(caller)
+        if not batches:
+            raise NothingToUndoError
+        batch = batches[-1]
+        async with self._locked([change.path for change in batch]):
+            if not batches or batches[-1] is not batch:  # taken back while this call waited
+                raise NothingToUndoError
+            with anyio.CancelScope(shield=True):
+                files = await anyio.to_thread.run_sync(self._take_back, batch)
+                batches.pop()
+        return Outcome(files), len(batches)
+
+    def _locate(
+        self, wanted: Sequence[Wanted], *, allow_outside: bool
+    ) -> tuple[dict[Path, dict[int, TextEdit | Create]], list[tuple[int, str, Problem]]]:
+        """The edits by file, and what is wrong with the paths."""
+        paths: dict[Path, dict[int, TextEdit | Create]] = {}
+        problems = []
+        for index, want in enumerate(wanted):
+            try:
+                path = locate(self._workspace, want.file, allow_outside=allow_outside)
+            except NotEditableError as error:
+                problems.append((index, want.file, Problem(str(error))))
+            else:
+                paths.setdefault(path, {})[index] = want.edit
+        return paths, problems
+
+    def _plan(
+        self,
+        paths: dict[Path, dict[int, TextEdit | Create]],
+        limits: Limits,
+        problems: list[tuple[int, str, Problem]],
+        wanted: Sequence[Wanted],
+    ) -> list[FileResult]:
+        """What all edits make of all files.
+
+        Raises:
+            EditsRefusedError: one of them cannot be done.
+        """
+        results = []
+        for path, edits in paths.items():
+            result = plan(self._workspace, path, edits, limits)
+            if isinstance(result, FileResult):
+                results.append(result)
+            else:
+                problems = problems + [(index, wanted[index].file, problem) for index, problem in result]
+        if problems:
+            raise EditsRefusedError(sorted(problems, key=lambda problem: problem[0]), len(wanted))
+        return results
+
+    def _take_back(self, batch: tuple[Change, ...]) -> tuple[FileResult, ...]:
+        backward = []
+        changed = []
+        for change in batch:
+            try:
+                now = read(change.path)
+            except UnreadableError:
+                now = None
+            if now is None or now.data != change.after:
+                changed.append(show(self._workspace, change.path))
+            else:
+                mode = change.before.mode if now.mode is None else now.mode
+                backward.append(Change(change.path, Snapshot(now.data, mode, now.owner), change.before.data))
+        if changed:
+            raise FilesChangedError(changed, "look at it, and change by hand what is to be changed")
+        commit(backward)
+        return tuple(self._result_of_undo(change) for change in backward)
+
+    def _result_of_undo(self, change: Change) -> FileResult:
+        name = show(self._workspace, change.path)
+        old = (change.before.data or b"").decode(errors="replace")
+        new = (change.after or b"").decode(errors="replace")
+        is_new, is_gone = change.before.data is None, change.after is None
+        return FileResult(change, name, {}, unified(old, new, name, is_new=is_new, is_gone=is_gone))
+
+    def _remember(self, caller: str, changes: tuple[Change, ...]) -> None:
+        batches = self._done.setdefault(caller, [])
+        batches.append(changes)
+        self._done.move_to_end(caller)
+        del batches[:-MAX_BATCHES]
+        while len(self._done) > MAX_CALLERS or (len(self._done) > 1 and self._held_bytes() > MAX_UNDO_BYTES):
+            self._done.popitem(last=False)
+        while len(batches) > 1 and self._held_bytes() > MAX_UNDO_BYTES:
+            del batches[0]
+
+    def _held_bytes(self) -> int:
+        return sum(
+            len(data or b"")
+            for batches in self._done.values()
+            for batch in batches
+            for change in batch
+            for data in (change.before.data, change.after)
+        )
+
+    @contextlib.asynccontextmanager
+    async def _locked(self, paths: Iterable[Path]) -> AsyncIterator[None]:
+        """Hold the locks of all `paths`, taken in one order everywhere, so that no two batches wait for each other."""
+        async with contextlib.AsyncExitStack() as stack:
+            for path in sorted(paths):
+                lock = self._locks.setdefault(path, anyio.Lock())
+                await stack.enter_async_context(lock)
+            yield

@@ -1,0 +1,60 @@
+"""Which file a caller means, and whether it may be edited."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SUFFIXES = (
+    ".clj", ".cljs", ".cljc", ".cljd", ".cljr", ".cljx", ".bb", ".edn", ".lpy", ".hy", ".hl", ".boot", ".joke",
+)  # fmt: skip
+"""What names of Lisp files end with."""
+
+_SCRIPT = re.compile(rb"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|lumo|planck|plk)\b")
+"""The first line of a script without an ending to its name."""
+
+
+class NotEditableError(Exception):
+    """The file cannot be edited here, for the reason said."""
+
+
+def locate(workspace: Path, given: str, *, allow_outside: bool) -> Path:
+    """The file that `given` means, absolute or relative to the resolved `workspace`, with all links resolved.
+
+    Raises:
+        NotEditableError: it is no path, or it lies outside the workspace and that is not allowed.
+    """
+    if not given.strip():
+        raise NotEditableError("filePath is blank")
+    try:
+        path = (workspace / given).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise NotEditableError(f"{given!r} is no path that can be followed: {error}") from error
+    if not allow_outside and not path.is_relative_to(workspace):
+        words = f"{given} lies outside the workspace {workspace}"
+        if path != workspace / given:
+            words += f", at {path}"
+        raise NotEditableError(f"{words}; only the setting allowEditsOutsideWorkspace lets edits go there")
+    return path
+
+
+def show(workspace: Path, path: Path) -> str:
+    """The path as answers show it: relative to the workspace where it lies in it."""
+    return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else str(path)
+
+
+def check_is_lisp(path: Path, data: bytes | None) -> None:
+    """See that the file holds Lisp code, by its name or by the interpreter that its first line names.
+
+    Raises:
+        NotEditableError: it does not.
+    """
+    is_script = not path.suffix and data is not None and _SCRIPT.match(data) is not None
+    if path.suffix.lower() not in SUFFIXES and not is_script:
+        kinds = ", ".join(SUFFIXES)
+        raise NotEditableError(
+            f"{path.name} is no Lisp file ({kinds}): change it as text, with your client's own editing tool"
+        )

@@ -1,0 +1,248 @@
+"""`balance_brackets`, `edit_files` and `undo_edit`: changing Lisp files by whole forms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Self
+
+import anyio.to_thread
+from pydantic import Field, model_validator
+
+from codriver.editing import Create, Limits, Wanted, lint
+from codriver.editing.diff import cut
+from codriver.errors import RefusedError
+from codriver.lisp.balance import balance
+from codriver.lisp.edit import Append, Insert, Move, Rename, Replace, TextEdit
+from codriver.lisp.targeting import Target
+from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from codriver.editing import Diagnostics, FileResult
+    from codriver.lisp.reader import Unbalanced
+
+MAX_DIFF_CHARS = 12_000
+"""Of all files of an answer together; what an agent reads at one go."""
+MAX_TEXT_CHARS = 8 * 2**20
+MAX_EDITS = 200
+
+_FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    "replace": (frozenset({"line", "target_line_text", "new_form"}), frozenset()),
+    "delete": (frozenset({"line", "target_line_text"}), frozenset()),
+    "insert": (frozenset({"line", "target_line_text", "new_form"}), frozenset()),
+    "append": (frozenset({"code"}), frozenset()),
+    "create": (frozenset({"content"}), frozenset({"overwrite"})),
+    "move": (frozenset({"line", "target_line_text", "to_line", "to_line_text"}), frozenset({"side"})),
+    "rename": (frozenset({"old_name", "new_name"}), frozenset({"line", "target_line_text"})),
+}
+"""What each type of edit must have and what it may have, beside its type and its file."""
+
+
+class EditArguments(Arguments):
+    """One edit of `edit_files`."""
+
+    type: Literal["replace", "delete", "insert", "append", "create", "move", "rename"]
+    file_path: str
+    line: int | None = Field(None, description="Of the target form's first line, from 1.")
+    target_line_text: str | None = Field(None, description="That line's text.")
+    new_form: str | None = Field(None, description="replace, insert.")
+    code: str | None = Field(None, description="append.")
+    content: str | None = Field(None, description="create.")
+    overwrite: bool | None = Field(None, description="create: replace a file that is there.")
+    to_line: int | None = Field(None, description="move: first line of the form to move to.")
+    to_line_text: str | None = None
+    side: Literal["before", "after"] | None = Field(None, description="move: of that form (before).")
+    old_name: str | None = Field(None, description="rename: a symbol or keyword; in the target alone, if given.")
+    new_name: str | None = None
+
+    @model_validator(mode="after")
+    def _check_fields(self) -> Self:
+        needed, possible = _FIELDS[self.type]
+        given = {name for name in self.model_fields_set if getattr(self, name) is not None} - {"type", "file_path"}
+        if self.type == "rename" and given & possible:
+            needed |= possible
+        lacking, strange = sorted(needed - given), sorted(given - needed - possible)
+        names = {name: field.alias or name for name, field in type(self).model_fields.items()}
+        problems = []
+        if lacking:
+            problems.append(f"{self.type} needs {', '.join(names[name] for name in lacking)}")
+        if strange:
+            problems.append(f"{self.type} does not take {', '.join(names[name] for name in strange)}")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def to_edit(self) -> TextEdit | Create:
+        """The edit as the editor takes it."""
+        target = Target(self.line or 0, self.target_line_text or "")
+        match self.type:
+            case "replace" | "delete":
+                return Replace(target, self.new_form or "")
+            case "insert":
+                return Insert(target, self.new_form or "")
+            case "append":
+                return Append(self.code or "")
+            case "create":
+                return Create(self.content or "", overwrite=self.overwrite or False)
+            case "move":
+                return Move(target, Target(self.to_line or 0, self.to_line_text or ""), self.side or "before")
+            case "rename":
+                return Rename(self.old_name or "", self.new_name or "", None if self.line is None else target)
+
+
+class EditFilesArguments(Arguments):
+    """Arguments of `edit_files`."""
+
+    edits: list[EditArguments] = Field(min_length=1, max_length=MAX_EDITS, description="Done all or none.")
+    dry_run: bool = Field(default=False, description="Show the diff, change nothing.")
+    who: str | None = Field(None, description="Kebab-case slug of you, the caller.")
+
+
+class UndoArguments(Arguments):
+    """Arguments of `undo_edit`."""
+
+    who: str | None = Field(None, description="The who of the batch, if it had one.")
+
+
+class BalanceArguments(Arguments):
+    """Arguments of `balance_brackets`."""
+
+    text: str = Field(max_length=MAX_TEXT_CHARS, description="Lisp code, all of it, correctly indented.")
+
+
+class UnbalanceableError(RefusedError):
+    """Indentation cannot tell where the brackets belong."""
+
+    reason = "unbalanced"
+
+    def __init__(self, unbalanced: Unbalanced) -> None:
+        super().__init__(
+            f"the brackets cannot be balanced by indentation: {unbalanced.message}",
+            hint="correct it by hand at the line and column of error",
+            details={"error": {"message": unbalanced.message, "line": unbalanced.line, "column": unbalanced.column}},
+        )
+
+
+async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
+    """The text with the brackets that its indentation asks for."""
+    del call
+    balanced = await anyio.to_thread.run_sync(balance, arguments.text)
+    if balanced.error is not None:
+        raise UnbalanceableError(balanced.error)
+    return Answer({"balancedText": balanced.text, "changed": balanced.changed})
+
+
+async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
+    """Do a batch of edits, and say what came of it."""
+    services = call.services
+    settings = services.settings
+    wanted = [Wanted(edit.file_path, edit.to_edit()) for edit in arguments.edits]
+    outcome = await services.editor.edit(
+        _caller(call, arguments.who),
+        wanted,
+        limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
+        allow_outside=settings.allow_edits_outside_workspace,
+        dry_run=arguments.dry_run,
+    )
+    types = [edit.type for edit in arguments.edits]
+    rows = _rows(outcome.files, types, applied=not arguments.dry_run)
+    fields: dict[str, object] = {"files": rows, "count": len(rows)}
+    if arguments.dry_run:
+        fields["dryRun"] = True
+    else:
+        diagnostics = await lint(services.workspace, [result.change.path for result in outcome.files])
+        _add_diagnostics(fields, rows, outcome.files, diagnostics)
+    return Answer(fields)
+
+
+async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
+    """Take back the caller's last batch."""
+    outcome, left = await call.services.editor.undo(_caller(call, arguments.who))
+    rows = _rows(outcome.files, [], applied=True)
+    return Answer({"files": rows, "count": len(rows), "left": left})
+
+
+def _caller(call: Call, who: str | None) -> str:
+    """Whose batch it is: the caller's own name for itself, else this connection's."""
+    given = call.who(who)
+    return f"connection {call.client}" if who is None else f"who {given}"
+
+
+def _rows(files: Sequence[FileResult], types: Sequence[str], *, applied: bool) -> list[dict[str, object]]:
+    """One row a file."""
+    rows: list[dict[str, object]] = []
+    left = MAX_DIFF_CHARS
+    for result in files:
+        row: dict[str, object] = {"filePath": result.shown, "applied": applied}
+        if result.is_new:
+            row["created"] = True
+        if result.change.after is None:
+            row["deleted"] = True
+        if result.done:
+            row["edits"] = [
+                {
+                    "index": index,
+                    "type": types[index],
+                    "line": done.line,
+                    "newLine": done.new_line,
+                    "changes": done.changes,
+                }
+                for index, done in result.done.items()
+            ]
+        diff, is_cut = cut(result.diff, left)
+        left = max(0, left - len(diff))
+        row["diff"] = diff
+        if is_cut:
+            row["diffCut"] = True
+        rows.append(row)
+    return rows
+
+
+def _add_diagnostics(
+    fields: dict[str, object], rows: list[dict[str, object]], files: Sequence[FileResult], diagnostics: Diagnostics
+) -> None:
+    if diagnostics.note is not None:
+        fields["diagnosticsNote"] = diagnostics.note
+    for row, result in zip(rows, files, strict=True):
+        if result.change.path in diagnostics.rows:
+            row["diagnostics"] = diagnostics.rows[result.change.path]
+
+
+_FILES = {"type": "array", "items": {"type": "object"}}
+
+TOOLS = (
+    Tool(
+        name="balance_brackets",
+        title="Balance brackets",
+        description="Lisp code with closing brackets put where its indentation says. Changes no file.",
+        arguments=BalanceArguments,
+        output=answer_schema(balancedText="string", changed="boolean", error="object"),
+        run=balance_brackets,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="edit_files",
+        title="Edit Lisp files",
+        description=(
+            "Edit Lisp files by whole forms: top-level ones, and those directly in (comment …). line and "
+            "targetLineText name a form's first line, as the file is before the call. insert goes before the target; "
+            "move takes a form and its comments along; rename changes a name in code alone. All edits are checked "
+            "first and done all or none; nothing else in a file changes. Answers a diff, and clj-kondo's diagnostics "
+            "where installed."
+        ),
+        arguments=EditFilesArguments,
+        output=answer_schema(files=_FILES, count="integer", problems={"type": "array"}),
+        run=edit_files,
+        destructive=True,
+    ),
+    Tool(
+        name="undo_edit",
+        title="Undo edit",
+        description="Take back your last edit_files batch, if its files are as it left them; again: the one before.",
+        arguments=UndoArguments,
+        output=answer_schema(files=_FILES, count="integer", left="integer"),
+        run=undo_edit,
+        destructive=True,
+    ),
+)
