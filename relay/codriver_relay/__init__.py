@@ -296,7 +296,7 @@ class Starter:
 
     def __init__(self, workspace: str, port: int | None) -> None:
         self.workspace = workspace
-        self.arguments = ["serve", "--workspace", workspace, "--idle-exit", "1800"]
+        self.arguments = ["serve", "--workspace", workspace, "--on-demand"]
         if port is not None:
             self.arguments += ["--port", str(port)]
         self.log = os.path.join(workspace, ".calva", "mcp-server", "serve.log")  # noqa: PTH118 - see Target

@@ -44,11 +44,12 @@ from codriver.editing import Editor
 from codriver.errors import StartError
 from codriver.history import History
 from codriver.outputlog import OutputLog
-from codriver.paths import presence_folder, relay_file, workspace_state_folder
+from codriver.paths import cache_folder, presence_folder, relay_file, workspace_state_folder
 from codriver.protocol.resources import LOG_URI
 from codriver.protocol.server import Protocol
 from codriver.redaction import Redactor
 from codriver.reload import Reloader
+from codriver.repls.clojuredocs import Export
 from codriver.repls.finder import Finder
 from codriver.repls.performer import Limits, Repls
 from codriver.serve import Listener, listen
@@ -86,10 +87,14 @@ MAX_TRANSCRIPT_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """What `serve` was asked for. `overrides`: settings given on the command line, by their names."""
+    """What `serve` was asked for. `overrides`: settings given on the command line, by their names.
+
+    `ends_when_idle`: nobody will think of stopping it, so it stops by itself when nobody needs it.
+    """
 
     workspace: Path
     overrides: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    ends_when_idle: bool = False
 
 
 def run(options: ServeOptions) -> int:
@@ -118,7 +123,7 @@ async def _run(options: ServeOptions) -> int:
             claim.demand_token()
         async with anyio.create_task_group() as tasks:
             reloader = Reloader(workspace, environ=os.environ, overrides=options.overrides, loaded=loaded)
-            server = Server(workspace, reloader, claim, tasks)
+            server = Server(workspace, reloader, claim, tasks, ends_when_idle=options.ends_when_idle)
             await server.run()
             tasks.cancel_scope.cancel()
     # Raised out here, as a task group would wrap it in a group.
@@ -137,13 +142,22 @@ def _is_alive(folder: Path, record: presence.ServerRecord) -> bool:
 class Server:
     """One running server: the parts, and the effects that concern the whole."""
 
-    def __init__(self, workspace: Path, reloader: Reloader, claim: presence.Claim, tasks: TaskGroup) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        reloader: Reloader,
+        claim: presence.Claim,
+        tasks: TaskGroup,
+        *,
+        ends_when_idle: bool = False,
+    ) -> None:
         self.failure: StartError | None = None
         """Why it could not start."""
         self._workspace = workspace
         self._reloader = reloader
         self._settings = settings = reloader.settings
         self._claim = claim
+        self._ends_when_idle = ends_when_idle
         self._tasks = tasks
         self._session_id = uuid.uuid4().hex
         self._ended = anyio.Event()
@@ -198,6 +212,7 @@ class Server:
             repls=self._repls,
             now=now_ms,
             client_counters=self._clients.counters,
+            clojuredocs=Export(cache_folder()),
             query=self._query,
             editor=Editor(workspace),
         )
@@ -350,7 +365,8 @@ class Server:
         )
         finder.begin()
         self._tasks.start_soon(finder.run)
-        self._tasks.start_soon(self._exit_when_idle)
+        if self._ends_when_idle:
+            self._tasks.start_soon(self._exit_when_idle)
         relay = presence.install_relay(relay_source(), relay_file())
         logger.info("the relay is at %s", relay)
         print(greeting(self._core.state, self._claim.port_file), flush=True)  # noqa: T201  # the one line serve prints

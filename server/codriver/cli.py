@@ -10,7 +10,7 @@ import click
 from codriver import __version__
 from codriver.errors import CodriverError, StartError
 
-FAILED, NO_SERVER = 1, 3
+FAILED = 1
 
 COMMANDS = {
     "serve": "serving",
@@ -62,7 +62,7 @@ def main() -> None:
         cli(prog_name="codriver")
     except StartError as error:
         click.echo(f"codriver: {error}", err=True)
-        sys.exit(NO_SERVER if type(error).__name__ == "NoServerError" else FAILED)
+        sys.exit(error.exit_status)
     except CodriverError as error:
         click.echo(f"codriver: {error}", err=True)
         sys.exit(FAILED)

@@ -55,3 +55,6 @@ class RefusedError(CodriverError):
 
 class StartError(CodriverError):
     """A server, a REPL or a command could not start. The message is ready for a terminal."""
+
+    exit_status: ClassVar[int] = 1
+    """What a command ends with that fails so."""

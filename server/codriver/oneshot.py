@@ -25,16 +25,30 @@ if TYPE_CHECKING:
 PROTOCOL = "2025-11-25"
 HEALTH_S = 5.0
 START_S = 30.0
-IDLE_EXIT_S = 1800
-"""A server that was started on demand ends after half an hour without clients."""
+LOG_TAIL = 600
+"""Characters of a server's own words that say why it did not start."""
 
 
 class NoServerError(StartError):
     """No server answers for the workspace."""
 
+    exit_status = 3
+
     def __init__(self, workspace: Path, why: str) -> None:
         super().__init__(
             f"no codriver server runs for {workspace}: {why}; start one with `codriver serve`, or add --start"
+        )
+
+
+class ServerFailedError(NoServerError):
+    """A server was started, and ended before it could be reached."""
+
+    def __init__(self, workspace: Path, log: Path, status: int) -> None:
+        words = log.read_text(encoding="utf-8", errors="replace").strip()[-LOG_TAIL:] if log.exists() else ""
+        StartError.__init__(
+            self,
+            f"the server that was started for {workspace} ended with status {status}: "
+            f"{words or 'it said nothing'} (its output is in {log}); `codriver doctor` looks for the cause",
         )
 
 
@@ -139,7 +153,10 @@ def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli")
         try:
             return _connect(workspace, folder, name)
         except NoServerError:
-            if time.monotonic() > deadline or process.poll() not in (None, 0):
+            status = process.poll()
+            if status:
+                raise ServerFailedError(workspace, folder / "serve.log", status) from None
+            if time.monotonic() > deadline:
                 raise
         time.sleep(0.05)
 
@@ -173,7 +190,7 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "codriver", "serve", "--workspace", str(workspace)]
     with (folder / "serve.log").open("wb") as log:
         return subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
-            [*command, "--idle-exit", str(IDLE_EXIT_S), *options],
+            [*command, "--on-demand", *options],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -53,10 +53,15 @@ class Settings(BaseModel):
 
     host: Text = Field("127.0.0.1", description="Address to listen on; beyond loopback needs a token.")
     mcp_socket_server_port: int = Field(1664, ge=0, le=65535, description="Port to listen on; 0 means any free port.")
-    auto_start_mcp_server: bool = Field(default=False, description="Let the relay start a server when there is none.")
+    auto_start_mcp_server: bool = Field(
+        default=False, description="Let eval, load, call and tools start a server when none runs, as --start does."
+    )
     require_token: bool = Field(default=False, description="Demand the token also from peers on loopback.")
     idle_exit_seconds: int = Field(
-        0, ge=0, le=7 * 86400, description="Stop when nobody was connected this long; 0 means never."
+        1800,
+        ge=0,
+        le=7 * 86400,
+        description="Stop a server started on demand when nobody was connected this long; 0 means never.",
     )
     enable_mcp_repl_evaluation: bool = Field(default=True, description="Offer the tools that evaluate code.")
     provide_bd_skill: bool = Field(default=True, description="Offer the skill about working in a live REPL.")
@@ -91,6 +96,13 @@ class Settings(BaseModel):
         2, ge=0, le=20, description="Lines around an edit's line that are searched."
     )
     line_context_response_padding: int = Field(10, ge=0, le=100, description="Lines shown around a line not found.")
+    clojuredocs_url: Text = Field(
+        "https://clojuredocs.org/clojuredocs-export.json",
+        description="Where the ClojureDocs export is fetched from; none means never.",
+    )
+    clojuredocs_max_age_days: int = Field(
+        30, ge=1, le=3650, description="When a kept ClojureDocs export is fetched anew."
+    )
     allow_edits_outside_workspace: bool = Field(default=False, description="Let edit_files touch other folders.")
 
 

@@ -420,7 +420,7 @@ def test_start_brings_up_a_server_for_the_workspace(start_relay, tmp_path):
     relay.send(request(1))
     assert relay.receive() == answer(1)
     arguments = json.loads((tmp_path / "arguments").read_text())
-    assert arguments == ["serve", "--workspace", str(tmp_path), "--idle-exit", "1800"]
+    assert arguments == ["serve", "--workspace", str(tmp_path), "--on-demand"]
 
 
 def test_a_server_that_does_not_start_is_explained(start_relay, tmp_path):

@@ -6,6 +6,7 @@ Exit status: 0 ok, 1 the evaluation failed, 2 wrong usage, 3 no server, 4 timed 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,7 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path) -> 
         raise click.UsageError(f"the arguments are not JSON: {error}") from error
     if not isinstance(given, dict):
         raise click.UsageError("the arguments must be a JSON object, such as '{\"limit\": 5}'")
-    with oneshot.connect(workspace.resolve(), start=start) as connection:
+    with _connect(workspace.resolve(), start=start) as connection:
         answer = connection.call(tool, given)
     click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
     sys.exit(0 if answer.get("ok") else FAILED)
@@ -93,7 +94,7 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path) -> 
 @json_option
 def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
     """List the tools on offer now."""
-    with oneshot.connect(workspace.resolve(), start=start) as connection:
+    with _connect(workspace.resolve(), start=start) as connection:
         tools = connection.request("tools/list", {})["tools"]
     if as_json:
         click.echo(json.dumps(tools, indent=2))
@@ -102,12 +103,24 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
         click.echo(f"{tool['name']:22} {tool['description']}")
 
 
+def _connect(workspace: Path, *, start: bool) -> oneshot.Connection:
+    """The server of the workspace, started where there is none if `--start` or the settings say so."""
+    try:
+        return oneshot.connect(workspace, start=start)
+    except oneshot.NoServerError:
+        from codriver.settings import load  # noqa: PLC0415  # a running server is reached without it
+
+        if start or not load(workspace, environ=os.environ).settings.auto_start_mcp_server:
+            raise
+    return oneshot.connect(workspace, start=True)
+
+
 def _evaluate(
     tool: str, arguments: dict[str, Any], session: str | None, workspace: Path, *, start: bool, as_json: bool
 ) -> None:
     if session:
         arguments["replSessionKey"] = session
-    with oneshot.connect(workspace.resolve(), start=start) as connection:
+    with _connect(workspace.resolve(), start=start) as connection:
         answer = connection.call(tool, arguments)
     if as_json:
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))

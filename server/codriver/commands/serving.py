@@ -33,7 +33,12 @@ NO_SERVER = 3
     metavar="python|lisp|none|COMMAND",
     help="Start this REPL: python, lisp, clojure, bb, nbb, hy, lein, …, any command line, or none. Can be repeated.",
 )
-@click.option("--idle-exit", type=click.IntRange(0), metavar="SECONDS", help="Stop when nobody came for so long.")
+@click.option(
+    "--idle-exit", type=click.IntRange(0, 604_800), metavar="SECONDS", help="Stop when nobody was connected this long."
+)
+@click.option(
+    "--on-demand", is_flag=True, help="Stop when nobody was connected for idleExitSeconds, as a relay starts it."
+)
 def serve_command(  # one argument an option
     *,
     workspace: Path,
@@ -42,8 +47,13 @@ def serve_command(  # one argument an option
     nrepl: tuple[str, ...],
     repl: tuple[str, ...],
     idle_exit: int | None,
+    on_demand: bool,
 ) -> None:
-    """Run the server of a workspace until it is stopped."""
+    """Run the server of a workspace until it is stopped.
+
+    It prints one line with its address when it can be reached, and finds REPLs that are started later by their port
+    files. `codriver stop`, Ctrl-C or SIGTERM end it, and with it the REPLs that it started.
+    """
     from codriver.app import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
 
     given = {
@@ -53,7 +63,8 @@ def serve_command(  # one argument an option
         "repl": repl or None,
         "idle_exit_seconds": idle_exit,
     }
-    sys.exit(run(ServeOptions(workspace, {name: value for name, value in given.items() if value is not None})))
+    overrides = {name: value for name, value in given.items() if value is not None}
+    sys.exit(run(ServeOptions(workspace, overrides, ends_when_idle=on_demand or idle_exit is not None)))
 
 
 @click.command("status")
