@@ -169,6 +169,7 @@ def read_clojuredocs(answer: Sequence[Message]) -> ClojureDocs | None:
                 see_alsos=_texts(fields.get("see-alsos")),
                 notes=_texts(fields.get("notes")),
                 doc=as_text(fields.get("doc")),
+                href=as_text(fields.get("href")),
             )
     return None
 

@@ -268,6 +268,8 @@ class ClojureDocs:
     see_alsos: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     doc: str | None = None
+    href: str | None = None
+    """The path of its page on the site."""
 
 
 class ReplUnreachableError(RefusedError):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from codriver.datalog.answer import QueryAnswer
     from codriver.editing import Editor
     from codriver.outputlog import OutputLog
+    from codriver.repls.clojuredocs import Export
     from codriver.repls.performer import Repls
     from codriver.settings import Settings
     from codriver.transcripts import Transcripts
@@ -84,6 +85,7 @@ class Services:
     """Epoch milliseconds."""
     client_counters: Callable[[], list[dict[str, object]]]
     """One row a connected client: its queue, its losses."""
+    clojuredocs: Export
     query: Callable[[Question], Awaitable[QueryAnswer]]
     """What a Datalog query answers. Raises `QueryError`."""
     editor: Editor

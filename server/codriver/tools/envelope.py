@@ -24,6 +24,7 @@ REASONS = frozenset(
         "bad-who",
         "capability-missing",
         "edits-refused",
+        "docs-unavailable",
         "evaluation-failed",
         "file-changed",
         "file-unreadable",

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codriver.tools import (
+    community,
     editing,
     evaluate,
     evaluations,
@@ -27,6 +28,7 @@ MANIFEST: tuple[Tool, ...] = (
     *evaluate.TOOLS,
     *evaluations.TOOLS,
     *symbols.TOOLS,
+    *community.TOOLS,
     *testing.TOOLS,
     *failures.TOOLS,
     *restarting.TOOLS,
