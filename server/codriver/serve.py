@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import SocketAttribute
+from anyio.abc import SocketAttribute, SocketListener
 
 from codriver.errors import StartError
 from codriver.outbox import Outbox
@@ -17,7 +17,7 @@ from codriver.outbox import Outbox
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from anyio.abc import SocketListener, SocketStream
+    from anyio.abc import SocketStream
 
     from codriver.admission import Admission
     from codriver.protocol.server import Protocol
@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+if sys.platform != "win32":
+    import resource
+
 READ_BYTES = 64 * 1024
+ACCEPT_AGAIN_S = 0.1
+FILES_BESIDE_CLIENTS = 256
+"""What REPLs, the log's files and connections at the door may need, beside one file a client."""
 CONGESTED_BYTES = 8 * 2**20
 """A client with this many bytes of unread answers is not read until it takes some."""
 FLUSH_S = 2.0
@@ -75,44 +81,126 @@ async def _bind(host: str, port: int) -> tuple[SocketListener, int]:
         raw.bind((host, port))
         raw.listen(512)
         raw.setblocking(False)  # noqa: FBT003  # the standard library's own signature
-        listener = await anyio.abc.SocketListener.from_socket(raw)
+        listener = PatientListener(await SocketListener.from_socket(raw))
     except BaseException:
         raw.close()
         raise
     return listener, int(raw.getsockname()[1])
 
 
+class PatientListener(SocketListener):
+    """A listener that outlives what goes wrong with one connection, and a time without free file descriptors.
+
+    The library's own gives every error of `accept` to its caller: a peer that hung up while it was waiting, or a
+    process with too many files open, would end the server.
+    """
+
+    def __init__(self, listener: SocketListener) -> None:
+        self._listener = listener
+        self._is_failing = False
+
+    @property
+    def _raw_socket(self) -> socket.socket:
+        return self._listener._raw_socket  # noqa: SLF001  # the base class asks for it by this name
+
+    async def accept(self) -> SocketStream:
+        """The next connection that can be accepted."""
+        while True:
+            try:
+                stream = await self._listener.accept()
+            except OSError as error:
+                if not self._is_failing:
+                    logger.warning("connections cannot be accepted, and wait until they can: %s", error)
+                self._is_failing = True
+                await anyio.sleep(ACCEPT_AGAIN_S)
+            else:
+                self._is_failing = False
+                return stream
+
+    async def aclose(self) -> None:
+        """Close the listener."""
+        await self._listener.aclose()
+
+
+def allow_files(clients: int) -> None:
+    """Let the process open a file for each of so many clients, as far as the system allows."""
+    if sys.platform == "win32":
+        return
+    wanted = clients + FILES_BESIDE_CLIENTS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as error:
+        logger.warning("%d clients may need more than the %d files that may be open: %s", clients, soft, error)
+
+
 class Listener:
-    """Serves every connection that the door lets in, until it is cancelled."""
+    """Serves every connection that the door lets in, until it is cancelled.
+
+    At most `maxClients` connections are open at once. When one more comes, the oldest that has not been let in yet
+    makes room for it; when all have been, it is hung up on.
+    """
 
     def __init__(self, *, admission: Admission, protocol: Protocol, clients: Clients, settings: Settings) -> None:
         self._admission = admission
         self._protocol = protocol
         self._clients = clients
         self._settings = settings
+        self._at_the_door: dict[anyio.CancelScope, None] = {}
+        allow_files(settings.max_clients)
 
     async def serve_one(self, stream: SocketStream) -> None:
-        """Serve one connection from its first byte to its last."""
-        async with stream:
-            if len(self._clients) >= self._settings.max_clients:
-                logger.warning("refused a connection: %d clients are connected already", len(self._clients))
-                return
-            first = await self._admission.admit(stream)
-            if first is None:
-                return
-            raw = stream.extra(SocketAttribute.raw_socket)
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            keep_alive(raw)
-            outbox = Outbox(
-                max_notifications=self._settings.outbox_messages,
-                max_notification_bytes=self._settings.outbox_bytes,
-                congested_bytes=CONGESTED_BYTES,
-            )
-            session = self._clients.add(outbox)
+        """Serve one connection from its first byte to its last. What fails in it ends it alone."""
+        try:
+            async with stream:
+                await self._serve(stream)
+        except Exception:
+            logger.exception("a connection ended by a fault")
+
+    async def _serve(self, stream: SocketStream) -> None:
+        if not self._has_room():
+            logger.warning("refused a connection: %d clients are connected already", len(self._clients))
+            return
+        first = await self._admit(stream)
+        if first is None:
+            return
+        raw = stream.extra(SocketAttribute.raw_socket)
+        keep_alive(raw)
+        outbox = Outbox(
+            max_notifications=self._settings.outbox_messages,
+            max_notification_bytes=self._settings.outbox_bytes,
+            congested_bytes=CONGESTED_BYTES,
+        )
+        session = self._clients.add(outbox)
+        try:
+            await self._converse(session, stream, first)
+        finally:
+            self._clients.remove(session)
+
+    def _has_room(self) -> bool:
+        """Whether one more connection may be open; the oldest that nobody knows yet makes room."""
+        if len(self._clients) + len(self._at_the_door) < self._settings.max_clients:
+            return True
+        if not self._at_the_door:
+            return False
+        oldest = next(iter(self._at_the_door))
+        del self._at_the_door[oldest]
+        oldest.cancel()
+        return True
+
+    async def _admit(self, stream: SocketStream) -> bytes | None:
+        first = None
+        with anyio.CancelScope() as scope:
+            self._at_the_door[scope] = None
             try:
-                await self._converse(session, stream, first)
+                first = await self._admission.admit(stream)
             finally:
-                self._clients.remove(session)
+                self._at_the_door.pop(scope, None)
+        return first
 
     async def _converse(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
         async with anyio.create_task_group() as tasks:
