@@ -385,7 +385,7 @@ class Server:
         while True:
             await anyio.sleep(1)
             allowed_s = self._settings.idle_exit_seconds
-            busy = len(self._clients) or any(not e.over for e in self._core.state.evaluations.values())
+            busy = self._clients or self._core.state.live
             if busy or not allowed_s:
                 idle_since = anyio.current_time()
             elif anyio.current_time() - idle_since >= allowed_s:
@@ -409,7 +409,7 @@ class Server:
 
     async def _end_evaluations(self) -> None:
         why = "the server stops"
-        live = [e for e in self._core.state.evaluations.values() if not e.over]
+        live = self._core.state.unfinished()
         self._dispatch(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
         async with anyio.create_task_group() as tasks:
             for evaluation in live:

@@ -40,7 +40,7 @@ FORMAT_VERSION = 1
 MAX_ENTITIES = 10_000
 FLUSH_EVERY_S = 0.2  # leaves 300 ms of the promised 500 for the disk
 QUIET_S = 2.0  # without a new entry, until the journal moves into the file
-SMALL_BYTES = 256 * 2**10  # up to here the file is replaced at every flush: a few milliseconds
+SMALL_BYTES = 32 * 2**10  # up to here the file is replaced at every flush: within a millisecond or two
 # At most that many line numbers are skipped by a crash. They are renewed when half are used, and no log gives 100,000
 # lines in the time that a renewal takes.
 RESERVED_LINES = 200_000

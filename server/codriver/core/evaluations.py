@@ -64,7 +64,7 @@ def handle(state: State, action: EvaluationAction, context: Context) -> Outcome:
 def holder(state: State, evaluation: Evaluation) -> Evaluation | None:
     """The evaluation that holds the lane in which this one waits, if any."""
     lane = _lane(state, evaluation)
-    for other in state.evaluations.values():
+    for other in state.unfinished():
         if other.status in HELD and other.id != evaluation.id and _lane(state, other) == lane:
             return other
     return None
@@ -76,8 +76,8 @@ def endings(state: State, repl: str, cause: str, *, restarted: bool) -> tuple[Ac
     What ran may have done its work; what was queued was never sent.
     """
     actions: list[Action] = []
-    for evaluation in state.evaluations.values():
-        if evaluation.repl != repl or evaluation.over:
+    for evaluation in state.unfinished():
+        if evaluation.repl != repl:
             continue
         if evaluation.status == "queued":
             text = f"{cause}; this evaluation was still queued, so its code was never sent"
@@ -96,8 +96,8 @@ def endings(state: State, repl: str, cause: str, *, restarted: bool) -> tuple[Ac
 def fill_lanes(state: State, repl: str, now: int, follow_ups: tuple[Action, ...] = ()) -> Outcome:
     """Start the oldest queued evaluation of each free lane of a connected REPL."""
     effects: list[Effect] = []
-    lanes = {_lane(state, e) for e in state.evaluations.values() if e.repl == repl and e.status in HELD}
-    for evaluation in list(state.evaluations.values()):
+    lanes = {_lane(state, e) for e in state.unfinished() if e.repl == repl and e.status in HELD}
+    for evaluation in state.unfinished():
         if evaluation.repl != repl or evaluation.status != "queued":
             continue
         lane = _lane(state, evaluation)
@@ -143,6 +143,7 @@ def _accept(state: State, action: Evaluate) -> Outcome:
         state,
         repls=with_item(state.repls, repl.id, repl),
         evaluations=with_item(_trimmed(state.evaluations), evaluation.id, evaluation),
+        live=(*state.live, evaluation.id),
         evaluated=number,
     )
     if repl.phase == "connected" and holder(state, evaluation) is None:
@@ -216,7 +217,8 @@ def _end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outco
         notes=(*evaluation.notes, *action.notes),
         request=None,
     )
-    state = _put(state, ended)
+    live = tuple(name for name in state.live if name != ended.id)
+    state = replace(_put(state, ended), live=live)
     repl = state.repls.get(evaluation.repl)
     settle = SettleEvaluation(evaluation=evaluation.id)
     if repl is None:

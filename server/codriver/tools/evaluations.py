@@ -116,7 +116,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         target = resolve(call.state, arguments.repl_session_key)
         running = [
             e.id
-            for e in call.state.evaluations.values()
+            for e in call.state.unfinished()
             if e.status in HELD and (e.repl, e.session) == (target.repl.id, target.session.name)
         ]
         if not running:

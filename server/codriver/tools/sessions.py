@@ -55,8 +55,8 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
         },
         "evaluations": {
             "accepted": state.evaluated,
-            "queued": sum(e.status == "queued" for e in state.evaluations.values()),
-            "running": sum(e.status in HELD for e in state.evaluations.values()),
+            "queued": sum(e.status == "queued" for e in state.unfinished()),
+            "running": sum(e.status in HELD for e in state.unfinished()),
             "keptBytes": services.transcripts.held_bytes,
         },
         "errors": [
@@ -135,7 +135,7 @@ def _abilities(repl: Repl, profile: Profile) -> dict[str, object]:
 
 
 def _running(state: State, repl: Repl, session: Session) -> Evaluation | None:
-    for evaluation in state.evaluations.values():
+    for evaluation in state.unfinished():
         if evaluation.status in HELD and (evaluation.repl, evaluation.session) == (repl.id, session.name):
             return evaluation
     return None
