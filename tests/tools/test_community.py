@@ -132,6 +132,17 @@ def test_division_is_found_in_the_export(tmp_path, site):
         assert ask(client, "/")["url"] == "https://clojuredocs.org/clojure.core/_fs"
 
 
+def test_an_entry_is_a_resource_too(tmp_path, site):
+    with asking(tmp_path, site.url) as client:
+        for symbol, encoded in (("clojure.core/map", "clojure.core%2Fmap"), ("/", "%2F")):
+            answer = ask(client, symbol)
+            assert answer.pop("ok")
+            read = client.request("resources/read", {"uri": f"codriver://clojuredocs/{encoded}"})
+            assert json.loads(read["result"]["contents"][0]["text"]) == answer
+        unknown = client.request("resources/read", {"uri": "codriver://clojuredocs/nothing"})
+        assert unknown["error"]["code"] == -32002
+
+
 def test_an_unknown_symbol_names_those_that_may_be_meant(tmp_path, site):
     with asking(tmp_path, site.url) as client:
         answer = ask(client, "join")

@@ -1,5 +1,8 @@
 """What the REPLs know of the code in them, asked through a real server."""
 
+import json
+from urllib.parse import quote
+
 import pytest
 from jsonschema import validate
 
@@ -137,6 +140,39 @@ def test_without_a_repl_there_is_nothing_to_ask(tmp_path):
     with serving(tmp_path, "--repl", "none") as live, live.client() as client:
         assert not {"symbol_info", "complete_symbol", "macroexpand"} & set(client.tools())
         assert ask(client, "symbol_info", symbol="map")["reason"] == "capability-missing"
+
+
+def read(client, *parts):
+    """The answer to reading the symbol with these parts as a resource."""
+    uri = "codriver://symbol/" + "/".join(quote(part, safe="") for part in parts)
+    return client.request("resources/read", {"uri": uri})
+
+
+@pytest.mark.parametrize(
+    ("key", "namespace", "symbol"),
+    [("lpy", "shapes.core", "area"), ("lpy", "shapes.core", "/"), ("lpy", "user", "basilisp.core/some?"),
+     ("py", "shapes", "area")],
+)  # fmt: skip
+def test_a_symbol_is_a_resource_whose_parts_are_percent_encoded(client, key, namespace, symbol):
+    (content,) = read(client, key, namespace, symbol)["result"]["contents"]
+    asked = ask(client, "symbol_info", symbol=symbol, namespace=namespace, replSessionKey=key)
+    assert asked.pop("ok")
+    assert (content["mimeType"], json.loads(content["text"])) == ("application/json", asked)
+
+
+def test_a_symbol_that_is_not_there_is_no_resource(client):
+    for parts in (("lpy", "user", "no-such"), ("nobody", "user", "map"), ("lpy", "user"), ("py", "user", "a", "b")):
+        error = read(client, *parts)["error"]
+        assert error["code"] == -32002
+        assert error["message"]
+    broken = client.request("resources/read", {"uri": "codriver://symbol/lpy/user/%ff"})["error"]
+    assert (broken["code"], "percent-encoded" in broken["message"]) == (-32602, True)
+
+
+def test_the_symbol_resource_is_announced_as_a_template(client):
+    templates = client.request("resources/templates/list")["result"]["resourceTemplates"]
+    uris = [template["uriTemplate"] for template in templates]
+    assert {"codriver://symbol/{replSessionKey}/{namespace}/{symbol}", "codriver://clojuredocs/{symbol}"} <= set(uris)
 
 
 @pytest.mark.parametrize("name", ["jvm", "nbb", "basilisp"])

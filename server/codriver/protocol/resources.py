@@ -3,20 +3,27 @@
 * `skill://NAME/SKILL.md` and its siblings, `skill://index.json`
 * `codriver://log`, and `codriver://log?since=LINE` for what came after a line; a client can subscribe to it
 * `codriver://evaluation/ID/PART` where PART is `result`, `stdout` or `stderr`; `?offset=` and `limit=` count characters
+* `codriver://symbol/SESSION/NAMESPACE/SYMBOL` and `codriver://clojuredocs/SYMBOL`: what those tools answer.
+  Each part is percent-encoded by itself, slashes too, as names hold any character.
 """
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
+import anyio
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.tools.community import describe_docs
+from codriver.tools.symbols import describe_symbol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codriver.skills import SkillLibrary
     from codriver.tools.base import Services
     from codriver.transcripts import Part
@@ -67,9 +74,21 @@ class Resources:
                 description="The whole result, stdout or stderr of an evaluation, or a part of it in characters.",
                 mime_type="text/plain",
             ),
+            types.ResourceTemplate(
+                uri_template="codriver://symbol/{replSessionKey}/{namespace}/{symbol}",
+                name="Symbol info",
+                description="What a REPL knows of a symbol used in a namespace. Percent-encode each part, slashes too.",
+                mime_type="application/json",
+            ),
+            types.ResourceTemplate(
+                uri_template="codriver://clojuredocs/{symbol}",
+                name="ClojureDocs",
+                description="Examples, see-alsos and notes about a Clojure var. Percent-encode the symbol.",
+                mime_type="application/json",
+            ),
         ]
 
-    def read(self, uri: str, protocol: str) -> tuple[str, str]:
+    async def read(self, uri: str, protocol: str) -> tuple[str, str]:
         """The MIME type and the text of a resource.
 
         Raises:
@@ -77,15 +96,26 @@ class Resources:
         """
         try:
             if uri.startswith("skill://"):
-                return self._skills.read(uri)
+                # Skills are read from the disk.
+                return await anyio.to_thread.run_sync(self._skills.read, uri)
             split = urlsplit(uri)
             query = {key: values[0] for key, values in parse_qs(split.query).items()}
-            if split.scheme == "codriver" and split.netloc == "log" and split.path in ("", "/"):
-                return "application/json", self._log(query)
-            if split.scheme == "codriver" and split.netloc == "evaluation":
-                return "text/plain", self._text(split.path, query)
+            parts = [unquote(part, errors="strict") for part in split.path.split("/")[1:]]
+            match (split.scheme, split.netloc, *parts):
+                case ("codriver", "log") | ("codriver", "log", ""):
+                    return "application/json", self._log(query)
+                case ("codriver", "evaluation", identity, part):
+                    return "text/plain", self._text(identity, part, query)
+                case ("codriver", "symbol", key, namespace, symbol):
+                    return _json(await describe_symbol(self._services, key, namespace, symbol))
+                case ("codriver", "clojuredocs", symbol):
+                    return _json(await describe_docs(self._services, None, symbol))
         except RefusedError as error:
             raise _missing(f"{error.message}: {error.hint}", uri, protocol) from error
+        except ReplDisconnectedError as error:
+            raise _missing(str(error), uri, protocol) from error
+        except UnicodeDecodeError as error:
+            raise MCPError(INVALID_PARAMS, "a part of the address is not percent-encoded UTF-8") from error
         except ValueError as error:
             raise MCPError(INVALID_PARAMS, f"since, offset and limit are whole numbers: {error}") from error
         raise _missing("there is no such resource: resources/list and resources/templates/list tell", uri, protocol)
@@ -105,8 +135,7 @@ class Resources:
         }
         return json.dumps(shown, ensure_ascii=False)
 
-    def _text(self, path: str, query: dict[str, str]) -> str:
-        identity, _, part = path.strip("/").partition("/")
+    def _text(self, identity: str, part: str, query: dict[str, str]) -> str:
         transcript = self._services.transcripts.get(identity)
         chosen = next((name for name in PARTS if name == part), None)
         if transcript is None or chosen is None:
@@ -116,6 +145,10 @@ class Resources:
             )
         offset, limit = int(query.get("offset", 0)), int(query.get("limit", TEXT_CHARACTERS))
         return transcript.part(chosen)[max(0, offset) : max(0, offset) + max(0, limit)]
+
+
+def _json(fields: Mapping[str, object]) -> tuple[str, str]:
+    return "application/json", json.dumps(fields, ensure_ascii=False)
 
 
 def _missing(text: str, uri: str, protocol: str) -> MCPError:

@@ -186,8 +186,7 @@ class Protocol:
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         self._introduce(ctx)
         uri = str(params.uri)
-        # Skills are read from the disk.
-        mime_type, text = await anyio.to_thread.run_sync(self._resources.read, uri, ctx.protocol_version)
+        mime_type, text = await self._resources.read(uri, ctx.protocol_version)
         text = str(self._redact(text)).encode("utf-8", "replace").decode()
         content = types.TextResourceContents(uri=params.uri, mime_type=mime_type, text=text)
         return types.ReadResourceResult(contents=[content])
