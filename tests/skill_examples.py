@@ -3,7 +3,8 @@
 A fenced block tagged `json` is a tool call: `tool`, `arguments`, and where it says so the part of the `answer` that has
 to come back. `<evaluationId>` in an argument stands for that key of the last answer that had one. A block tagged `sh`
 is shell commands, run in the workspace; `# => text` behind one is what it prints. A block with `path=...` behind its
-language is a file that the examples after it work on. Other blocks are not run, and so there are none.
+language is a file that the examples after it work on, one with `shows=...` is what a file holds at that point. Other
+blocks are not run, and so there are none.
 """
 
 import json
@@ -18,6 +19,13 @@ PLACEHOLDER = re.compile(r"<(\w+)>")
 
 @dataclass(frozen=True)
 class File:
+    line: int
+    path: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Shown:
     line: int
     path: str
     text: str
@@ -68,6 +76,8 @@ def _read(text):
         line = text.count("\n", 0, found.start()) + 1
         if path := re.search(r" path=(\S+)$", tag):
             yield File(line, path.group(1), body)
+        elif shows := re.search(r" shows=(\S+)$", tag):
+            yield Shown(line, shows.group(1), body)
         elif tag == "sh":
             for number, command in enumerate(body.splitlines(), line + 1):
                 words, _, printed = command.partition("# => ")

@@ -25,6 +25,7 @@ from codriver.skills import (
     switched_off,
 )
 from codriver.skills.places import jar_name
+from codriver.tools.manifest import BY_NAME
 
 
 def guide(name="x", description="What it is for.", body="text"):
@@ -367,13 +368,6 @@ def test_instructions_say_what_is_connected_and_how_to_work():
     assert "evaluate_code" not in instructions([], [], evaluates=False)
 
 
-TOOLS = {
-    "evaluate_code", "load_file", "get_evaluation", "interrupt_evaluation", "send_input", "list_sessions",
-    "symbol_info", "complete_symbol", "clojuredocs_info", "repl_output_log", "balance_brackets", "edit_files",
-    "server_health",
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("name", [LIVE_REPL, EDITING])
 def test_a_shipped_skill_is_short_and_says_what_it_is_for(name):
     text = (shipped_folder("skills") / name / "SKILL.md").read_text(encoding="utf-8")
@@ -381,7 +375,7 @@ def test_a_shipped_skill_is_short_and_says_what_it_is_for(name):
     assert values["name"] == name
     assert 60 < len(values["description"]) < 300
     assert len(text) < 8000
-    assert set(re.findall(r"`([a-z]+_[a-z_]+)`", text)) <= TOOLS
+    assert set(re.findall(r"`([a-z]+_[a-z_]+)`", text)) <= set(BY_NAME)
 
 
 @pytest.mark.parametrize("name", skill_examples.skill_names())
@@ -389,8 +383,15 @@ def test_every_example_of_a_skill_is_a_tool_call_or_a_file_for_one(name):
     found = skill_examples.examples(name)
     calls = [example for example in found if isinstance(example, skill_examples.ToolCall)]
     assert len(calls) >= 5
-    assert {call.tool for call in calls} <= TOOLS
+    assert {call.tool for call in calls} <= set(BY_NAME)
     assert any(isinstance(example, skill_examples.File) for example in found)
+
+
+def test_every_tool_is_taught_by_a_skill():
+    text = "".join(
+        (shipped_folder("skills") / name / "SKILL.md").read_text(encoding="utf-8") for name in (LIVE_REPL, EDITING)
+    )
+    assert {tool for tool in BY_NAME if f"`{tool}`" not in text and f'"{tool}"' not in text} == set()
 
 
 def test_a_placeholder_is_filled_from_the_last_answer_that_has_it():

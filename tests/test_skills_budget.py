@@ -67,7 +67,7 @@ def test_what_is_switched_off_is_not_in_the_instructions():
     assert "live-repl" not in instructions(library.skills(), [])
 
 
-@pytest.mark.parametrize("text", [prompt.text for prompt in PROMPTS])
-def test_prompts_name_only_tools_that_exist(text):
+@pytest.mark.parametrize("text", [instructions(SHIPPED, REPLS[2]), *(prompt.text for prompt in PROMPTS)])
+def test_instructions_and_prompts_name_only_tools_that_exist(text):
     named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", text))
     assert named <= set(BY_NAME), named - set(BY_NAME)

@@ -47,7 +47,7 @@ def run_command(live, example):
     assert example.printed in done.stdout, f"SKILL.md line {example.line}"
 
 
-@pytest.mark.parametrize("skill", ["live-repl"])
+@pytest.mark.parametrize("skill", skill_examples.skill_names())
 def test_every_example_of_a_skill_works_as_written(live, skill):
     answers = []
     with live.client(name="example-runner") as client:
@@ -56,6 +56,8 @@ def test_every_example_of_a_skill_works_as_written(live, skill):
                 file = live.workspace / example.path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(example.text)
+            elif isinstance(example, skill_examples.Shown):
+                assert (live.workspace / example.path).read_text() == example.text, f"SKILL.md line {example.line}"
             elif isinstance(example, skill_examples.Command):
                 run_command(live, example)
             else:

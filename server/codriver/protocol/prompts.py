@@ -39,9 +39,10 @@ PROMPTS = (
         "explain_last_error",
         "Explain the last error",
         "Find the newest error in the REPL's log and explain it.",
-        'Find the newest error in the REPL: call repl_output_log with category ["evaluationErrorOutput"] and limit 5, '
-        "and look at the code that caused it (same evaluation). Explain in plain words what happened and why, check "
-        "your explanation by evaluating the smallest form that shows it, and propose a fix. Change no file yet.",
+        "Find the newest error in the REPL: call repl_output_log with category "
+        '["evaluationErrorOutput", "otherErrorOutput"] and limit 5, look at the code that caused it (same evaluation), '
+        "and call stacktrace for the frames where that tool is on offer. Explain in plain words what happened and why, "
+        "check your explanation by evaluating the smallest form that shows it, and propose a fix. Change no file yet.",
     ),
     Prompt(
         "summarise_agents",
