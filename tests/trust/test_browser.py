@@ -1,0 +1,278 @@
+"""A real browser at the door: whatever a web page makes it send, nothing is evaluated and not a byte comes back."""
+
+import contextlib
+import http.server
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from live_server import WAIT_S, serving, until
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+# Each way in which a page can reach a port, by name. `at` is the address; `lines` is what a client sends to evaluate.
+WAYS = """
+const lines = LINES;
+const ways = {
+  fetchText: at => fetch(at, {method: 'POST', mode: 'no-cors', body: lines}).then(r => 'type ' + r.type),
+  fetchJson: at => fetch(at, {method: 'POST', headers: {'content-type': 'application/json'}, body: lines})
+    .then(r => r.text()),
+  fetchGet: at => fetch(at + encodeURIComponent(lines)).then(r => r.text()),
+  fetchPut: at => fetch(at, {method: 'PUT', body: lines}).then(r => r.text()),
+  fetchOddMethod: at => fetch(at, {method: 'patch', body: lines}).then(r => r.text()),
+  fetchStream: at => fetch(at, {method: 'POST', mode: 'no-cors', body: new Blob([lines])}).then(r => 'type ' + r.type),
+  beacon: at => navigator.sendBeacon(at, lines) && 'queued',
+  xhr: at => new Promise((done, fail) => {
+    const request = new XMLHttpRequest();
+    request.onload = () => done(request.responseText);
+    request.onerror = () => fail('refused');
+    request.open('POST', at);
+    request.send(lines);
+  }),
+  webSocket: at => new Promise((done, fail) => {
+    const socket = new WebSocket(at.replace('http', 'ws'));
+    socket.onopen = () => { socket.send(lines); done('open'); };
+    socket.onerror = () => fail('refused');
+  }),
+  eventSource: at => new Promise((done, fail) => {
+    const source = new EventSource(at);
+    source.onopen = () => done('open');
+    source.onerror = () => { source.close(); fail('refused'); };
+  }),
+  image: at => new Promise((done, fail) => {
+    const image = new Image();
+    image.onload = () => done('loaded');
+    image.onerror = () => fail('refused');
+    image.src = at + 'image.png';
+  }),
+  script: at => new Promise((done, fail) => {
+    const script = document.createElement('script');
+    script.onload = () => done('loaded');
+    script.onerror = () => fail('refused');
+    script.src = at + 'script.js';
+    document.head.append(script);
+  }),
+  tls: at => fetch(at.replace('http', 'https'), {mode: 'no-cors'}).then(r => 'type ' + r.type),
+};
+for (const kind of ['text/plain', 'multipart/form-data', 'application/x-www-form-urlencoded'])
+  ways['form ' + kind] = at => new Promise((done, fail) => {
+    const frame = document.createElement('iframe');
+    frame.name = 'frame ' + kind;
+    document.body.append(frame);
+    const form = document.createElement('form');
+    Object.assign(form, {method: 'POST', action: at, enctype: kind, target: frame.name});
+    const area = document.createElement('textarea');
+    Object.assign(area, {name: lines.split('=')[0], value: lines});
+    form.append(area);
+    document.body.append(form);
+    frame.onload = () => done('navigated');
+    form.submit();
+  });
+
+async function attempt(name, at) {
+  const limit = new Promise(done => setTimeout(() => done('silence'), 5000));
+  try { return String(await Promise.race([ways[name](at), limit])); }
+  catch (error) { return 'failed: ' + error; }
+}
+(async () => {
+  const results = {};
+  for (const [target, at] of Object.entries(TARGETS))
+    await Promise.all(Object.keys(ways).map(async name => { results[target + ' ' + name] = await attempt(name, at); }));
+  await fetch('/done', {method: 'POST', body: JSON.stringify(results)});
+})();
+"""
+
+
+class Way:
+    """A port that leads to the server and notes what goes through: what a page sends, and what comes back."""
+
+    def __init__(self, host, port, target):
+        self.target, self.sent, self.came_back = target, [], []
+        self.listener = socket.create_server((host, port))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                threading.Thread(target=self.carry, args=(near,), daemon=True).start()
+
+    def carry(self, near):
+        far = socket.create_connection(("127.0.0.1", self.target))
+        with near, far:
+            threading.Thread(target=self.bring_back, args=(far, near), daemon=True).start()
+            with contextlib.suppress(OSError):
+                while data := near.recv(65536):
+                    self.sent.append(data)
+                    far.sendall(data)
+                far.shutdown(socket.SHUT_WR)
+                near.recv(1)
+
+    def bring_back(self, far, near):
+        with contextlib.suppress(OSError):
+            while data := far.recv(65536):
+                self.came_back.append(data)
+                near.sendall(data)
+            near.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self.listener.close()
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    """Serves the page, and takes what it found."""
+
+    def do_GET(self):
+        text = f"<!doctype html><body><script>{self.server.script}</script>".encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def do_POST(self):
+        self.server.found = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def evaluation(mark):
+    """What a client sends to create the file `mark`, on one line each. No `=`, so that it can be a form's name."""
+    client = {"name": "page", "version": "1"}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    call = {"name": "evaluate_code", "arguments": {"code": f"open({str(mark)!r}, 'w').close()"}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+    ]
+    return "\n" + "\n".join(json.dumps(message) for message in messages) + "\n"
+
+
+@contextlib.contextmanager
+def browsing(folder, address, *options):
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no browser here: install the package chromium")
+    command = [program, "--headless=new", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}", *options]
+    if os.getuid() == 0:
+        command.append("--no-sandbox")  # a browser's sandbox does not work for root
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([*command, address], stdout=log, stderr=log, start_new_session=True)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(WAIT_S)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("browser"), "--repl", "python") as running:
+        with running.client() as client:
+            assert client.call("evaluate_code", code="'marker'", timeoutMs=60_000)["ok"]
+        yield running
+
+
+@contextlib.contextmanager
+def page(host, targets, mark):
+    """A page on a port of its own that tries every way to every target."""
+    server = http.server.ThreadingHTTPServer((host, 0), Page)
+    server.found = None
+    lines, at = json.dumps(evaluation(mark)), json.dumps(targets)
+    server.script = WAYS.replace("LINES", lines).replace("TARGETS", at)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def evaluated(live):
+    with live.client() as client:
+        return [entry["text"] for entry in client.call("repl_output_log", category=["evaluatedCode"])["result"]]
+
+
+@pytest.mark.slow
+def test_no_web_page_evaluates_or_reads_anything(live, tmp_path):
+    """From a page of another origin, by address, by `localhost`, and by a name that was rebound to this machine."""
+    mark, profile = tmp_path / "mark", tmp_path / "profile"
+    profile.mkdir()
+    way = Way("127.0.0.1", 0, live.port)
+    targets = {host: f"http://{host}:{way.port}/" for host in ("127.0.0.1", "localhost", "rebound.example")}
+    with (
+        contextlib.closing(way),
+        page("127.0.0.1", targets, mark) as server,
+        browsing(
+            profile, f"http://127.0.0.1:{server.server_port}/", "--host-resolver-rules=MAP rebound.example 127.0.0.1"
+        ),
+    ):
+        until(lambda: server.found, "the page to have tried everything")
+    sent = b"".join(way.sent)
+    assert sent.count(b"POST / HTTP/1.1") >= 9, "the browser did not reach the port"
+    assert b"OPTIONS / HTTP/1.1" in sent
+    assert b"Upgrade: websocket" in sent
+    assert b"\x16\x03\x01" in sent
+    assert b"evaluate_code" in sent
+    assert b"".join(way.came_back) == b""
+    for name, result in server.found.items():
+        assert result.startswith("failed") or result in ("queued", "navigated", "silence"), (name, result)
+    assert not mark.exists()
+    assert evaluated(live) == ["'marker'"]
+
+
+METHODS = ["POST", "PUT", "patch", "null", "NULL", "x", "1", "!"]
+# The page tries every method for as long as it lives, and tells of each round what came of it.
+REBOUND = """
+const lines = LINES, methods = METHODS;
+(async () => {
+  for (let round = 1;; round++) {
+    const results = [];
+    for (const method of methods) {
+      try { results.push(await (await fetch('/', {method, body: lines})).text()); }
+      catch (error) { results.push('failed: ' + error); }
+    }
+    await fetch('REPORT', {method: 'POST', mode: 'no-cors', body: JSON.stringify({round, results})}).catch(() => 0);
+  }
+})();
+"""
+
+
+@pytest.mark.slow
+def test_a_page_whose_own_name_was_rebound_to_the_server_evaluates_nothing(live, tmp_path):
+    """The page's origin is the port itself: the browser lets it use any method and would let it read every answer."""
+    mark, profile = tmp_path / "mark", tmp_path / "profile"
+    profile.mkdir()
+    with page("127.0.0.1", {}, mark) as report, page("127.0.0.1", {}, mark) as server:
+        port, script = server.server_port, REBOUND.replace("LINES", json.dumps(evaluation(mark)))
+        script = script.replace("METHODS", json.dumps(METHODS))
+        server.script = script.replace("REPORT", f"http://127.0.0.1:{report.server_port}/done")
+        address = f"http://rebound.example:{port}/"
+        with browsing(profile, address, "--host-resolver-rules=MAP rebound.example 127.0.0.1"):
+            until(lambda: report.found, "the page to be loaded")
+            # Now the name leads to the server, as after a change in the DNS.
+            server.shutdown()
+            server.server_close()
+            with contextlib.closing(Way("127.0.0.1", port, live.port)) as way:
+                requests = [f"{method} / HTTP/1.1".encode() for method in METHODS]
+                until(lambda: all(line in b"".join(way.sent) for line in requests), "every method to be tried")
+                last = report.found["round"] + 2
+                until(lambda: report.found["round"] >= last, "the page to have tried everything again")
+                found = report.found["results"]
+    assert b"evaluate_code" in b"".join(way.sent)
+    assert b"".join(way.came_back) == b""
+    assert all(result.startswith("failed") for result in found)
+    assert not mark.exists()
+    assert evaluated(live) == ["'marker'"]
