@@ -81,15 +81,18 @@ def read(path: Path) -> Snapshot:
         return MISSING
     except OSError as error:
         raise UnreadableError(error.strerror or str(error)) from error
-    with os.fdopen(number, "rb") as file:
+    try:
         status = os.fstat(number)
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableError("it is no regular file")
         if status.st_size > MAX_FILE_BYTES:
             raise UnreadableError(f"it has {status.st_size} bytes, and {MAX_FILE_BYTES} is the most that is edited")
-        if not os.access(path, os.W_OK):
+        if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
             raise UnreadableError("it is read-only")
-        return Snapshot(file.read(), stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
+        with os.fdopen(number, "rb", closefd=False) as file:
+            return Snapshot(file.read(), stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
+    finally:
+        os.close(number)
 
 
 def commit(changes: Sequence[Change]) -> None:
@@ -116,17 +119,18 @@ def commit(changes: Sequence[Change]) -> None:
             done.append(change)
         for folder in {change.path.parent for change in changes}:
             _sync_folder(folder)
+        made.clear()
     except BaseException as error:
         damaged = _take_back(done)
-        for folder in reversed(made):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
         if isinstance(error, OSError):
             raise FilesUnwritableError(str(current), error.strerror or str(error), damaged) from error
         raise
     finally:
         for temporary in staged.values():
             temporary.unlink(missing_ok=True)
+        for folder in reversed(made):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def _make_folders(folder: Path) -> list[Path]:

@@ -1,0 +1,136 @@
+"""Diagnostics. The linter here is a small fake that stands in for clj-kondo's command line, and is no clj-kondo."""
+
+import json
+import os
+import sys
+
+import anyio
+import pytest
+
+from codriver.editing import lint
+from live_server import serving
+
+pytestmark = pytest.mark.anyio
+
+FAKE = """\
+#!{python}
+import json, os, sys
+here = {folder!r}
+with open(os.path.join(here, "calls"), "a") as log:
+    print(json.dumps([sys.argv[1:], os.getcwd()]), file=log)
+paths = [path for path in sys.argv[2:] if not path.startswith("-")][:-1]
+{rest}
+"""
+FINDINGS = """\
+rows = [{"filename": path, "row": row, "col": 2, "end-row": row, "end-col": 3, "level": "warning",
+         "message": "unused " + os.path.basename(path), "type": "unused-binding"} for path in paths for row in (7, 3)]
+print(json.dumps({"findings": rows, "summary": {}}))
+sys.exit(2)
+"""
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Put a fake linter with this behaviour on the PATH; the file that its calls are written to."""
+
+    def put(rest):
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        fake = folder / "clj-kondo"
+        fake.write_text(FAKE.format(python=sys.executable, folder=str(folder), rest=rest))
+        fake.chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+        return folder / "calls"
+
+    return put
+
+
+async def test_without_the_linter_there_are_no_diagnostics(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = await lint(tmp_path, [tmp_path / "a.clj"])
+    assert (dict(found.rows), found.note) == ({}, None)
+
+
+async def test_each_file_gets_its_rows_from_one_run_in_the_workspace(tmp_path, install):
+    calls = install(FINDINGS)
+    files = [tmp_path / "a.clj", tmp_path / "b.cljs", tmp_path / "c.lpy"]
+    found = await lint(tmp_path, files)
+    assert list(found.rows) == files[:2]
+    row = {"line": 3, "column": 2, "level": "warning", "message": "unused a.clj", "type": "unused-binding"}
+    assert found.rows[files[0]] == [row, {**row, "line": 7}]
+    [[arguments, folder]] = [json.loads(line) for line in calls.read_text().splitlines()]
+    assert arguments == ["--lint", str(files[0]), str(files[1]), "--config", "{:output {:format :json}}"]
+    assert folder == str(tmp_path)
+
+
+async def test_it_is_not_run_for_files_it_does_not_read(tmp_path, install):
+    calls = install(FINDINGS)
+    assert (await lint(tmp_path, [tmp_path / "a.lpy"])).rows == {}
+    assert not calls.exists()
+
+
+async def test_a_linter_that_hangs_is_ended(tmp_path, install):
+    calls = install("import time\nopen(here + '/pid', 'w').write(str(os.getpid()))\ntime.sleep(1000)")
+    pid = calls.with_name("pid")
+    limit_s = 0.5
+    while True:  # on a busy machine, until it got as far as to hang
+        found = await lint(tmp_path, [tmp_path / "a.clj"], limit_s=limit_s)
+        assert (found.rows, found.note) == ({}, f"clj-kondo took longer than {limit_s:g} s")
+        if pid.exists() and pid.read_text():
+            break
+        limit_s *= 2
+        assert limit_s < 60
+    with anyio.fail_after(60):
+        while is_alive(int(pid.read_text())):
+            await anyio.sleep(0.01)
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("rest", "note"),
+    [
+        ("print('no json')", "clj-kondo gave no JSON that could be read"),
+        ("print('{}')", "clj-kondo gave no JSON that could be read"),
+        ("print('[1]')", "clj-kondo gave no JSON that could be read"),
+        ("sys.exit('first\\nout of memory')", "clj-kondo failed with exit code 1: out of memory"),
+    ],
+)
+async def test_a_linter_that_fails_gives_a_note_and_nothing_invented(tmp_path, install, rest, note):
+    install(rest)
+    found = await lint(tmp_path, [tmp_path / "a.clj"])
+    assert (found.rows, found.note) == ({}, note)
+
+
+async def test_a_linter_that_cannot_be_run_gives_a_note(tmp_path, install):
+    calls = install("")
+    calls.with_name("clj-kondo").write_text("#!/nowhere/at/all\n")
+    found = await lint(tmp_path, [tmp_path / "a.clj"])
+    assert (found.rows, found.note) == ({}, "clj-kondo cannot be run: No such file or directory")
+
+
+def test_an_answer_holds_the_rows_of_each_file(tmp_path, install):
+    calls = install(FINDINGS)
+    edits = [
+        {"type": "create", "filePath": "a.clj", "content": "(a)\n"},
+        {"type": "append", "filePath": "a.clj", "code": "(b)"},
+        {"type": "create", "filePath": "c.lpy", "content": "(c)\n"},
+    ]
+    with serving(tmp_path) as live, live.client() as client:
+        client.call("edit_files", edits=edits, dryRun=True)
+        assert not calls.exists()
+        first, second = client.call("edit_files", edits=edits)["files"]
+    assert [row["line"] for row in first["diagnostics"]] == [3, 7]
+    assert "diagnostics" not in second
+    assert len(calls.read_text().splitlines()) == 1

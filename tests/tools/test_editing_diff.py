@@ -1,0 +1,70 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.editing.diff import cut, unified
+
+
+def patched(before, diff):
+    """`before` with the diff applied strictly, line by line."""
+    lines = re.findall(r"[^\n]*\n|[^\n]+", before)
+    body = re.findall(r"[^\n]*\n", diff)[2:]
+    result, at = [], 0
+    for position, line in enumerate(body):
+        whole = line[1:]
+        if position + 1 < len(body) and body[position + 1].startswith("\\"):
+            whole = whole[:-1]
+        if line.startswith("@@"):
+            start, length = re.match(r"@@ -(\d+)(?:,(\d+))?", line).groups()
+            begin = int(start) - (length != "0")
+            result += lines[at:begin]
+            at = begin
+        elif line.startswith((" ", "-")):
+            assert lines[at] == whole
+            at += 1
+            if line.startswith(" "):
+                result.append(whole)
+        elif line.startswith("+"):
+            result.append(whole)
+    return "".join(result + lines[at:])
+
+
+LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "c\r\n", "d\u2028\n", "e"]), max_size=30).map("".join)
+
+
+@given(LINES, LINES)
+def test_a_diff_applied_gives_the_text_after(before, after):
+    diff = unified(before, after, "x.clj")
+    assert patched(before, diff) == after
+    assert (diff == "") == (before == after)
+
+
+def test_far_apart_changes_are_hunks_of_their_own():
+    before = "".join(f"{n}\n" for n in range(100))
+    after = before.replace("\n10\n", "\nten\n").replace("\n90\n", "\nninety\n")
+    diff = unified(before, after, "n.clj")
+    assert re.findall(r"^@@.*", diff, re.MULTILINE) == ["@@ -8,7 +8,7 @@", "@@ -88,7 +88,7 @@"]
+    assert patched(before, diff) == after
+
+
+def test_texts_too_long_to_compare_are_shown_as_replaced():
+    before = "".join(f"{n}\n" for n in range(15_000))
+    after = "start\n" + before[::-1]
+    diff = unified(before, after, "n.clj")
+    assert patched(before, diff) == after
+
+
+@pytest.mark.parametrize("size", range(12))
+def test_a_cut_diff_has_whole_lines_and_says_what_is_left(size):
+    diff = "a\nbb\nccc\n"
+    text, is_cut = cut(diff, size)
+    assert is_cut == (size < len(diff))
+    if is_cut:
+        kept, told = text[: text.index("…")], text[text.index("…") :]
+        assert diff.startswith(kept)
+        assert len(kept) <= size
+        assert told == f"… {diff.count(chr(10)) - kept.count(chr(10))} more lines\n"
+    else:
+        assert text == diff

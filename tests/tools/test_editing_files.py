@@ -1,0 +1,410 @@
+"""Editing real files: what is touched, what is not, and that no file is ever half of anything."""
+
+import errno
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codriver.editing import (
+    Create,
+    Editor,
+    EditsRefusedError,
+    FilesChangedError,
+    FilesUnwritableError,
+    Limits,
+    NothingToUndoError,
+    Wanted,
+)
+from codriver.editing.files import MISSING, Change, Snapshot, commit, read
+from codriver.lisp.edit import Append, Insert, Rename, Replace
+from codriver.lisp.targeting import Target
+
+pytestmark = pytest.mark.anyio
+
+TEXT = "(ns a)\n\n(def b 1)\n"
+NEW_B = Replace(Target(3, "(def b 1)"), "(def b 2)")
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "a.clj").write_text(TEXT)
+    return folder
+
+
+@pytest.fixture
+def editor(workspace):
+    return Editor(workspace)
+
+
+async def edit(editor, *wanted, caller="me", **options):
+    pairs = [Wanted(str(file), what) for file, what in wanted]
+    options = {"limits": Limits(), "allow_outside": False, **options}
+    return (await editor.edit(caller, pairs, **options)).files
+
+
+async def refusal(editor, *wanted, **options):
+    """The messages of a refused batch, by index; nothing in the folder has changed."""
+    before = everything(editor._workspace.parent)
+    with pytest.raises(EditsRefusedError) as caught:
+        await edit(editor, *wanted, **options)
+    assert everything(editor._workspace.parent) == before
+    return [(row["index"], row["message"]) for row in caught.value.details["problems"]]
+
+
+def everything(folder):
+    """Every path below, with its bytes where it is a file."""
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+class TestWhatIsWritten:
+    async def test_only_what_was_asked_for(self, editor, workspace):
+        [result] = await edit(editor, ("a.clj", NEW_B))
+        assert (workspace / "a.clj").read_text() == TEXT.replace("1", "2")
+        assert result.shown == "a.clj"
+        assert result.diff == "--- a/a.clj\n+++ b/a.clj\n@@ -1,3 +1,3 @@\n (ns a)\n \n-(def b 1)\n+(def b 2)\n"
+        assert [path.name for path in workspace.iterdir()] == ["a.clj"]
+
+    async def test_mode_mark_and_line_endings_stay(self, editor, workspace):
+        file = workspace / "a.clj"
+        file.write_bytes(b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").rstrip().encode())
+        file.chmod(0o751)
+        await edit(editor, (file, NEW_B), (file, Insert(Target(3, "(def b 1)"), "(def c\n  1)")))
+        text = "(ns a)\r\n\r\n(def c\r\n  1)\r\n\r\n(def b 2)"
+        assert file.read_bytes() == b"\xef\xbb\xbf" + text.encode()
+        assert file.stat().st_mode & 0o777 == 0o751
+
+    async def test_a_dry_run_tells_the_diff_and_touches_nothing(self, editor, workspace):
+        before = everything(workspace)
+        stamp = (workspace / "a.clj").stat()
+        results = await edit(editor, ("a.clj", NEW_B), ("new/b.clj", Create("(ns b)\n")), dry_run=True)
+        assert everything(workspace) == before
+        assert (workspace / "a.clj").stat() == stamp
+        assert "+(def b 2)" in results[0].diff
+        assert results[1].diff == "--- /dev/null\n+++ b/new/b.clj\n@@ -0,0 +1 @@\n+(ns b)\n"
+        with pytest.raises(NothingToUndoError):
+            await editor.undo("me")
+
+    async def test_a_file_is_created_with_its_folders_and_the_usual_mode(self, editor, workspace):
+        mask = os.umask(0o027)
+        try:
+            [result] = await edit(editor, ("src/x/y.cljc", Create("(ns x.y)\n")))
+        finally:
+            os.umask(mask)
+        file = workspace / "src" / "x" / "y.cljc"
+        assert file.read_bytes() == b"(ns x.y)\n"
+        assert file.stat().st_mode & 0o777 == 0o640
+        assert result.is_new
+
+    async def test_a_file_that_is_there_is_created_only_by_overwriting(self, editor, workspace):
+        assert await refusal(editor, ("a.clj", Create("(x)"))) == [
+            (0, "a.clj is there already: edit it, or say overwrite")
+        ]
+        await edit(editor, ("a.clj", Create("(x)", overwrite=True)))
+        assert (workspace / "a.clj").read_text() == "(x)"
+
+    async def test_edits_of_a_created_file_mean_its_content(self, editor, workspace):
+        wanted = [("n.clj", Append("(z)")), ("n.clj", Create("(a)\n")), ("n.clj", Replace(Target(1, "(a)"), "(b)"))]
+        [result] = await edit(editor, *wanted)
+        assert (workspace / "n.clj").read_text() == "(b)\n\n(z)\n"
+        assert list(result.done) == [0, 1, 2]
+
+    async def test_edits_of_one_file_by_several_names_are_one(self, editor, workspace):
+        (workspace / "link.clj").symlink_to("a.clj")
+        results = await edit(
+            editor, ("a.clj", NEW_B), ("link.clj", Append("(z)")), (workspace / "x" / ".." / "a.clj", Append("(y)"))
+        )
+        assert len(results) == 1
+        assert (workspace / "a.clj").read_text() == "(ns a)\n\n(def b 2)\n\n(z)\n\n(y)\n"
+        assert (workspace / "link.clj").is_symlink()
+
+    async def test_what_changes_nothing_writes_nothing(self, editor, workspace):
+        stamp = (workspace / "a.clj").stat()
+        [result] = await edit(editor, ("a.clj", Replace(Target(3, "(def b 1)"), "(def b 1)")))
+        assert (workspace / "a.clj").stat() == stamp
+        assert result.diff == ""
+
+    @pytest.mark.parametrize("name", ["a.cljs", "a.lpy", "a.hy", "a.edn", "a.bb", "A.CLJ"])
+    async def test_every_kind_of_lisp_file_is_edited(self, editor, workspace, name):
+        (workspace / name).write_text(TEXT)
+        await edit(editor, (name, NEW_B))
+        assert "(def b 2)" in (workspace / name).read_text()
+
+    async def test_a_script_without_an_ending_is_known_by_its_first_line(self, editor, workspace):
+        (workspace / "run").write_text("#!/usr/bin/env bb\n" + TEXT)
+        await edit(editor, ("run", Rename("b", "c")))
+        assert (workspace / "run").read_text() == "#!/usr/bin/env bb\n" + TEXT.replace("b 1", "c 1")
+
+
+class TestWhatIsRefused:
+    async def test_every_problem_of_a_batch_is_told_by_its_index(self, editor):
+        told = await refusal(
+            editor,
+            ("a.clj", NEW_B),
+            ("nowhere.clj", Append("(z)")),
+            ("a.clj", Append("(z")),
+            ("../b.clj", Create("(ns b)")),
+            ("a.clj", Replace(Target(30, "(def b 1)"), "x")),
+        )
+        assert [index for index, _ in told] == [1, 2, 3, 4]
+        assert told[0][1] == "nowhere.clj is not there: look at the path, or make the file with an edit of type create"
+
+    async def test_no_file_is_touched_when_another_is_refused(self, editor):
+        assert await refusal(editor, ("n.clj", Create("(ns n)")), ("a.clj", NEW_B), ("x.clj", Append("(z)")))
+
+    async def test_a_created_text_is_checked_like_any_other(self, editor):
+        [(_, told)] = await refusal(editor, ("n.clj", Create("(ns n")))
+        assert told.startswith("the new text does not balance")
+
+    async def test_a_file_is_created_once(self, editor):
+        told = await refusal(editor, ("n.clj", Create("(a)")), ("n.clj", Create("(b)")))
+        assert told == [(1, "edit 0 creates n.clj already")]
+
+    async def test_files_of_other_languages_are_left_to_other_tools(self, editor, workspace):
+        (workspace / "a.py").write_text("x = 1\n")
+        (workspace / "Makefile").write_text("all:\n")
+        for name in ("a.py", "Makefile", "new.txt"):
+            [(_, told)] = await refusal(editor, (name, Create("(x)", overwrite=True)))
+            assert told.startswith(f"{name} is no Lisp file (.clj, .cljs")
+            assert told.endswith("change it as text, with your client's own editing tool")
+
+    async def test_what_is_no_text_file_is_refused(self, editor, workspace):
+        (workspace / "folder.clj").mkdir()
+        os.mkfifo(workspace / "pipe.clj")
+        (workspace / "latin.clj").write_bytes(b'(def a "\xe9")\n')
+        (workspace / "huge.clj").write_bytes(b"; " + b"x" * 8 * 2**20)
+        (workspace / "readonly.clj").write_text("(a)\n")
+        (workspace / "readonly.clj").chmod(0o444)
+        names = ("folder.clj", "pipe.clj", "latin.clj", "huge.clj", "readonly.clj", "a.clj/b.clj")
+        told = [(await refusal(editor, (name, Append("(z)"))))[0][1] for name in names]
+        assert told == [
+            "folder.clj: it is no regular file",
+            "pipe.clj: it is no regular file",
+            "latin.clj is no UTF-8 text: the byte at offset 8 does not fit",
+            "huge.clj: it has 8388610 bytes, and 8388608 is the most that is edited",
+            "readonly.clj: it is read-only",
+            "a.clj/b.clj: Not a directory",
+        ]
+
+    async def test_half_a_character_is_refused(self, editor):
+        [(_, told)] = await refusal(editor, ("a.clj", Append('"\ud800"')))
+        assert "surrogate" in told
+
+
+class TestTheWorkspace:
+    @pytest.fixture
+    def outside(self, workspace):
+        file = workspace.parent / "outside" / "o.clj"
+        file.parent.mkdir()
+        file.write_text(TEXT)
+        return file
+
+    async def test_nothing_outside_is_edited(self, editor, workspace, outside):
+        (workspace / "file.clj").symlink_to(outside)
+        (workspace / "folder").symlink_to(outside.parent)
+        for given in ("../outside/o.clj", str(outside), "file.clj", "folder/o.clj", "x/../../outside/o.clj"):
+            [(_, told)] = await refusal(editor, (given, NEW_B))
+            assert f"{given} lies outside the workspace {workspace}" in told
+            assert "allowEditsOutsideWorkspace" in told
+        [(_, told)] = await refusal(editor, ("folder/new.clj", Create("(ns new)")))
+        assert told.startswith("folder/new.clj lies outside")
+
+    async def test_a_folder_whose_name_begins_alike_is_outside(self, editor, workspace):
+        sibling = workspace.with_name("workspace-two") / "a.clj"
+        [(_, told)] = await refusal(editor, (sibling, Create("(a)")))
+        assert "lies outside" in told
+
+    async def test_a_setting_allows_it(self, editor, workspace, outside):
+        (workspace / "file.clj").symlink_to(outside)
+        [result] = await edit(editor, ("file.clj", NEW_B), allow_outside=True)
+        assert outside.read_text() == TEXT.replace("1", "2")
+        assert (workspace / "file.clj").is_symlink()
+        assert result.shown == str(outside)
+
+    @pytest.mark.parametrize("given", ["", " ", "a\0.clj", "loop.clj", "x" * 300 + ".clj"])
+    async def test_what_is_no_path_is_refused(self, editor, workspace, given):
+        (workspace / "loop.clj").symlink_to("loop.clj")
+        assert len(await refusal(editor, (given, NEW_B))) == 1
+
+
+class TestMeanwhile:
+    async def test_a_file_that_changed_is_not_written(self, workspace):
+        a, b = workspace / "a.clj", workspace / "b.clj"
+        b.write_text("(b)")
+        changes = [Change(a, read(a), b"(x)"), Change(b, read(b), b"(y)")]
+        b.write_text("(somebody else)")
+        with pytest.raises(FilesChangedError, match=r"b\.clj changed meanwhile, so nothing was written"):
+            commit(changes)
+        assert a.read_text() == TEXT
+        assert sorted(path.name for path in workspace.iterdir()) == ["a.clj", "b.clj"]
+
+    async def test_a_file_that_appeared_is_not_replaced(self, workspace):
+        new = workspace / "deep" / "n.clj"
+        new.parent.mkdir()
+        new.write_text("(somebody else)")
+        with pytest.raises(FilesChangedError):
+            commit([Change(new, MISSING, b"(x)")])
+        assert new.read_text() == "(somebody else)"
+
+    async def test_a_folder_that_became_a_link_is_not_followed(self, workspace):
+        folder, elsewhere = workspace / "src", workspace.parent / "elsewhere"
+        folder.mkdir()
+        elsewhere.mkdir()
+        (folder / "x.clj").write_text("(x)")
+        change = Change(folder / "x.clj", read(folder / "x.clj"), b"(y)")
+        folder.rename(workspace / "old")
+        (elsewhere / "x.clj").write_text("(x)")
+        folder.symlink_to(elsewhere)
+        with pytest.raises(FilesChangedError):
+            commit([change])
+        assert (elsewhere / "x.clj").read_text() == "(x)"
+
+    async def test_edits_at_the_same_time_wait_for_one_another(self, editor, workspace):
+        (workspace / "b.clj").write_text("(ns b)\n")
+        names = [("a.clj", "b.clj"), ("b.clj", "a.clj")]
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                for n, (one, other) in enumerate(itertools.islice(itertools.cycle(names), 20)):
+                    wanted = (one, Append(f"(def v{n} {n})")), (other, Append(f"(def v{n} {n})"))
+                    tasks.start_soon(edit, editor, *wanted)
+        for name in ("a.clj", "b.clj"):
+            found = re.findall(r"\(def v(\d+)", (workspace / name).read_text())
+            assert sorted(map(int, found)) == list(range(20))
+
+    async def test_no_lock_outlives_its_edits(self, editor):
+        await edit(editor, ("a.clj", NEW_B))
+        assert len(editor._locks) == 0
+
+    @pytest.mark.parametrize("failing", [1, 2, 3])
+    async def test_a_disk_that_fails_midway_leaves_every_file_as_it_was(self, editor, workspace, monkeypatch, failing):
+        for name in ("b.clj", "c.clj"):
+            (workspace / name).write_text(TEXT)
+        before = everything(workspace)
+        real, calls = Path.replace, itertools.count(1)
+
+        def replace(path, target):
+            if next(calls) == failing:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(path, target)
+
+        monkeypatch.setattr(Path, "replace", replace)
+        with pytest.raises(FilesUnwritableError, match="No space left on device"):
+            await edit(editor, *((name, NEW_B) for name in ("a.clj", "b.clj", "c.clj")), ("new/d.clj", Create("(d)")))
+        assert everything(workspace) == before
+
+    async def test_a_killed_writer_leaves_whole_files(self, workspace):
+        code = (
+            "import itertools, sys\n"
+            "from pathlib import Path\n"
+            "from codriver.editing.files import Change, commit, read\n"
+            "file = Path(sys.argv[1])\n"
+            "print('go', flush=True)\n"
+            "for letter in itertools.cycle('abc'):\n"
+            "    commit([Change(file, read(file), letter.encode() * 300_000)])\n"
+        )
+        file = workspace / "a.clj"
+        file.write_text("a" * 300_000)
+        for _ in range(4):
+            # Nothing else runs on this loop, so that blocking it is no harm.
+            process = subprocess.Popen(  # noqa: ASYNC220
+                [sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE
+            )
+            process.stdout.readline()
+            first = file.read_bytes()[:1]
+            with anyio.fail_after(60):
+                while file.read_bytes()[:1] == first:
+                    await anyio.lowlevel.checkpoint()
+            process.send_signal(signal.SIGKILL)
+            process.wait(60)
+            process.stdout.close()
+            data = file.read_bytes()
+            assert len(data) == 300_000
+            assert len(set(data)) == 1
+
+
+class TestUndo:
+    async def test_it_takes_back_the_last_batch_and_then_the_one_before(self, editor, workspace):
+        (workspace / "a.clj").chmod(0o700)
+        await edit(editor, ("a.clj", NEW_B), ("n/m.clj", Create("(m)\n")))
+        await edit(editor, ("a.clj", Append("(z)")))
+        outcome, left = await editor.undo("me")
+        assert left == 1
+        assert (workspace / "a.clj").read_text() == TEXT.replace("1", "2")
+        assert outcome.files[0].diff.endswith("-\n-(z)\n")
+        outcome, left = await editor.undo("me")
+        assert left == 0
+        assert (workspace / "a.clj").read_text() == TEXT
+        assert (workspace / "a.clj").stat().st_mode & 0o777 == 0o700
+        assert not (workspace / "n" / "m.clj").exists()
+        assert outcome.files[1].diff == "--- a/n/m.clj\n+++ /dev/null\n@@ -1 +0,0 @@\n-(m)\n"
+        with pytest.raises(NothingToUndoError):
+            await editor.undo("me")
+
+    async def test_it_is_refused_when_somebody_changed_a_file_since(self, editor, workspace):
+        (workspace / "b.clj").write_text("(b)\n")
+        await edit(editor, ("a.clj", NEW_B), ("b.clj", Append("(z)")))
+        mine = (workspace / "b.clj").read_text()
+        for theirs in ("(somebody else)\n", None):
+            (workspace / "b.clj").unlink()
+            if theirs:
+                (workspace / "b.clj").write_text(theirs)
+            with pytest.raises(FilesChangedError, match=r"^b\.clj changed meanwhile"):
+                await editor.undo("me")
+            assert "(def b 2)" in (workspace / "a.clj").read_text()
+            (workspace / "b.clj").write_text(mine)
+        await editor.undo("me")
+        assert (workspace / "b.clj").read_text() == "(b)\n"
+
+    async def test_everybody_takes_back_their_own(self, editor, workspace):
+        (workspace / "b.clj").write_text(TEXT)
+        await edit(editor, ("a.clj", NEW_B), caller="one")
+        await edit(editor, ("b.clj", NEW_B), caller="two")
+        await editor.undo("one")
+        assert (workspace / "a.clj").read_text() == TEXT
+        assert (workspace / "b.clj").read_text() != TEXT
+        with pytest.raises(NothingToUndoError):
+            await editor.undo("three")
+
+    async def test_a_refused_batch_is_none(self, editor):
+        await refusal(editor, ("a.clj", Append("(")))
+        with pytest.raises(NothingToUndoError):
+            await editor.undo("me")
+
+    async def test_what_is_remembered_is_bounded(self, editor, workspace):
+        for n in range(25):
+            await edit(editor, ("a.clj", Append(f"(def v{n} {n})")))
+        for _ in range(20):
+            await editor.undo("me")
+        assert "(def v4 4)" in (workspace / "a.clj").read_text()
+        with pytest.raises(NothingToUndoError):
+            await editor.undo("me")
+
+    async def test_large_batches_push_out_older_ones(self, editor, workspace):
+        large = "; " + "x" * (7 * 2**20)
+        for n in range(12):
+            await edit(editor, ("big.clj", Create(f"{large}{n}\n", overwrite=True)))
+        assert editor._held_bytes() <= 64 * 2**20
+        _, left = await editor.undo("me")
+        assert left == 3
+        assert (workspace / "big.clj").read_bytes().endswith(b"x10\n")
+
+    async def test_snapshots_are_compared_by_content_alone(self, editor, workspace):
+        await edit(editor, ("a.clj", NEW_B))
+        os.utime(workspace / "a.clj")
+        await editor.undo("me")
+        assert read(workspace / "a.clj") == Snapshot(
+            TEXT.encode(), read(workspace / "a.clj").mode, (os.getuid(), os.getgid())
+        )
