@@ -1,8 +1,10 @@
-"""Print the table of REPLs and capabilities for the README, from servers that run now.
+"""The README's table of REPLs and capabilities, from servers that run now.
 
-Run as ``python tests/repls/capability_table.py``. A server that is not installed has no column.
+Run as ``python tests/repls/capability_table.py`` to print it, with ``--write`` to put it into the README. All servers
+must be installed to write it.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import real_repls
 from codriver.repls.base import CAPABILITIES
 from codriver.repls.nrepl import connect
 
+README = Path(__file__).parents[2] / "README.md"
 TITLES = {
     "python": "embedded Python",
     "lisp": "embedded Lisp",
@@ -23,6 +26,9 @@ TITLES = {
     "nbb": "nbb",
     "squint": "squint",
 }
+ROWS = tuple(capability for capability in CAPABILITIES if capability != "restart")
+"""`restart` depends on who started the REPL, not on what it is."""
+MARKED = re.compile("(<!-- capabilities -->\n).*?(<!-- /capabilities -->)", re.DOTALL)
 
 
 def mark(support):
@@ -32,29 +38,39 @@ def mark(support):
     return "adapted" if support.adapted else "yes"
 
 
-async def profiles(names):
-    found = {}
-    for name in names:
-        async with connect(real_repls.repl(name).endpoint, listener=lambda _evaluation, _event: None) as adapter:
-            found[name] = adapter.profile
-    return found
+async def marks(name):
+    """By capability, how the running server `name` has it."""
+    async with connect(real_repls.repl(name).endpoint, listener=lambda _evaluation, _event: None) as adapter:
+        return {capability: mark(adapter.profile.support.get(capability)) for capability in ROWS}
 
 
 def table(found):
-    """The markdown lines of the table. `restart` depends on who started the REPL and has no row."""
-    names = list(found)
-    lines = ["| capability | " + " | ".join(TITLES[name] for name in names) + " |"]
-    lines.append("| --- |" + " --- |" * len(names))
-    for capability in CAPABILITIES:
-        if capability != "restart":
-            cells = (mark(found[name].support.get(capability)) for name in names)
-            lines.append(f"| `{capability}` | " + " | ".join(cells) + " |")
-    return lines
+    """The Markdown table of the marks of several servers."""
+    lines = ["| capability | " + " | ".join(TITLES[name] for name in found) + " |"]
+    lines.append("| --- |" + " --- |" * len(found))
+    lines += [f"| `{row}` | " + " | ".join(found[name][row] for name in found) + " |" for row in ROWS]
+    return "\n".join(lines)
+
+
+def read(text):
+    """The marks that the README's table holds: by server, then by capability."""
+    lines = MARKED.search(text)[0].splitlines()[1:-1]
+    cells = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines]
+    names = {title: name for name, title in TITLES.items()}
+    columns = [names[title] for title in cells[0][1:]]
+    return {name: {row[0]: row[at] for row in cells[2:]} for at, name in enumerate(columns, 1)}
 
 
 def main():
-    names = [name for name in real_repls.NAMES if real_repls.missing(name) is None]
-    sys.stdout.write("\n".join(table(anyio.run(profiles, names))) + "\n")
+    missing = {name: how for name in real_repls.NAMES if (how := real_repls.missing(name))}
+    found = {name: anyio.run(marks, name) for name in real_repls.NAMES if name not in missing}
+    text = table(found)
+    if "--write" not in sys.argv:
+        sys.stdout.write(text + "\n")
+    elif missing:
+        sys.exit(f"not written, as these are not installed: {missing}")
+    else:
+        README.write_text(MARKED.sub(lambda match: f"{match[1]}{text}\n{match[2]}", README.read_text()))
 
 
 if __name__ == "__main__":
