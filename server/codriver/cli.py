@@ -27,6 +27,7 @@ COMMANDS = {
     "init": "setting_up",
     "doctor": "setting_up",
     "config": "setting_up",
+    "completion": "completion",
 }
 """By command: the module of `codriver.commands` that has it."""
 
@@ -50,10 +51,18 @@ class LazyGroup(click.Group):
         return found
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with `codriver init` in your project; `codriver doctor` says what is wrong.",
+)
 @click.version_option(__version__, prog_name="codriver")
 def cli() -> None:
-    """A live REPL within reach of AI agents, with no editor in between."""
+    """A live REPL within reach of AI agents, with no editor in between.
+
+    One server per workspace finds or starts the REPLs of a project and speaks MCP to any number of agents. Every
+    command works on the current folder, or on the one that --workspace names.
+    """
 
 
 def main() -> None:

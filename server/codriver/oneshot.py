@@ -36,7 +36,8 @@ class NoServerError(StartError):
 
     def __init__(self, workspace: Path, why: str) -> None:
         super().__init__(
-            f"no codriver server runs for {workspace}: {why}; start one with `codriver serve`, or add --start"
+            f"no codriver server runs for {workspace}: {why}; start one with `codriver serve` "
+            "(eval, load, call and tools do so themselves with --start)"
         )
 
 
@@ -166,8 +167,10 @@ def _connect(workspace: Path, folder: Path, name: str) -> Connection:
         port = int((folder / "port").read_text())
     except FileNotFoundError:
         raise NoServerError(workspace, f"there is no port file in {folder}") from None
-    except (OSError, ValueError) as error:
-        raise NoServerError(workspace, f"its port file cannot be read ({error})") from error
+    except OSError as error:
+        raise NoServerError(workspace, f"its port file {folder / 'port'} cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise NoServerError(workspace, f"its port file {folder / 'port'} holds no port") from error
     host, token = "127.0.0.1", None
     with contextlib.suppress(OSError, ValueError, KeyError):
         host = json.loads((folder / "server.json").read_text())["host"]
@@ -176,8 +179,9 @@ def _connect(workspace: Path, folder: Path, name: str) -> Connection:
     try:
         connection = Connection(_reachable(host), port, token=os.environ.get("CODRIVER_TOKEN") or token)
         connection.initialize(name)
-    except (OSError, ServerGoneError, ValueError) as error:
-        raise NoServerError(workspace, f"nothing answers on port {port} ({error})") from error
+    except (OSError, ServerGoneError, ValueError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise NoServerError(workspace, f"nothing answers on port {port}, which its port file names ({why})") from error
     return connection
 
 

@@ -7,25 +7,42 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from codriver import oneshot
-from codriver.commands.options import json_option, workspace_option
+from codriver.commands.options import complete_session, complete_tool, json_option, workspace_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 FAILED, TIMED_OUT = 1, 4
+NOT_ENDED = frozenset({"running", "queued", "needs-input"})
 
 start_option = click.option("--start", is_flag=True, help="Start a server if none runs.")
-session_option = click.option("--session", "-s", help="The REPL session, when there are several.")
-timeout_option = click.option("--timeout", type=click.FloatRange(1, 600), default=25.0, help="Seconds to wait (25).")
+session_option = click.option(
+    "--session",
+    "-s",
+    metavar="KEY",
+    shell_complete=complete_session,
+    help="The REPL session, when there are several; `codriver status` lists them.",
+)
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(1, 600),
+    default=25.0,
+    metavar="SECONDS",
+    help="How long to wait for the end, 1 to 600 (25). The evaluation itself goes on.",
+)
+
+STATUSES = "Exit status: 0 ok, 1 failed, 2 wrong usage, 3 no server, 4 not ended in time."
 
 
-@click.command("eval")
+@click.command("eval", short_help="Evaluate CODE and print its output and result.", epilog=STATUSES)
 @click.argument("code")
 @click.option("--namespace", "-n", help="Namespace (Python: module) to evaluate in.")
 @session_option
@@ -43,7 +60,11 @@ def eval_command(  # one argument an option
     workspace: Path,
     as_json: bool,
 ) -> None:
-    """Evaluate CODE (- reads it from standard input) and print its output and its result."""
+    """Evaluate CODE in the running REPL and print its output and its result.
+
+    With - as CODE it is read from standard input. What the code prints goes to standard output and standard error as
+    the program sent it, then comes the value of each top-level form.
+    """
     arguments: dict[str, Any] = {
         "code": sys.stdin.read() if code == "-" else code,
         "timeoutMs": int(timeout * 1000),
@@ -54,7 +75,7 @@ def eval_command(  # one argument an option
     _evaluate("evaluate_code", arguments, session, workspace, start=start, as_json=as_json)
 
 
-@click.command("load")
+@click.command("load", short_help="Load FILE into the REPL.", epilog=STATUSES)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, resolve_path=True))
 @session_option
 @timeout_option
@@ -64,28 +85,32 @@ def eval_command(  # one argument an option
 def load_command(
     *, file: str, session: str | None, timeout: float, start: bool, workspace: Path, as_json: bool
 ) -> None:
-    """Load FILE into the REPL."""
+    """Load FILE into the REPL as that file, so that its definitions take effect."""
     arguments = {"filePath": file, "timeoutMs": int(timeout * 1000), "who": "codriver-cli"}
     _evaluate("load_file", arguments, session, workspace, start=start, as_json=as_json)
 
 
-@click.command("call")
-@click.argument("tool")
+@click.command("call", short_help="Call a tool as an agent would.", epilog=STATUSES)
+@click.argument("tool", shell_complete=complete_tool)
 @click.argument("arguments", default="{}", metavar="[JSON]")
 @start_option
 @workspace_option
-def call_command(*, tool: str, arguments: str, start: bool, workspace: Path) -> None:
-    """Call TOOL with arguments as a JSON object, and print its answer as JSON."""
+@click.option("--json", "as_json", is_flag=True, help="Print the answer on one line.")
+def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_json: bool) -> None:
+    """Call TOOL as an agent would, with its arguments as a JSON object, and print its answer as JSON.
+
+    With - as JSON they are read from standard input. `codriver tools --json` shows every tool with its arguments.
+    """
     try:
-        given = json.loads(arguments)
+        given = json.loads(sys.stdin.read() if arguments == "-" else arguments)
     except ValueError as error:
         raise click.UsageError(f"the arguments are not JSON: {error}") from error
     if not isinstance(given, dict):
         raise click.UsageError("the arguments must be a JSON object, such as '{\"limit\": 5}'")
     with _connect(workspace.resolve(), start=start) as connection:
         answer = connection.call(tool, given)
-    click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
-    sys.exit(0 if answer.get("ok") else FAILED)
+    click.echo(json.dumps(answer, indent=None if as_json else 2, ensure_ascii=False))
+    sys.exit(_status(answer))
 
 
 @click.command("tools")
@@ -100,7 +125,12 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
         click.echo(json.dumps(tools, indent=2))
         return
     for tool in tools:
-        click.echo(f"{tool['name']:22} {tool['description']}")
+        indent = f"{tool['name']:22} "
+        text = str(tool["description"])
+        if sys.stdout.isatty():
+            click.echo(click.wrap_text(text, shutil.get_terminal_size().columns, indent, " " * len(indent)))
+        else:  # a line a tool, for grep
+            click.echo(indent + text)
 
 
 def _connect(workspace: Path, *, start: bool) -> oneshot.Connection:
@@ -126,9 +156,14 @@ def _evaluate(
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
     else:
         _print(answer)
-    if answer.get("status") in ("running", "queued", "needs-input") or answer.get("reason") == "timed-out":
-        sys.exit(TIMED_OUT)
-    sys.exit(0 if answer.get("ok") else FAILED)
+    sys.exit(_status(answer))
+
+
+def _status(answer: dict[str, Any]) -> int:
+    """The exit status that an answer stands for."""
+    if answer.get("status") in NOT_ENDED or answer.get("reason") == "timed-out":
+        return TIMED_OUT
+    return 0 if answer.get("ok") else FAILED
 
 
 def _print(answer: dict[str, Any]) -> None:
@@ -136,12 +171,27 @@ def _print(answer: dict[str, Any]) -> None:
     click.echo(answer.get("stdout", ""), nl=False)
     click.echo(answer.get("stderr", ""), nl=False, err=True)
     for value in answer.get("values") or ([answer["result"]] if "result" in answer else []):
-        click.echo(value)
+        if value != "None":  # as Python's own prompt has it
+            click.echo(value)
     if answer.get("status") == "done" and answer.get("ok"):
         return
+    for line in _explained(answer):
+        click.echo(line, err=True)
+
+
+def _explained(answer: dict[str, Any]) -> Iterator[str]:
+    """Why there is no result, in lines for a terminal: what a hint says to agents, said for a command line."""
     error = answer.get("error") or {}
-    if "message" in error and not answer.get("stderr"):
-        click.echo(f"{error.get('class', 'error')}: {error['message']}", err=True)
-    for line in [answer.get("message"), answer.get("hint"), *answer.get("notes", [])]:
-        if line:
-            click.echo(line, err=True)
+    message = answer.get("message") or ""
+    if "message" in error and not answer.get("stderr") and error["message"] not in message:
+        yield f"{error.get('class', 'error')}: {error['message']}"
+    if answer.get("reason") == "ambiguous-session":
+        yield f"there are several REPL sessions; choose one with --session: {', '.join(answer.get('sessions', ()))}"
+        return
+    if message:
+        yield message
+    if "balancedText" in answer:
+        yield f"as its indentation suggests: {answer['balancedText']}"
+    elif answer.get("hint") and answer.get("reason") != "evaluation-failed":
+        yield answer["hint"]
+    yield from answer.get("notes", ())

@@ -35,7 +35,7 @@ class DemoFailedError(StartError):
     """The demonstration did not show what it should."""
 
 
-@click.command("demo")
+@click.command("demo", short_help="Show Codriver at work, with nothing set up.")
 def demo_command() -> None:
     """Show Codriver at work: a server, two REPLs of its own, and a real MCP client that evaluates through the relay."""
     with tempfile.TemporaryDirectory(prefix="codriver-demo-") as folder, _server(Path(folder)) as port_file:

@@ -1,11 +1,15 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what a shell completes for them."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from codriver import oneshot
+from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,3 +31,35 @@ def workspace_option(function: F) -> F:
 def json_option(function: F) -> F:
     """`--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(function)
+
+
+def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The keys of the sessions of the running server that begin like this."""
+    del param
+    keys: list[str] = []
+    with contextlib.suppress(CodriverError, OSError, ValueError), _server(ctx) as connection:
+        keys = [str(row["key"]) for row in connection.call("list_sessions", {}).get("sessions", [])]
+    return [key for key in keys if key.startswith(incomplete)]
+
+
+def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The names of the tools now on offer that begin like this."""
+    del param
+    names: list[str] = []
+    with contextlib.suppress(CodriverError, OSError, ValueError), _server(ctx) as connection:
+        tools: list[dict[str, Any]] = connection.request("tools/list", {}).get("tools", [])
+        names = [str(tool["name"]) for tool in tools]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The clients that `init` knows."""
+    del ctx, param
+    from codriver.setup.clients import known_clients  # noqa: PLC0415  # only this completion needs it
+
+    return [name for name in (*known_clients(), "all") if name.startswith(incomplete)]
+
+
+def _server(ctx: click.Context) -> oneshot.Connection:
+    workspace = ctx.params.get("workspace") or Path()
+    return oneshot.connect(Path(workspace).resolve(), name="codriver-completion")

@@ -12,7 +12,7 @@ import click
 
 import codriver_relay
 from codriver import oneshot, presence
-from codriver.commands.options import json_option, workspace_option
+from codriver.commands.options import complete_client, json_option, workspace_option
 from codriver.paths import relay_file
 
 if TYPE_CHECKING:
@@ -21,15 +21,35 @@ if TYPE_CHECKING:
 
 @click.command("init")
 @workspace_option
-@click.option("--client", "clients", multiple=True, help="Set up this client only. Can be repeated.")
-@click.option("--scope", type=click.Choice(["workspace", "user"]), help="For this workspace, or for this user.")
+@click.option(
+    "--client",
+    "clients",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_client,
+    help="Set up this client, whether it is found or not; `all` for every one. Can be repeated.",
+)
+@click.option(
+    "--scope",
+    type=click.Choice(["workspace", "user"]),
+    help="In the workspace's file or in the user's own; the workspace's by default where the client has one.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--force", is_flag=True, help="Replace an entry that is there and differs.")
 @click.option("--remove", is_flag=True, help="Take the entries out again.")
 def init_command(  # one argument an option
     *, workspace: Path, clients: tuple[str, ...], scope: Scope | None, dry_run: bool, force: bool, remove: bool
 ) -> None:
-    """Write codriver into the configuration of your MCP clients."""
+    """Write codriver into the configuration of your MCP clients.
+
+    Looks which REPL the project has and which clients this workspace and this machine show signs of, and adds an entry
+    to each client's own file; everything else in it stays, comments included. An entry that says something else is
+    left alone without --force. Where the project has a REPL that codriver can start, `codriver.toml` gets to name it.
+
+    Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode.
+
+    Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
+    """
     from codriver.setup.clients import Launch  # noqa: PLC0415  # only this command needs it
     from codriver.setup.init import InitOptions, run_init  # noqa: PLC0415  # as above
 
@@ -41,11 +61,15 @@ def init_command(  # one argument an option
     sys.exit(report.exit_status)
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Find out what is wrong, and what mends it.")
 @workspace_option
 @json_option
 def doctor_command(*, workspace: Path, as_json: bool) -> None:
-    """Look at everything that has to fit together, and say what mends what does not."""
+    """Look at everything that has to fit together, and say what mends what does not.
+
+    Versions, settings, skills, server, port file, relay, clients, permissions, REPLs and what each of them can do.
+    Changes nothing and starts nothing. A note works and may surprise; what is wrong gives the exit status 1.
+    """
     from codriver.doctor import diagnose  # noqa: PLC0415  # only this command needs it
     from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
 

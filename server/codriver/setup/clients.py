@@ -28,12 +28,16 @@ NAME_KEY = "{{name}}"
 class UnknownClientError(StartError):
     """A client was named that Codriver does not know."""
 
+    exit_status = 2
+
     def __init__(self, name: str, known: Iterable[str]) -> None:
         super().__init__(f"there is no client {name!r}; known are {', '.join(known)}")
 
 
 class NoSuchScopeError(StartError):
     """A client keeps no entries in the scope asked for."""
+
+    exit_status = 2
 
     def __init__(self, title: str, scope: Scope) -> None:
         other = "--scope workspace" if scope == "user" else "--scope user"

@@ -1,0 +1,167 @@
+"""The command line, as a person meets it: help, completion, and what is said when something is not as it should be."""
+
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+
+from codriver.cli import COMMANDS, cli
+from live_server import WAIT_S, environ, serving, until
+
+
+def every_command():
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        yield (name,), command
+        if isinstance(command, click.Group):
+            yield from (((name, sub), command.commands[sub]) for sub in command.commands)
+
+
+ALL = dict(every_command())
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_every_command_and_option_says_what_it_is_for(words):
+    command = ALL[words]
+    assert command.help
+    assert command.help.split("\n\n")[0].endswith(".")
+    assert command.get_short_help_str(200).endswith(".")
+    for option in command.params:
+        assert isinstance(option, click.Argument) or option.help, option.name
+
+
+def run(folder, *arguments, **kwargs):
+    return subprocess.run(
+        [sys.executable, "-m", "codriver", *arguments], cwd=folder, capture_output=True, text=True, timeout=WAIT_S,
+        env={**environ(folder), **kwargs.pop("env", {})}, check=False, **kwargs,
+    )  # fmt: skip
+
+
+def complete(folder, *words):
+    env = {"_CODRIVER_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    program = [sys.executable, "-c", "import sys; from codriver.cli import main; sys.argv = ['codriver']; main()"]
+    done = subprocess.run(
+        program, cwd=folder, capture_output=True, text=True, timeout=WAIT_S, env={**environ(folder), **env}, check=False
+    )
+    return [line.split(",", 1)[1] for line in done.stdout.splitlines()]
+
+
+def test_commands_options_and_clients_are_completed(tmp_path):
+    assert complete(tmp_path, "codriver", "ini") == ["init"]
+    assert set(complete(tmp_path, "codriver", "")) == set(COMMANDS)
+    assert "--dry-run" in complete(tmp_path, "codriver", "init", "--d")
+    assert complete(tmp_path, "codriver", "init", "--client", "cl") == ["claude-code", "claude-desktop"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_completion(tmp_path, shell):
+    done = run(tmp_path, "completion", shell)
+    assert done.returncode == 0
+    assert f"_CODRIVER_COMPLETE={shell}_complete" in done.stdout
+    assert "%(" not in done.stdout
+
+
+def test_bash_takes_the_completion(tmp_path):
+    script = run(tmp_path, "completion", "bash").stdout
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\ncomplete -p codriver"], capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "_codriver_completion" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("commands"), "--repl", "python", "--repl", "lisp") as live:
+        with live.client() as bare:
+            until(lambda: all(row["phase"] == "connected" for row in bare.call("list_sessions")["sessions"]), "REPLs")
+        yield live
+
+
+def test_sessions_and_tools_of_the_running_server_are_completed(live):
+    def completed(*words):
+        env = {"_CODRIVER_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        program = [sys.executable, "-c", "import sys; from codriver.cli import main; sys.argv = ['codriver']; main()"]
+        done = subprocess.run(
+            program, cwd=live.workspace, capture_output=True, text=True, timeout=WAIT_S, env=live.environ | env,
+            check=False,
+        )  # fmt: skip
+        return [line.split(",", 1)[1] for line in done.stdout.splitlines()]
+
+    assert completed("codriver", "eval", "--session", "") == ["py", "lpy"]
+    assert completed("codriver", "eval", "--session", "l") == ["lpy"]
+    assert completed("codriver", "call", "list_") == ["list_sessions"]
+
+
+def test_several_sessions_are_named_with_the_option_that_chooses(live):
+    done = live.run("eval", "1")
+    assert done.returncode == 1
+    assert done.stderr == "there are several REPL sessions; choose one with --session: py, lpy\n"
+
+
+def test_code_that_does_not_balance_is_said_once_with_a_proposal(live):
+    done = live.run("eval", "(+ 1", "--session", "lpy")
+    assert done.returncode == 1
+    assert done.stderr.count("never closed") == 1
+    assert "as its indentation suggests: (+ 1)" in done.stderr
+
+
+def test_a_failure_is_told_as_the_repl_told_it(live):
+    done = live.run("eval", "print('before')\n1/0", "--session", "py")
+    assert (done.returncode, done.stdout) == (1, "before\n")
+    assert done.stderr.splitlines()[-1] == "ZeroDivisionError: division by zero"
+
+
+def test_what_has_no_value_prints_none(live):
+    assert live.run("eval", "print('said')", "--session", "py").stdout == "said\n"
+    assert live.run("eval", "nil", "--session", "lpy").stdout == "nil\n"
+
+
+def test_a_tool_takes_its_arguments_from_standard_input(live):
+    arguments = json.dumps({"code": "(* 6 7)", "replSessionKey": "lpy"})
+    done = live.run("call", "evaluate_code", "-", "--json", input=arguments)
+    assert done.returncode == 0
+    assert "\n" not in done.stdout.strip()
+    assert json.loads(done.stdout)["result"] == "42"
+
+
+def test_a_call_that_does_not_end_in_time_has_its_own_exit_status(live):
+    arguments = json.dumps({"code": "import time; time.sleep(3)", "replSessionKey": "py", "timeoutMs": 1000})
+    assert live.run("call", "evaluate_code", arguments).returncode == 4
+
+
+def test_the_tools_are_a_line_each_where_no_person_reads_them(live):
+    lines = live.run("tools").stdout.splitlines()
+    assert len(lines) == len(json.loads(live.run("tools", "--json").stdout))
+
+
+def test_an_unknown_client_or_scope_is_wrong_usage(tmp_path):
+    done = run(tmp_path, "init", "--client", "nope", "--dry-run")
+    assert done.returncode == 2
+    assert "known are claude-code" in done.stderr
+    done = run(tmp_path, "init", "--client", "claude-desktop", "--scope", "workspace", "--dry-run")
+    assert done.returncode == 2
+    assert "use --scope user" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("abc", "holds no port"),
+        ("", "holds no port"),
+        ("99999", "nothing answers on port 99999"),
+        ("1", "nothing answers on port 1, which its port file names (Connection refused)"),
+    ],
+)
+def test_a_port_file_that_leads_nowhere_is_explained(tmp_path, content, words):
+    folder = tmp_path / ".calva" / "mcp-server"
+    folder.mkdir(parents=True)
+    (folder / "port").write_text(content)
+    done = run(tmp_path, "eval", "1")
+    assert done.returncode == 3
+    assert words in done.stderr
+    assert "codriver serve" in done.stderr
+    assert "Traceback" not in done.stderr
