@@ -23,7 +23,7 @@ COMMANDS = {
     "tools": "calling",
     "log": "logs",
     "history": "logs",
-    "watch": "logs",
+    "watch": "watching",
     "init": "setting_up",
     "doctor": "setting_up",
     "config": "setting_up",

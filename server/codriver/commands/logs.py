@@ -1,4 +1,4 @@
-"""`codriver log`, `watch`, `history`: what passed through the REPLs, for people."""
+"""`codriver log` and `history`: what passed through the REPLs, for people."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codriver import oneshot
+from codriver.commands.following import Follower, FollowError
 from codriver.commands.options import json_option, workspace_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-POLL_S = 0.2
+INTERRUPTED = 130
+"""The exit status after Ctrl-C, as shells have it."""
 COLOURS = {
     "evaluatedCode": "cyan",
     "evaluationResults": "green",
@@ -57,37 +60,26 @@ def log_command(  # one argument an option
             asked["who"] = who
         if categories:
             asked["category"] = list(categories)
-        while True:
-            if since is not None:
-                asked["since"] = since
-            entries = connection.call("repl_output_log", asked).get("result", [])
-            for entry in entries:
-                since = entry["line"]
-                click.echo(json.dumps(entry, ensure_ascii=False) if as_json else _shown(entry))
-            if not follow:
-                return
-            time.sleep(POLL_S)
+        if since is not None:
+            asked["since"] = since
+        answer = connection.call("repl_output_log", asked)
+        if not answer.get("ok"):
+            raise FollowError(answer)
+        follower = Follower(connection, max(answer["lastLine"] or 0, since or 0), who, categories)
+        try:
+            _print(answer["result"], as_json=as_json)
+            while follow:
+                entries, lost = follower.next()
+                _print(entries, as_json=as_json)
+                for note in lost:
+                    click.echo(note, err=True)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
 
 
-@click.command("watch")
-@click.option("--who", help="Only what this caller evaluates.")
-@click.option("--search", help="Only entries that contain this text.")
-@workspace_option
-def watch_command(*, who: str | None, search: str | None, workspace: Path) -> None:
-    """Watch live who evaluates what, where, and what comes of it. End with Ctrl-C."""
-    with oneshot.connect(workspace.resolve(), name="codriver-watch") as connection:
-        since: int | None = None
-        while True:
-            asked: dict[str, Any] = {"limit": 200 if since is not None else 20}
-            if since is not None:
-                asked["since"] = since
-            if who:
-                asked["who"] = who
-            for entry in connection.call("repl_output_log", asked).get("result", []):
-                since = entry["line"]
-                if search is None or search in entry["text"]:
-                    click.echo(_shown(entry))
-            time.sleep(POLL_S)
+def _print(entries: Iterable[dict[str, Any]], *, as_json: bool) -> None:
+    for entry in entries:
+        click.echo(json.dumps(entry, ensure_ascii=False) if as_json else shown(entry))
 
 
 @click.command("history")
@@ -123,7 +115,7 @@ def _remembered(workspace: Path, text: str) -> list[tuple[int, int, str, str, st
     return [row for row in rows if text in row[4]]
 
 
-def _shown(entry: dict[str, Any]) -> str:
+def shown(entry: dict[str, Any]) -> str:
     """One entry on its own lines: when, who, where, and the text, coloured by what it is."""
     category = entry["category"]
     when = time.strftime("%H:%M:%S", time.localtime(entry["timestamp"] / 1000))
