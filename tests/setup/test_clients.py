@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import codriver_relay
 from codriver.paths import shipped_folder
 from codriver.setup.clients import (
     Environment,
@@ -206,7 +207,7 @@ def test_in_a_file_for_all_workspaces_each_has_an_entry_of_its_own():
 
 
 def test_every_file_of_the_templates_is_used():
-    used = {"clients.toml"} | set(
+    used = {"clients.toml", "README.md"} | set(
         re.findall(r'template = "(.*)"', (shipped_folder("wrapper-config") / "clients.toml").read_text())
     )
     assert {file.name for file in shipped_folder("wrapper-config").iterdir()} == used
@@ -253,8 +254,52 @@ def test_the_client_itself_lists_the_entry(name, scope, tmp_path):
         assert wanted.replace("codriver:", f"{entry_name(scope, workspace)}:") in shown, shown
 
 
+CONNECTED = {
+    "claude-code": (["claude", "mcp", "list"], "codriver: .* ✔ Connected"),
+    "gemini": (["gemini", "mcp", "list"], "✓ codriver: .* Connected"),
+    "opencode": (["opencode", "mcp", "list"], "✓ codriver connected"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONNECTED)
+def test_the_client_itself_connects_where_nobody_started_a_server(name, tmp_path):
+    command, expected = CONNECTED[name]
+    program = shutil.which(command[0])
+    if program is None:
+        pytest.skip(f"{command[0]} is not installed; install it with npm to see it connect")
+    home, workspace = tmp_path / "home", tmp_path / "app"
+    home.mkdir()
+    workspace.mkdir()
+    trust(home, workspace)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "NO_COLOR": "1",
+        "CODRIVER_MCP_SOCKET_SERVER_PORT": "0",
+    }
+    launch = Launch(Path(sys.executable), Path(codriver_relay.__file__), workspace)
+    (change,) = plan([CLIENTS[name]], launch, Environment(home, "linux", environment), scope="workspace")
+    apply(change)
+
+    def run(*words):
+        return subprocess.run(
+            words, cwd=workspace, env=environment, capture_output=True, text=True, timeout=120, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    try:
+        done = run(program, *command[1:])
+        shown = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr).split())
+        assert re.search(expected, shown), shown
+    finally:
+        run(sys.executable, "-m", "codriver", "stop")
+
+
 def trust(home, workspace):
     """Tell the clients that read workspace files only in trusted folders that this one is."""
+    approved = {"hasTrustDialogAccepted": True, "enabledMcpjsonServers": ["codriver"]}
+    (home / ".claude.json").write_text(json.dumps({"projects": {str(workspace): approved}}))
     (home / ".codex").mkdir()
     (home / ".codex" / "config.toml").write_text(f'[projects."{workspace}"]\ntrust_level = "trusted"\n')
     (home / ".gemini").mkdir()

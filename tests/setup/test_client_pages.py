@@ -1,0 +1,93 @@
+"""The page about clients says what the templates say. `python tests/setup/test_client_pages.py` writes it anew."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from codriver.setup.clients import Environment, Launch, entry_name, known_clients
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "wrapper-config" / "README.md"
+CLIENTS = known_clients()
+LAUNCH = Launch(
+    Path("/home/me/.venv/bin/python"), Path("/home/me/.config/codriver/codriver_relay.py"), Path("/home/me/app")
+)
+ME = Environment(Path("~"), "linux", {})
+
+HEAD = """\
+# Codriver in your MCP client
+
+`codriver init` in your project writes these entries for the clients it finds; `--client NAME` for one that it does not
+find, `--dry-run` to see what it would write, `--remove` to take it out again. Comments and other entries in the files
+stay. `codriver doctor` says whether an entry works. To write one by hand, take it from below and put your own paths in:
+an interpreter that has Codriver, the relay (`codriver serve` and `codriver init` install it), and the port file of your
+project, which need not be there yet: `--start` has the relay start a server when none runs.
+
+"""
+WHERE = {"workspace": "in the project", "user": "for you"}
+
+
+def shown(client, scope):
+    """The file of a scope as a person would write it."""
+    if scope not in client.scopes:
+        return ""
+    if scope == "workspace":
+        return f"`{client.workspace[0]}`"
+    return f"`{client.file('user', LAUNCH.workspace, ME)}`"
+
+
+def elsewhere(client, scope):
+    """Where the file lies on other platforms, if that is elsewhere."""
+    if scope == "workspace":
+        return ""
+    here, mac, windows = (client.user[platform][0] for platform in ("linux", "macos", "windows"))
+    home = {"home": "~", "config": "~/.config", "appdata": "%APPDATA%", "codex": "~/.codex"}
+    named = [
+        f"{name}: `{path.format_map(home)}`" for name, path in (("macOS", mac), ("Windows", windows)) if path != here
+    ]
+    return f" ({', '.join(named)})" if named else ""
+
+
+def page():
+    table = tomllib.loads((ROOT / "wrapper-config" / "clients.toml").read_text())
+    rows = [
+        "| client | name for `--client` | file in the project | file for all projects |",
+        "| --- | --- | --- | --- |",
+    ]
+    for client in CLIENTS.values():
+        cells = (f"[{client.title}](#{anchor(client)})", f"`{client.id}`", *(shown(client, s) for s in WHERE))
+        rows.append(f"| {' | '.join(cells)} |")
+    parts = [HEAD + "\n".join(rows)]
+    for client in CLIENTS.values():
+        scope = client.scopes[0]
+        language = "toml" if client.is_toml else "json"
+        text = client.render(LAUNCH, entry_name(scope, LAUNCH.workspace)).rstrip("\n")
+        source = table[client.id]["source"]
+        parts += [
+            f"## {client.title}",
+            f"In {shown(client, scope)}{elsewhere(client, scope)}:",
+            f"```{language}\n{text}\n```",
+            f"Then {client.next}.\nSource of the format: {source}.",
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def anchor(client):
+    return client.title.lower().replace(" ", "-")
+
+
+def test_the_page_is_that_of_the_templates():
+    assert PAGE.read_text() == page(), "run `python tests/setup/test_client_pages.py`"
+
+
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=lambda client: client.id)
+def test_every_client_has_its_section(client):
+    text = PAGE.read_text()
+    assert f"\n## {client.title}\n" in text
+    assert f"`{client.id}`" in text
+    assert "{{" not in text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
