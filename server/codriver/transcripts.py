@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import anyio
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-Part = Literal["result", "stdout", "stderr"]
+Part = Literal["result", "stdout", "stderr", "stacks"]
+"""`stacks`: what the REPL's threads did when the evaluation was about to be interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +50,59 @@ def tail(text: str, max_bytes: int) -> Cut:
     return Cut(kept, len(text) - len(kept))
 
 
-class Stream:
-    """Text that grows. Beyond `max_bytes` its oldest pieces are dropped, and counted in `dropped` characters."""
+class StreamRedactor(Protocol):
+    """Takes secrets out of a text that comes in chunks, also where a chunk ends within one."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def feed(self, chunk: str) -> str:
+        """What can go out now."""
+
+    def flush(self) -> str:
+        """What was kept back, as no more comes."""
+
+
+class Redactor(Protocol):
+    """Takes secrets out of texts."""
+
+    def __call__(self, text: str) -> str:
+        """The text without secrets."""
+
+    def stream(self) -> StreamRedactor:
+        """The same for a text that comes in chunks."""
+
+
+class Stream:
+    """Text that grows, without secrets. Beyond `max_bytes` its oldest pieces are dropped, and counted in `dropped`.
+
+    What may be the beginning of a secret is kept back until more comes, or the end.
+    """
+
+    def __init__(self, max_bytes: int, redactor: StreamRedactor) -> None:
         self._max_bytes = max_bytes
+        self._redactor = redactor
         self._pieces: deque[str] = deque()
         self.size = 0
         """About how many bytes are held: characters, as most text is ASCII."""
         self.dropped = 0
+        """In characters."""
 
-    def append(self, text: str) -> None:
-        """Add `text` at the end."""
+    def append(self, text: str) -> str:
+        """Add `text` at the end; what of it, and of what was kept back, may be seen."""
+        return self._add(self._redactor.feed(text))
+
+    def end(self) -> str:
+        """Add what was kept back, and give it: nothing comes that could make it a secret."""
+        return self._add(self._redactor.flush())
+
+    def _add(self, text: str) -> str:
+        if not text:
+            return text
         self._pieces.append(text)
         self.size += len(text)
         while self.size > self._max_bytes and len(self._pieces) > 1:
             gone = len(self._pieces.popleft())
             self.size -= gone
             self.dropped += gone
+        return text
 
     def text(self) -> str:
         """All that is held, as one string."""
@@ -84,14 +120,23 @@ class Transcript:
     """
 
     def __init__(
-        self, evaluation: str, max_stream_bytes: int, asked: Hashable = None, before: str | None = None
+        self,
+        evaluation: str,
+        max_stream_bytes: int,
+        redactor: Redactor,
+        asked: Hashable = None,
+        before: str | None = None,
     ) -> None:
         self.evaluation = evaluation
         self.asked = asked
         self.before = before
-        self.out = Stream(max_stream_bytes)
-        self.err = Stream(max_stream_bytes)
+        self.out = Stream(max_stream_bytes, redactor.stream())
+        self.err = Stream(max_stream_bytes, redactor.stream())
         self.values: list[str] = []
+        self.stacks = ""
+        """A thread dump from before an interrupt."""
+        self.own_stacks = ""
+        """Of that, what is in the user's own code."""
         self.server_cut = False
         """Whether the REPL itself shortened a value."""
         self.first_line: int | None = None
@@ -101,7 +146,7 @@ class Transcript:
     @property
     def size(self) -> int:
         """About how many bytes it holds."""
-        return self.out.size + self.err.size + sum(map(len, self.values))
+        return self.out.size + self.err.size + len(self.stacks) + sum(map(len, self.values))
 
     def saw_line(self, line: int) -> None:
         """An entity of this evaluation was logged at `line`."""
@@ -113,6 +158,8 @@ class Transcript:
         """The whole text of one part; several values one a line."""
         if part == "result":
             return "\n".join(self.values)
+        if part == "stacks":
+            return self.stacks
         return (self.out if part == "stdout" else self.err).text()
 
     def signal(self) -> None:
@@ -126,12 +173,13 @@ class Transcript:
 
 
 class Transcripts:
-    """The transcripts of a server's life, by evaluation id."""
+    """The transcripts of a server's life, by evaluation id. No secret that `redactor` knows is in any."""
 
-    def __init__(self, *, kept: int, max_bytes: int, max_stream_bytes: int) -> None:
+    def __init__(self, *, kept: int, max_bytes: int, max_stream_bytes: int, redactor: Redactor) -> None:
         self._kept = kept
         self._max_bytes = max_bytes
         self._max_stream_bytes = max_stream_bytes
+        self.redactor = redactor
         self._all: OrderedDict[str, Transcript] = OrderedDict()
         self._newest: dict[Hashable, str] = {}
         """By what was asked: the newest evaluation of it that is held."""
@@ -140,7 +188,7 @@ class Transcripts:
 
     def open(self, evaluation: str, asked: Hashable = None) -> Transcript:
         """A new, empty transcript. `asked` stands for what is evaluated and where, None for what nothing is like."""
-        transcript = Transcript(evaluation, self._max_stream_bytes, asked, self._newest.get(asked))
+        transcript = Transcript(evaluation, self._max_stream_bytes, self.redactor, asked, self._newest.get(asked))
         self._all[evaluation] = transcript
         if asked is not None:
             self._newest[asked] = evaluation

@@ -433,7 +433,10 @@ async def test_questions_are_answered_while_code_runs(name):
             assert await opened.macroexpand("(when 1 2)", None)
             if name == "jvm":
                 assert await opened.lookup("map", None)
-                assert "sleep" in await opened.stacks()
+                dump = await opened.stacks()
+                assert "Thread.sleep" in dump.whole
+                assert "user$eval" in dump.own
+                assert "clojure.lang" not in dump.own
         tasks.cancel_scope.cancel()
 
 

@@ -2,7 +2,7 @@
 
 * `skill://NAME/SKILL.md` and its siblings, `skill://index.json`
 * `codriver://log`, and `codriver://log?since=LINE` for what came after a line; a client can subscribe to it
-* `codriver://evaluation/ID/PART` where PART is `result`, `stdout` or `stderr`; `?offset=` and `limit=` count characters
+* `codriver://evaluation/ID/PART` where PART is `result`, `stdout`, `stderr` or `stacks`; `offset`, `limit`: characters
 * `codriver://symbol/SESSION/NAMESPACE/SYMBOL` and `codriver://clojuredocs/SYMBOL`: what those tools answer.
   Each part is percent-encoded by itself, slashes too, as names hold any character.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codriver.transcripts import Part
 
 LOG_URI = "codriver://log"
-PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
+PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
 LOG_ENTITIES = 500
 TEXT_CHARACTERS = 100_000
 
@@ -71,7 +71,7 @@ class Resources:
             types.ResourceTemplate(
                 uri_template="codriver://evaluation/{evaluationId}/{part}{?offset,limit}",
                 name="Text of an evaluation",
-                description="The whole result, stdout or stderr of an evaluation, or a part of it in characters.",
+                description="The whole result, stdout, stderr or stacks of an evaluation, or so many characters of it.",
                 mime_type="text/plain",
             ),
             types.ResourceTemplate(
@@ -141,7 +141,7 @@ class Resources:
         if transcript is None or chosen is None:
             raise RefusedError(
                 f"no text {part!r} of an evaluation {identity!r} is held",
-                hint="parts are result, stdout and stderr; texts of old evaluations are forgotten",
+                hint="parts are result, stdout, stderr and stacks; texts of old evaluations are forgotten",
             )
         offset, limit = int(query.get("offset", 0)), int(query.get("limit", TEXT_CHARACTERS))
         return transcript.part(chosen)[max(0, offset) : max(0, offset) + max(0, limit)]

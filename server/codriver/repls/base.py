@@ -25,9 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from codriver.errors import RefusedError
+
+if TYPE_CHECKING:
+    from codriver.repls.stacks import ThreadDump
 
 MAIN_SESSION = "main"
 """The adapter's name of the session that all callers share unless they ask for their own."""
@@ -408,8 +411,8 @@ class Adapter(Protocol):
     async def last_stacktrace(self, session: str = MAIN_SESSION) -> StackTrace | None:
         """The last error of `session`; None when there was none."""
 
-    async def stacks(self, session: str = MAIN_SESSION) -> str | None:
-        """What the threads of `session` are doing now, as text; None where the REPL cannot tell. Never raises."""
+    async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
+        """What the threads of `session` are doing now; None where the REPL cannot tell. Never raises."""
 
     async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
         """What ClojureDocs says of the qualified `symbol`; None when it knows nothing of it."""

@@ -33,12 +33,15 @@ from codriver.repls.failures import read_failure, stack_of
 from codriver.repls.message import Message, as_list, as_map, as_text
 from codriver.repls.nrepl_sessions import TOOL_SESSION
 from codriver.repls.reply import Reply
+from codriver.repls.stacks import Thread, dump_of, read_python
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from codriver.repls.nrepl_sessions import NreplSession, SessionTable
     from codriver.repls.profile import Probed
+    from codriver.repls.stacks import ThreadDump
     from codriver.wire.bencode import Value
 
 logger = logging.getLogger(__name__)
@@ -130,22 +133,23 @@ class Inquiries:
             trace = answers.read_stacktrace(await self._send(support.op, target))
         return self._mark(trace) if trace else None
 
-    async def stacks(self, session: str = MAIN_SESSION) -> str | None:
+    async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
         """What the threads of `session` do now. See `Adapter.stacks`."""
         target = self._sessions.get(session)
         op = "codriver/stacks"
         try:
             if op in self._profile.ops:
                 answer = await self._send(op, target)
-                return next((text for message in answer if (text := message.text("stacks"))), None)
+                text = next((text for message in answer if (text := message.text("stacks"))), "")
+                return dump_of(read_python(text), self._dialect.tooling)
             if "stacks" not in self._dialect.ask:
                 return None
             data = await self._ask("stacks", session=target.id or "")
         except CodriverError:
             # This is asked before an interrupt, to keep what can be learnt: it must never be in its way.
             return None
-        threads = [as_map(item) for item in as_list(cast("Value", data))]
-        return "\n\n".join(_say_thread(thread) for thread in threads) or None
+        threads = [_thread(as_map(item)) for item in as_list(cast("Value", data))]
+        return dump_of(threads, self._dialect.tooling)
 
     async def tidy(self, session: str = MAIN_SESSION) -> None:
         """Mend what the server leaves behind with every evaluation in `session`, where one is known to."""
@@ -241,7 +245,6 @@ class Inquiries:
         raise EvaluationFailedError(what, read_failure(reply.failure, self._dialect))
 
 
-def _say_thread(thread: object) -> str:
-    fields = as_map(cast("Value", thread))
-    frames = "\n".join(f"    at {as_text(frame)}" for frame in as_list(fields.get("frames")))
-    return f"{as_text(fields.get('name'))} ({as_text(fields.get('state'))})\n{frames}"
+def _thread(fields: Mapping[str, Value]) -> Thread:
+    frames = tuple(f"    at {as_text(frame)}" for frame in as_list(fields.get("frames")))
+    return Thread(f"{as_text(fields.get('name'))} ({as_text(fields.get('state'))})", frames)

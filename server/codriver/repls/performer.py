@@ -26,16 +26,19 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.core.dispatch import Action, Core, Effect
-    from codriver.core.state import Repl
+    from codriver.core.state import Evaluation, Repl
     from codriver.outputlog import Category, OutputLog
     from codriver.repls.base import Adapter, Ending, Event
-    from codriver.transcripts import Transcripts
+    from codriver.transcripts import StreamRedactor, Transcripts
 
 logger = logging.getLogger(__name__)
 
 ASK_AGAIN_S = 0.1
 ANSWER_S = 3.0
 """How long an interrupt may take to be answered."""
+
+STACKS_S = 1.5
+"""How long an interrupt waits for what can be learnt before it: a REPL that is stuck may never tell."""
 
 
 @dataclass(slots=True)
@@ -78,6 +81,8 @@ class Repls:
         self._now = now
         self._lives: dict[str, _Life] = {}
         self._adapters: dict[str, Adapter] = {}
+        self._loose: dict[tuple[str, str], StreamRedactor] = {}
+        """Of output that belongs to no evaluation, by REPL and stream: what may be the beginning of a secret waits."""
         self._core: Core | None = None
 
     def attach(self, core: Core) -> None:
@@ -157,6 +162,7 @@ class Repls:
                     cause = str(error)
         finally:
             life.over.set()
+            self._end_loose(repl_id)
             if self._lives.get(repl_id) is life:
                 del self._lives[repl_id]
         if not life.scope.cancel_called and self.core.state.life.phase in ("starting", "started"):
@@ -209,6 +215,7 @@ class Repls:
 
     def _process_said(self, repl_id: str, stream: str, text: str) -> None:
         repl = self.core.state.repls.get(repl_id)
+        text = self._loosely(repl_id, f"process {stream}", text)
         if repl is None or not text.strip():
             return
         self._log.append(
@@ -284,6 +291,7 @@ class Repls:
     async def _end_overlong(self, effect: effects.RunEvaluation, adapter: Adapter, evaluation: base.Evaluation) -> None:
         """It ran longer than anything may: interrupt it, and say so whatever comes of it."""
         why = f"it ran longer than the run limit of {self._limits.max_run_s:g} s"
+        await self._keep_stacks(effect.evaluation, effect.repl, effect.session)
         try:
             done = await adapter.interrupt(evaluation.session)
             notes = (f"{why} and was interrupted ({done.outcome})", *([done.note] if done.note else []))
@@ -304,38 +312,65 @@ class Repls:
         if repl is None:
             return
         transcript = self._transcripts.get(evaluation.id) if evaluation else None
-        category: Category
         if isinstance(event, base.Value):
-            category = "evaluationResults"
+            text = self._transcripts.redactor(event.text)
             if transcript is not None:
-                transcript.values.append(event.text)
+                transcript.values.append(text)
                 transcript.server_cut |= event.truncated
+            self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
+            return
+        is_error = event.stream == "err"
+        if transcript is None:
+            text = self._loosely(repl_id, event.stream, event.text)
         else:
-            is_error = event.stream == "err"
-            if evaluation is None:
-                category = "otherErrorOutput" if is_error else "otherOutput"
-            else:
-                category = "evaluationErrorOutput" if is_error else "evaluationOutput"
-            if transcript is not None:
-                (transcript.err if is_error else transcript.out).append(event.text)
+            text = (transcript.err if is_error else transcript.out).append(event.text)
+        if text:
+            self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
+
+    def _record(
+        self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
+    ) -> None:
+        """Put what a REPL said into the log."""
         line = self._log.append(
             category,
-            event.text,
+            text,
             timestamp_ms=self._now(),
             who=evaluation.who if evaluation else None,
-            namespace=event.namespace if isinstance(event, base.Value) else None,
+            namespace=namespace,
             session_key=session_key(repl, evaluation.session) if evaluation else repl.key,
             evaluation=evaluation.id if evaluation else None,
         )
+        transcript = self._transcripts.get(evaluation.id) if evaluation else None
         if transcript is not None:
             transcript.saw_line(line)
 
-    def _settle(self, evaluation: str) -> None:
-        transcript = self._transcripts.get(evaluation)
+    def _loosely(self, repl_id: str, stream: str, text: str) -> str:
+        """What may be seen now of output that belongs to no evaluation."""
+        redactor = self._loose.get((repl_id, stream))
+        if redactor is None:
+            redactor = self._loose[repl_id, stream] = self._transcripts.redactor.stream()
+        return redactor.feed(text)
+
+    def _end_loose(self, repl_id: str) -> None:
+        """Record what was kept back of a REPL that says no more."""
+        for key in [key for key in self._loose if key[0] == repl_id]:
+            rest = self._loose.pop(key).flush()
+            repl = self.core.state.repls.get(repl_id)
+            if rest and repl is not None:
+                self._record(_category(None, is_error=key[1].endswith("err")), rest, repl, None)
+
+    def _settle(self, evaluation_id: str) -> None:
+        transcript = self._transcripts.get(evaluation_id)
         if transcript is None:
             return
-        if self.core.state.evaluations[evaluation].over:
-            self._transcripts.settle(evaluation)
+        evaluation = self.core.state.evaluations[evaluation_id]
+        if evaluation.over:
+            repl = self.core.state.repls.get(evaluation.repl)
+            for stream, is_error in ((transcript.out, False), (transcript.err, True)):
+                rest = stream.end()
+                if rest and repl is not None:
+                    self._record(_category(evaluation, is_error=is_error), rest, repl, evaluation)
+            self._transcripts.settle(evaluation_id)
         transcript.signal()
 
     async def stop(self, evaluation_id: str, why: str, *, allow_restart: bool, settle_s: float) -> tuple[str, ...]:
@@ -347,6 +382,7 @@ class Repls:
         repl = self.core.state.repls.get(evaluation.repl)
         if repl is None or repl.profile is None:
             return ("its REPL is gone, and the evaluation with it",)
+        await self._keep_stacks(evaluation_id, evaluation.repl, evaluation.session)
         said: list[str] = []
         if "interrupt" in repl.profile.capabilities:
             said, over = await self._interrupt_until_over(evaluation_id, settle_s)
@@ -366,6 +402,16 @@ class Repls:
             )
         self.dispatch(actions.RestartRepl(repl.id, why))
         return (*said, "the REPL process is being restarted: everything defined in it is gone")
+
+    async def _keep_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
+        """Keep with an evaluation what its REPL's threads do now: after the interrupt nobody can tell any more."""
+        transcript, adapter = self._transcripts.get(evaluation_id), self._adapters.get(repl_id)
+        if transcript is None or adapter is None:
+            return
+        with anyio.move_on_after(STACKS_S):
+            dump = await adapter.stacks(session)
+            if dump is not None:
+                transcript.stacks, transcript.own_stacks = dump.whole, dump.own
 
     async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
         """Ask the REPL to interrupt; what it said in words, and whether the evaluation is over.
@@ -403,6 +449,12 @@ class Repls:
             while not self.core.state.evaluations[evaluation_id].over and transcript is not None:
                 await transcript.wait_changed()
         return self.core.state.evaluations[evaluation_id].over
+
+
+def _category(evaluation: Evaluation | None, *, is_error: bool) -> Category:
+    if evaluation is None:
+        return "otherErrorOutput" if is_error else "otherOutput"
+    return "evaluationErrorOutput" if is_error else "evaluationOutput"
 
 
 def _endpoint(address: str) -> Endpoint:

@@ -136,7 +136,9 @@ def _begin(call: Call, target: Target, who: str, request: Request) -> str:
 
 
 async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:
-    did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)
+    # A client that goes away now would otherwise leave running what it asked to be ended. Each step has a time limit.
+    with anyio.CancelScope(shield=True):
+        did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)
     current: Evaluation = evaluation_of(call.state, evaluation)
     answer = describe(
         call,
@@ -193,6 +195,7 @@ EVALUATION: dict[str, Schema | str] = {
     "ns": "string",
     "stdout": "string",
     "stderr": "string",
+    "stacks": "string",
     "sessionKey": "string",
     "who": "string",
     "elapsedMs": "integer",

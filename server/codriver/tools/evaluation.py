@@ -22,6 +22,9 @@ PROGRESS_S = 5.0
 SETTLE_S = 2.0
 """How long an interrupted evaluation is given to end."""
 
+SHOWN_STACKS_BYTES = 8000
+"""What an answer shows of a thread dump: about a hundred frames."""
+
 IMAGE = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
 
 
@@ -175,6 +178,9 @@ def _texts(
     for key, stream in (("stdout", transcript.out), ("stderr", transcript.err)):
         if stream.size or stream.dropped:
             fields[key] = _kept(said, transcript.evaluation, key, tail(stream.text(), max_bytes), stream.dropped)
+    if transcript.stacks:
+        fields["stacks"] = head(transcript.own_stacks or transcript.stacks, SHOWN_STACKS_BYTES).text
+        said.append("stacks is where your code was before the interrupt; get_evaluation with part stacks has all of it")
     if transcript.server_cut:
         said.append("the REPL itself cut the printed value at its print limits")
     if transcript.first_line is not None:

@@ -50,7 +50,9 @@ class GetArguments(Arguments):
 
     evaluation_id: str
     wait_ms: int = Field(0, ge=0, le=600_000, description="Wait up to this long for its end.")
-    part: Literal["result", "stdout", "stderr"] = Field("result", description="Which text from and length are of.")
+    part: Literal["result", "stdout", "stderr", "stacks"] = Field(
+        "result", description="Which text from and length are of. stacks: the threads before an interrupt."
+    )
     start: int | None = Field(None, alias="from", ge=0, description="Give this part of the text, from this character.")
     length: int | None = Field(None, ge=0, description="So many characters.")
     grep: str | None = Field(None, min_length=1, description="Give the lines that contain this text.")
@@ -89,7 +91,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
 
 async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_bytes: int) -> dict[str, object] | None:
     """The part of the evaluation's text that was asked for; None when the whole was."""
-    ranged = arguments.start is not None or arguments.length is not None
+    ranged = arguments.start is not None or arguments.length is not None or arguments.part != "result"
     if not ranged and arguments.grep is None and arguments.diff_with is None:
         return None
     transcript = _transcript(call, evaluation)

@@ -1,0 +1,90 @@
+"""What is kept of an evaluation before it is interrupted, and what is said of the session afterwards."""
+
+import pytest
+
+from live_server import serving, until
+from real_repls import fresh, repl
+
+LOOPS = {
+    "py": ("def spin():\n    print('before')\n    while True: pass\nspin()", "in spin"),
+    "lpy": ("(do (println :before) (loop [] (recur)))", "(loop [] (recur))"),
+}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("interrupting"), "--repl", "python", "--repl", "lisp") as running:
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        yield connected
+
+
+@pytest.mark.parametrize("key", list(LOOPS))
+def test_where_the_code_was_and_what_it_printed_is_in_the_timed_out_answer(client, key):
+    code, place = LOOPS[key]
+    assert client.call("evaluate_code", code="1", replSessionKey=key, timeoutMs=120_000)["ok"]
+    answer = client.call("evaluate_code", code=code, replSessionKey=key, timeoutMs=1000, onTimeout="interrupt")
+    assert (answer["ok"], answer["reason"], answer["status"]) == (False, "timed-out", "interrupted")
+    assert "before" in answer["stdout"]
+    assert place in answer["stacks"]
+    assert "threading.py" not in answer["stacks"]
+    assert "the evaluation is over and the session takes new ones" in answer["notes"]
+    assert client.call("evaluate_code", code="1", replSessionKey=key)["result"] == "1"
+    whole = client.call("get_evaluation", evaluationId=answer["evaluationId"], part="stacks")
+    assert place in whole["text"]
+    assert "threading.py" in whole["text"]
+    uri = f"codriver://evaluation/{answer['evaluationId']}/stacks"
+    assert client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"] == whole["text"]
+
+
+def test_an_interrupt_asked_for_keeps_it_too(client):
+    began = client.call("evaluate_code", code=LOOPS["py"][0], replSessionKey="py", timeoutMs=1000)
+    ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"])
+    assert (ended["status"], "in spin" in ended["stacks"]) == ("interrupted", True)
+
+
+def test_what_was_never_interrupted_has_no_stacks(client):
+    answer = client.call("evaluate_code", code="1", replSessionKey="py")
+    assert "stacks" not in answer
+    assert client.call("get_evaluation", evaluationId=answer["evaluationId"], part="stacks")["text"] == ""
+
+
+def test_the_run_limit_keeps_it_too(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "codriver.toml").write_text("maxRunMs = 1000\n")
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        answer = client.call("evaluate_code", code=LOOPS["py"][0], timeoutMs=60_000)
+        assert answer["status"] == "interrupted"
+        assert any("run limit" in note for note in answer["notes"])
+        assert "in spin" in answer["stacks"]
+
+
+def test_the_jvm_tells_where_the_code_was(tmp_path):
+    address = repl("jvm").endpoint
+    with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
+        code = "(defn nap [] (println :before) (Thread/sleep 600000)) (nap)"
+        answer = client.call("evaluate_code", code=code, timeoutMs=1000, onTimeout="interrupt")
+        assert (answer["reason"], answer["stdout"]) == ("timed-out", ":before\n")
+        assert "user$nap" in answer["stacks"]
+        assert "clojure.lang" not in answer["stacks"]
+        assert "the evaluation is over and the session takes new ones" in answer["notes"]
+        assert client.call("evaluate_code", code="1")["result"] == "1"
+
+
+def test_a_repl_that_cannot_be_interrupted_is_said_to_run_on(tmp_path):
+    with (
+        fresh("nbb") as running,
+        serving(tmp_path, "--nrepl", f"n={running.endpoint}", "--repl", "none") as live,
+        live.client() as client,
+    ):
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        answer = client.call("evaluate_code", code="(loop [] (recur))", timeoutMs=1000, onTimeout="interrupt")
+        assert (answer["ok"], answer["reason"], answer["status"]) == (False, "timed-out", "running")
+        assert any("no op `interrupt`" in note for note in answer["notes"])
+        assert any("it still runs" in note and "only its owner can restart it" in note for note in answer["notes"])
