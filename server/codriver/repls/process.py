@@ -165,33 +165,38 @@ async def start(
     watchdog = str(Path(__file__).with_name("watchdog.py"))
     stdin = "shared" if SUPERVISED in command else "empty"
     try:
-        process = await anyio.open_process(
-            [sys.executable, "-I", "-S", watchdog, str(writing), stdin, *command],
-            cwd=cwd,
-            env=dict(env),
-            start_new_session=True,
-            pass_fds=(writing,),
-        )
+        # Cancelled half-way it would leave processes that nobody knows. It waits for nothing but the system.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                [sys.executable, "-I", "-S", watchdog, str(writing), stdin, *command],
+                cwd=cwd,
+                env=dict(env),
+                start_new_session=True,
+                pass_fds=(writing,),
+            )
     except OSError as error:
         os.close(reading)
         raise StartError(f"`{' '.join(command)}` could not be started in {cwd}: {error}") from error
     finally:
         os.close(writing)
     running = ReplProcess(process, command, port_file=port_file, start_timeout_s=start_timeout_s)
-    async with anyio.create_task_group() as tasks:
-        try:
-            if process.stdout is not None and process.stderr is not None:
-                tasks.start_soon(_drain, process.stdout, "out", running, on_output)
-                tasks.start_soon(_drain, process.stderr, "err", running, on_output)
-            tasks.start_soon(_read_reports, reading, running)
-            yield running
-        except Exception as error:  # noqa: BLE001 - raised again below: a task group would wrap it in a group
-            failure = error
-        finally:
-            with anyio.CancelScope(shield=True):
-                await running.stop()
-                await process.aclose()
-            tasks.cancel_scope.cancel()
+    try:
+        async with anyio.create_task_group() as tasks:
+            try:
+                if process.stdout is not None and process.stderr is not None:
+                    tasks.start_soon(_drain, process.stdout, "out", running, on_output)
+                    tasks.start_soon(_drain, process.stderr, "err", running, on_output)
+                tasks.start_soon(_read_reports, reading, running)
+                yield running
+            except Exception as error:  # noqa: BLE001 - raised again below: a task group would wrap it in a group
+                failure = error
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await running.stop()
+                    await process.aclose()
+                tasks.cancel_scope.cancel()
+    finally:
+        os.close(reading)  # not in the task that reads it, which may be cancelled before it begins
     if failure is not None:
         raise failure
 
@@ -227,7 +232,6 @@ async def _read_reports(reading: int, running: ReplProcess) -> None:
             if not data:
                 return
     finally:
-        os.close(reading)
         running.over.set()
 
 

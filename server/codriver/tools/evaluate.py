@@ -130,8 +130,11 @@ def _begin(call: Call, target: Target, who: str, request: Request) -> str:
     evaluation = evaluations.next_id(call.state)
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     asked = (target.repl.id, target.session.name, request.namespace, request.path, code)
-    call.services.transcripts.open(evaluation, asked)
-    call.dispatch(Evaluate(evaluation, target.repl.id, target.session.name, who, call.client, request))
+    transcripts = call.services.transcripts
+    transcripts.open(evaluation, asked)
+    # Secrets are taken out before it is cut: half of one would not be known for what it is.
+    head = transcripts.redactor(f"load-file {request.path}" if request.path else request.code)
+    call.dispatch(Evaluate(evaluation, target.repl.id, target.session.name, who, call.client, request, head))
     return evaluation
 
 
