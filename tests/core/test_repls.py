@@ -35,6 +35,10 @@ CLOJURE = Profile(
 NOTHING_APART = replace(CLOJURE, dialect="nbb", isolation="none")
 
 
+def connections(performed):
+    return [effect for effect in performed if isinstance(effect, effects.ConnectRepl)]
+
+
 class Server:
     """A core with a shell that only remembers what it was asked to do."""
 
@@ -106,6 +110,17 @@ def test_a_port_file_rewritten_while_its_repl_is_away_leads_to_the_new_address(s
 
 
 def test_a_repl_known_by_address_gets_its_key_from_its_dialect_once(server):
+def test_a_port_file_rewritten_with_the_same_port_is_tried_at_once_while_its_repl_is_away(server):
+    server.connect()
+    server.do(ReplLost("r1", "gone"), ReplLost("r1", "nobody listens"))
+    again = ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888", rewritten=True)
+    assert connections(server.do(again)) == [effects.ConnectRepl(id="r1")]
+    assert server.do(RetryDue("r1", 2)) == [], "the pause that was under way is void"
+    server.do(ReplConnected("r1", CLOJURE, "127.0.0.1:7888"))
+    assert connections(server.do(again)) == [], "a connected REPL is left alone"
+    assert server.state.repls["r1"].generation == 2
+
+
     server.connect(key="nrepl-7888", keyed=False)
     assert server.state.repls["r1"].key == "clj"
     server.do(ReplLost("r1", "gone"), ReplConnected("r1", NOTHING_APART, "x:1"))
@@ -189,6 +204,16 @@ def test_a_forgotten_port_file_drops_a_repl_that_is_away_but_not_a_connected_one
 
 
 def test_an_evaluation_runs_at_once_in_a_free_session_and_is_logged_before_it_runs(server):
+def test_a_repl_that_comes_back_with_its_port_file_goes_on_with_its_generations(server):
+    server.connect()
+    server.do(ReplLost("r1", "gone"), ReplForgotten("r1"))
+    server.connect()
+    assert server.state.repls["r1"].generation == 2
+    server.do(ReplLost("r1", "gone"), ReplForgotten("r1"))
+    server.connect(identity="r2")
+    assert server.state.repls["r2"].generation == 1, "another REPL has its own"
+
+
     server.connect()
     server.evaluate("(+ 1 2)")
     assert [type(e) for e in server.effects] == [effects.Append, effects.Append, effects.RunEvaluation]

@@ -117,6 +117,8 @@ class ReplFound(ReplAction):
     address: str | None = None
     keyed: bool = True
     dialect: str = "unknown"
+    rewritten: bool = False
+    """Its port file was written again: a REPL that could not be reached may listen now, also at the same port."""
     now: int = field(default_factory=lambda: from_context("now"))
 
 

@@ -74,7 +74,7 @@ def _connections(state: State, action: ReplAction) -> Outcome:
         return Outcome(state)
     match action:
         case ReplForgotten() if repl.phase in ("waiting", "stopped", "connecting"):
-            return _end_waiting(replace(state, repls=without_item(state.repls, repl.id)), repl, "its port file is gone")
+            return _forgotten(state, repl)
         case ReplProgress():
             return Outcome(_put(state, replace(repl, note=action.note)))
         case ReplStarted():
@@ -110,9 +110,10 @@ def _free_key(state: State, wanted: str, own_id: str) -> str:
 def _found(state: State, action: ReplFound) -> Outcome:
     known = state.repls.get(action.id)
     if known and known.phase != "stopped":
-        if action.address in (None, known.address) or known.phase == "connected":
+        moved_away = action.address not in (None, known.address)
+        if known.phase == "connected" or not (moved_away or (action.rewritten and known.phase == "waiting")):
             return Outcome(state)
-        # Its port file was rewritten while it could not be reached: try the new address at once.
+        # Its port file was rewritten while it could not be reached: try the address in it at once.
         moved = replace(known, address=action.address, phase="connecting", note=None)
         return Outcome(_put(state, moved), effects=(EndRepl(id=moved.id), ConnectRepl(id=moved.id)))
     repl = Repl(
@@ -122,9 +123,16 @@ def _found(state: State, action: ReplFound) -> Outcome:
         keyed=known.keyed if known else action.keyed,
         address=action.address,
         expected_dialect=action.dialect,
-        generation=known.generation if known else 0,
+        generation=known.generation if known else state.generations.get(action.id, 0),
     )
     return _begin(_put(state, repl), repl, action.now)
+
+
+def _forgotten(state: State, repl: Repl) -> Outcome:
+    """The state without a REPL whose port file is gone. If it comes back, its generation goes on from here."""
+    generations = with_item(state.generations, repl.id, repl.generation) if repl.generation else state.generations
+    without = replace(state, repls=without_item(state.repls, repl.id), generations=generations)
+    return _end_waiting(without, repl, "its port file is gone")
 
 
 def _begin(state: State, repl: Repl, now: int) -> Outcome:

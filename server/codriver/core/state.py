@@ -239,6 +239,8 @@ class State:
     live: tuple[str, ...] = ()
     """The ids of the evaluations that are not over, in the order in which they came."""
     evaluated: int = 0
+    generations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """By id: the generation of REPLs that were forgotten with their port file, so that none comes twice."""
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
 
     def unfinished(self) -> list[Evaluation]:

@@ -68,6 +68,8 @@ class Finder:
         self._now = now
         self._found: tuple[Found, ...] = ()
         self._problems: dict[str, str] = {}
+        self._written: dict[str, int] = {}
+        """By REPL id: when its port file was written, as of the last look."""
 
     def begin(self) -> None:
         """Tell the core of everything that was asked for."""
@@ -116,13 +118,19 @@ class Finder:
             identity = f"file:{path}"
             if address in ours or (starting and identity not in state.repls):
                 continue
-            keyed = found.key != "nrepl"
-            wanted[identity] = ReplFound(identity, found.key, Origin("port-file", path), address, keyed=keyed)
+            wanted[identity] = ReplFound(
+                identity,
+                found.key,
+                Origin("port-file", path),
+                address,
+                keyed=found.key != "nrepl",
+                rewritten=self._written.get(identity, found.written_ns) != found.written_ns,
+            )
         known = {repl.id: repl for repl in state.repls.values() if repl.origin.kind == "port-file"}
         actions: list[Action] = [
             found
             for identity, found in wanted.items()
-            if identity not in known or (known[identity].address != found.address)
+            if identity not in known or known[identity].address != found.address or found.rewritten
         ]
         actions += [
             ReplForgotten(identity)
@@ -135,6 +143,7 @@ class Finder:
             if self._problems.get(path) != problem
         ]
         self._problems = problems
+        self._written = {f"file:{found.path}": found.written_ns for found in self._found}
         self._dispatch(*actions)
 
     def _dispatch(self, *actions: Action) -> None:
