@@ -14,10 +14,13 @@ Basilisp's own for broken, and counts bytes where all else counts characters.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from codriver.lisp.tokens import CLOSERS, Places, tokens
 from codriver.lisp.unbalanced import Fault, Unbalanced, explain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["Form", "Kind", "Reading", "Span", "Unbalanced", "check", "read", "top_level_forms"]
 
@@ -48,7 +51,7 @@ class Form:
     kind: Kind
     start: int
     end: int
-    children: list[Form]
+    children: Sequence[Form]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +65,12 @@ class Reading:
 class _Frame:
     """What waits to be finished: a bracket for its `closer`, or a prefix for `wants` more forms."""
 
-    __slots__ = ("closer", "form", "wants")
+    __slots__ = ("children", "closer", "form", "wants")
 
     def __init__(self, form: Form, closer: str, wants: int) -> None:
         self.form = form
+        self.children: list[Form] = []
+        form.children = self.children
         self.closer = closer
         self.wants = wants
 
@@ -78,26 +83,27 @@ def read(text: str) -> Reading:
     reader = _Reader(len(text))
     for token in tokens(text):
         match token.lastgroup:
+            # In the order of how often they come, as the cases are tried one by one.
             case "space" | "comment":
                 pass
+            case "atom":
+                reader.finish(Form("atom", *token.span(), ()))
             case "open":
                 reader.open(token[0], token.start())
             case "close":
                 reader.close(token[0], token.start())
             case "prefix" | "tag":
-                reader.push(Form("prefixed", *token.span(), []), "", 1)
+                reader.push(Form("prefixed", *token.span(), ()), "", 1)
             case "metadata":
-                reader.push(Form("prefixed", *token.span(), []), "", 2)
+                reader.push(Form("prefixed", *token.span(), ()), "", 2)
             case "discard":
-                reader.push(Form("discard", *token.span(), []), "", 1)
-            case "atom":
-                reader.finish(Form("atom", *token.span(), []))
+                reader.push(Form("discard", *token.span(), ()), "", 1)
             case "character":
-                reader.finish(Form("character", *token.span(), []))
+                reader.finish(Form("character", *token.span(), ()))
                 if token[0] == "\\":
                     reader.find(Fault("dangling", token.start()))
             case _:
-                reader.finish(Form("string", *token.span(), []))
+                reader.finish(Form("string", *token.span(), ()))
                 if token["quote"] is None:
                     reader.find(Fault("string", token.start()))
     return reader.end()
@@ -108,7 +114,7 @@ class _Reader:
 
     def __init__(self, length: int) -> None:
         self._length = length
-        self._stack = [_Frame(Form("list", 0, length, []), "", 0)]
+        self._stack = [_Frame(Form("list", 0, length, ()), "", 0)]
         self._open = dict.fromkeys(CLOSERS.values(), 0)  # brackets on the stack, by closer: spares a search in vain
         self._fault: Fault | None = None
 
@@ -124,7 +130,7 @@ class _Reader:
         """Begin a form with `bracket`."""
         closer = CLOSERS[bracket[-1]]
         self._open[closer] += 1
-        self.push(Form(_KINDS[bracket], start, start + len(bracket), []), closer, 0)
+        self.push(Form(_KINDS[bracket], start, start + len(bracket), ()), closer, 0)
 
     def finish(self, form: Form) -> None:
         """Give the finished `form` to what it stands in, and so finish the prefixes that waited for it.
@@ -133,7 +139,7 @@ class _Reader:
         """
         while True:
             frame = self._stack[-1]
-            frame.form.children.append(form)
+            frame.children.append(form)
             if not frame.wants:
                 return
             frame.form.end = form.end
@@ -168,7 +174,7 @@ class _Reader:
             return
         opened = next((frame for frame in reversed(self._stack) if frame.closer), None)
         if opened is None:
-            before = self._stack[0].form.children
+            before = self._stack[0].children
             self.find(Fault("stray", at, before[-1].start if before else None))
         elif opened.closer != closer:
             self.find(Fault("mismatched", at, opened.form.start))
@@ -179,7 +185,7 @@ class _Reader:
         if frame.closer:
             self._open[frame.closer] -= 1
             frame.form.end = at
-        self._stack[-1].form.children.append(frame.form)
+        self._stack[-1].children.append(frame.form)
 
     def end(self) -> Reading:
         """The reading, at the end of the text."""
@@ -191,7 +197,7 @@ class _Reader:
             self.find(Fault("dangling", unfinished[-1].form.start))
         for _ in unfinished:
             self._abandon(self._length)
-        return Reading(tuple(self._stack[0].form.children), self._fault)
+        return Reading(tuple(self._stack[0].children), self._fault)
 
 
 def check(text: str) -> Unbalanced | None:
