@@ -177,7 +177,10 @@ class Server:
             listener=self._logged,
         )
         self._transcripts = Transcripts(
-            kept=evaluations.KEPT, max_bytes=MAX_TRANSCRIPT_BYTES, max_stream_bytes=MAX_STREAM_BYTES
+            kept=evaluations.KEPT,
+            max_bytes=MAX_TRANSCRIPT_BYTES,
+            max_stream_bytes=MAX_STREAM_BYTES,
+            redactor=redactor,
         )
         self._repls = Repls(
             tasks=tasks,

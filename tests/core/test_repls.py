@@ -71,7 +71,8 @@ class Server:
 
     def evaluate(self, code="1", who="a", session="main", identity="r1", client="c1"):
         evaluation = next_id(self.state)
-        self.do(Evaluate(evaluation, identity, session, who, client, Request(code, description=f"why {code}")))
+        request = Request(code, description=f"why {code}")
+        self.do(Evaluate(evaluation, identity, session, who, client, request, head=code))
         return evaluation
 
     def status(self, evaluation):
@@ -109,7 +110,6 @@ def test_a_port_file_rewritten_while_its_repl_is_away_leads_to_the_new_address(s
     assert server.of(effects.ConnectRepl) == [effects.ConnectRepl(id="r1")]
 
 
-def test_a_repl_known_by_address_gets_its_key_from_its_dialect_once(server):
 def test_a_port_file_rewritten_with_the_same_port_is_tried_at_once_while_its_repl_is_away(server):
     server.connect()
     server.do(ReplLost("r1", "gone"), ReplLost("r1", "nobody listens"))
@@ -121,6 +121,7 @@ def test_a_port_file_rewritten_with_the_same_port_is_tried_at_once_while_its_rep
     assert server.state.repls["r1"].generation == 2
 
 
+def test_a_repl_known_by_address_gets_its_key_from_its_dialect_once(server):
     server.connect(key="nrepl-7888", keyed=False)
     assert server.state.repls["r1"].key == "clj"
     server.do(ReplLost("r1", "gone"), ReplConnected("r1", NOTHING_APART, "x:1"))
@@ -203,7 +204,6 @@ def test_a_forgotten_port_file_drops_a_repl_that_is_away_but_not_a_connected_one
     assert "r1" not in server.state.repls
 
 
-def test_an_evaluation_runs_at_once_in_a_free_session_and_is_logged_before_it_runs(server):
 def test_a_repl_that_comes_back_with_its_port_file_goes_on_with_its_generations(server):
     server.connect()
     server.do(ReplLost("r1", "gone"), ReplForgotten("r1"))
@@ -214,6 +214,7 @@ def test_a_repl_that_comes_back_with_its_port_file_goes_on_with_its_generations(
     assert server.state.repls["r2"].generation == 1, "another REPL has its own"
 
 
+def test_an_evaluation_runs_at_once_in_a_free_session_and_is_logged_before_it_runs(server):
     server.connect()
     server.evaluate("(+ 1 2)")
     assert [type(e) for e in server.effects] == [effects.Append, effects.Append, effects.RunEvaluation]

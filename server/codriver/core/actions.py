@@ -195,7 +195,7 @@ class SessionOpened(ReplAction):
 
 @dataclass(frozen=True, slots=True)
 class Evaluate(ReplAction):
-    """Accept an evaluation under the id `evaluation`; it runs when its lane is free."""
+    """Accept an evaluation under the id `evaluation`; it runs when its lane is free. `head`: its code, to be shown."""
 
     evaluation: str
     repl: str
@@ -203,6 +203,7 @@ class Evaluate(ReplAction):
     who: str
     client: str | None
     request: Request
+    head: str = ""
     now: int = field(default_factory=lambda: from_context("now"))
 
 

@@ -127,7 +127,7 @@ def _accept(state: State, action: Evaluate) -> Outcome:
         who=action.who,
         client=action.client,
         request=action.request,
-        head=(f"load-file {action.request.path}" if action.request.path else action.request.code)[:HEAD_CHARACTERS],
+        head=action.head[:HEAD_CHARACTERS],
         status="queued",
         requested_at=action.now,
         generation=repl.generation,

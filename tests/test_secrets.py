@@ -1,0 +1,118 @@
+"""A secret that a program prints in pieces, cut anywhere, neither leaves the server nor enters the log."""
+
+import itertools
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from codriver.redaction import Redactor
+from codriver.transcripts import Stream, Transcripts
+from live_server import Live
+
+SECRET = "sk-Tr4vel-light-0042"
+MARK = "<<redacted:TRIP_TOKEN>>"
+redactor = Redactor.from_environment({"TRIP_TOKEN": SECRET, "OTHER_KEY": "light-0042-and-more"})
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    os.environ["TRIP_TOKEN"] = SECRET
+    running = Live(tmp_path_factory.mktemp("secrets"), "--repl", "python")
+    yield running
+    running.stop()
+    del os.environ["TRIP_TOKEN"]
+
+
+@pytest.fixture(scope="module")
+def client(live):
+    with live.client(name="agent") as connected:
+        yield connected
+
+
+def pieces(text, cuts):
+    places = sorted({0, len(text), *cuts})
+    return [text[start:end] for start, end in itertools.pairwise(places)]
+
+
+TEXTS = st.lists(st.sampled_from([SECRET, "plain ", "sk-Tr4vel", "\n", "light-0042", "light-0042-and-more", "s"])).map(
+    "".join
+)
+
+
+@given(TEXTS, st.data())
+def test_a_stream_cut_anywhere_gives_what_the_whole_would(text, data):
+    cuts = data.draw(st.sets(st.integers(0, len(text))))
+    stream = Stream(2**20, redactor.stream())
+    seen = [stream.append(piece) for piece in pieces(text, cuts)] + [stream.end()]
+    assert "".join(seen) == stream.text() == redactor(text)
+    assert SECRET not in stream.text()
+
+
+@given(st.integers(1, len(SECRET) - 1), st.integers(1, 40))
+def test_not_even_the_part_before_a_cut_is_seen(cut, room):
+    stream = Stream(room, redactor.stream())
+    assert stream.append("token: " + SECRET[:cut]) == "token: "
+    assert stream.append(SECRET[cut:]) == MARK
+
+
+def test_a_transcript_knows_its_secrets_before_anything_is_cut_from_it():
+    transcripts = Transcripts(kept=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
+    transcript = transcripts.open("e1")
+    transcript.out.append("x" * 10 + SECRET)
+    transcript.out.end()
+    assert transcript.part("stdout")[10:] == MARK
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sets(st.integers(1, len(SECRET) - 1), max_size=4))
+def test_a_real_program_that_prints_a_secret_in_pieces_is_redacted_everywhere(client, cuts):
+    # The program knows the secret by its environment, as it must not be in the code either.
+    places = sorted({0, len(SECRET), *cuts})
+    writes = [
+        f"sys.stdout.write(token[{start}:{end}]); sys.stdout.flush(); time.sleep(0.003)"
+        for start, end in itertools.pairwise(places)
+    ]
+    code = "\n".join(
+        ["import os, sys, time", "token = os.environ['TRIP_TOKEN']", *writes, "sys.stdout.write('|')", "None"]
+    )
+    answer = client.call("evaluate_code", code=code)
+    assert answer["stdout"] == f"{MARK}|"
+    logged = client.call("repl_output_log", category=["evaluationOutput"], limit=len(places) + 1)["result"]
+    texts = "".join(entry["text"] for entry in logged if entry["evaluation"] == answer["evaluationId"])
+    assert texts == f"{MARK}|"
+    uri = f"codriver://evaluation/{answer['evaluationId']}/stdout?offset=3&limit=100"
+    assert client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"] == f"{MARK}|"[3:]
+
+
+def test_what_only_began_like_a_secret_is_there_at_the_end(client):
+    answer = client.call("evaluate_code", code="import sys\nsys.stdout.write('ends with sk-Tr4')\nNone")
+    assert answer["stdout"] == "ends with sk-Tr4"
+    query = "[:find [?t ...] :in $ ?id :where [?e :output/evaluation ?id] [?e :output/category ?c] [?e :output/text ?t]"
+    query += ' [(= ?c "evaluationOutput")]]'
+    texts = client.call("repl_output_log", query=query, inputs=[answer["evaluationId"]])["result"]
+    assert "".join(texts) == "ends with sk-Tr4"
+
+
+def test_a_result_that_is_read_in_parts_has_no_half_of_a_secret(client):
+    answer = client.call("evaluate_code", code="import os\n'xxxxxxxxxx' + os.environ['TRIP_TOKEN'] + 'yyyy'")
+    assert answer["result"] == f"'xxxxxxxxxx{MARK}yyyy'"
+    texts = [
+        client.call("get_evaluation", evaluationId=answer["evaluationId"], **{"from": start, "length": 9})["text"]
+        for start in range(0, 60, 9)
+    ]
+    assert "".join(texts).endswith(f"xxxxxxxxxx{MARK}yyyy'")
+
+
+@pytest.mark.parametrize("before", range(190, 206, 3))
+def test_the_head_of_code_is_cut_only_after_its_secrets_are_out(live, client, before):
+    client.call("evaluate_code", code=f"'told {before}'")
+    with live.client(name="careless") as careless:
+        careless.call("evaluate_code", code="#" * before + SECRET + "\n1")
+        running = careless.begin_call("evaluate_code", code="#" * before + SECRET + "\nimport time\ntime.sleep(1)")
+        sessions = client.call("list_sessions")["sessions"]
+        notes = client.call("evaluate_code", code=f"'told again {before}'")["notes"]
+        careless.answer(running)
+    assert notes
+    assert SECRET[:6] not in str((sessions, notes))
