@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "protocol": {"errors", "core", "session", "tools", "wire", "skills", "transcripts"},
     "admission": {"door"},
     "serve": {"errors", "outbox", "session", "settings", "admission", "protocol"},
-    "doctor": {"errors", "paths", "settings", "presence", "setup"},
+    "doctor": {"errors", "paths", "settings", "presence", "setup", "skills"},
     "app": {
         "errors", "paths", "settings", "reload", "redaction", "core", "outputlog", "history", "transcripts", "repls",
         "tools", "session", "protocol", "admission", "door", "serve", "presence", "oneshot", "skills", "editing",

@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,15 @@ from codriver import __version__
 from codriver.core.state import Capability, Origin, Profile, Repl, State
 from codriver.doctor import Check, Report, Row, diagnose
 from codriver.doctor.exposure import is_loopback, listening_hosts, wide_listener
+from codriver.doctor.passage import obstacle
 from codriver.errors import StartError
 from codriver.presence import write_file
+from codriver.repls.base import CAPABILITIES
+from codriver.repls.profile import missing
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.plan import apply, plan
 from codriver.tools.sessions import session_row
+from live_server import serving
 
 SESSION = {
     "key": "clj", "dialect": "clojure", "phase": "connected", "generation": 2, "address": "127.0.0.1:7888",
@@ -77,7 +82,7 @@ def server(launch):
 
 @pytest.fixture
 def examine(launch, machine, server):
-    return lambda: diagnose(launch, lambda tool, _: server[tool], machine)
+    return lambda: diagnose(launch, lambda tool, _: server[tool], machine, lambda *_: None)
 
 
 def unused_port():
@@ -222,6 +227,56 @@ def test_a_relay_that_is_missing_or_old_is_told(examine, launch):
     launch.relay.unlink()
     (check,) = of(examine(), "relay")
     assert (check.state, "codriver init" in check.fix) == ("wrong", True)
+
+
+def test_a_relay_that_does_not_reach_the_server_is_wrong(launch, machine, server):
+    report = diagnose(launch, lambda tool, _: server[tool], machine, lambda *_: "it ended with status 1: no such host")
+    (check,) = of(report, "relay")
+    assert (check.state, report.exit_status) == ("wrong", 1)
+    assert "no such host" in check.text
+    assert check.fix.endswith("--verbose")
+
+
+def test_the_relay_is_tried_as_a_client_starts_it(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        launch = Launch(Path(sys.executable), Path(codriver_relay.__file__), live.workspace)
+        assert obstacle(launch, live.port_file) is None
+        assert "cannot be started" in obstacle(replace(launch, python=tmp_path / "none"), live.port_file)
+        assert "it ended with status" in obstacle(replace(launch, relay=tmp_path / "none.py"), live.port_file)
+        report = json.loads(live.run("doctor", "--json").stdout)
+        assert [check["state"] for check in report["checks"] if check["area"] == "relay"] == ["ok"]
+
+
+def test_skills_that_nobody_sees_are_told(examine, launch):
+    file = launch.workspace / ".codriver" / "skills" / "ours" / "SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: ours\ndescription: How we do it.\n---\n")
+    (check,) = of(examine(), "skills")
+    assert check.state == "note"
+    assert check.text == "ours of workspace: found, and not shown to agents until this source is allowed"
+    assert 'skillSources = ["workspace"]' in check.fix
+    (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
+    assert of(examine(), "skills") == []
+    file.write_text("nothing")
+    assert "no front matter" in of(examine(), "skills")[0].text
+
+
+@pytest.mark.parametrize(
+    "dialect", ["clojure", "babashka", "clojurescript", "nbb", "squint", "basilisp", "hy", "python"]
+)
+def test_what_would_provide_a_capability_can_be_done_in_that_language(dialect):
+    for capability in set(CAPABILITIES) - {"evaluate", "load-file"}:
+        line = missing(capability, dialect)
+        assert line, capability
+        assert "\n" not in line
+        assert ("cider-nrepl" in line) <= (dialect == "clojure")
+
+
+def test_a_repl_that_is_not_there_yet_has_no_rows_and_says_so(examine, server):
+    coming = {"key": "clj", "dialect": "clojure", "phase": "starting", "generation": 0}
+    server["list_sessions"] = {"ok": True, "sessions": [coming], "count": 1}
+    (repl,) = examine().repls
+    assert (repl.rows, repl.notes) == ((), ("what it can do shows when it is connected",))
 
 
 def test_settings_are_judged(examine, launch):

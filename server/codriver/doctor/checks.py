@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import os
 import platform
 import stat
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver import __version__
 from codriver.doctor.exposure import is_loopback, wide_listener
+from codriver.doctor.passage import obstacle
 from codriver.doctor.report import Check, ReplReport, Report, Row
 from codriver.errors import CodriverError
 from codriver.paths import port_file, presence_folder
@@ -23,11 +25,13 @@ from codriver.setup.clients import command_line, entry_name, found_clients, star
 from codriver.setup.document import find_entry
 from codriver.setup.plan import plan
 from codriver.setup.project import PORT_FILES, find_projects
+from codriver.skills import Selection, SkillLibrary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from codriver.doctor.report import Support
+    from codriver.settings import Settings
     from codriver.setup.clients import Client, Environment, Launch, Scope
     from codriver.setup.plan import Change
 
@@ -35,22 +39,25 @@ Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 """Calls a tool of the running server: name, arguments, and the answer. It raises `CodriverError`, `OSError` or
 `ValueError` when there is no server, or when what answers is none."""
 
+Reach = Callable[["Launch", Path], "str | None"]
+"""Tries the relay on a port file; what keeps it from the server, None when nothing does."""
+
 SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
 RESTART: Final = "codriver stop && codriver serve"
 COMING: Final = frozenset({"connecting", "starting"})
 
 
-def diagnose(launch: Launch, ask: Ask, environment: Environment) -> Report:
-    """Look at the workspace `launch.workspace`: versions, settings, server, relay, clients, permissions, REPLs.
+def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = obstacle) -> Report:
+    """Look at the workspace `launch.workspace`: versions, settings, skills, server, relay, clients, permissions, REPLs.
 
-    Changes nothing, and starts nothing.
+    Changes nothing, and starts nothing but the relay, for a moment, when a server runs.
     """
     workspace = launch.workspace
     checks = [_check_versions(), *_check_settings(workspace, environment)]
     health = _try(ask, "server_health")
     sessions = _rows(_try(ask, "list_sessions"), "sessions") if isinstance(health, dict) else []
     checks += _check_server(workspace, health)
-    checks.append(_check_relay(launch))
+    checks.append(_check_relay(launch, reach if isinstance(health, dict) else None))
     checks += _check_permissions(workspace)
     checks += _check_clients(launch, environment)
     repls = _rows(health, "repls") if isinstance(health, dict) else []
@@ -93,6 +100,23 @@ def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check
     if not loaded.warnings:
         places = sorted({origin.place for origin in loaded.origins.values() if origin.place})
         yield Check("settings", "ok", f"from {', '.join(places)}" if places else "all as they come")
+    yield from _check_skills(workspace, loaded.settings)
+
+
+def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
+    """Skills that nobody sees: those whose source is not allowed, and those that cannot be read."""
+    allowed = Selection(frozenset(settings.skill_sources), frozenset(settings.disabled_skills))
+    found = SkillLibrary(workspace, allowed).found
+    off: dict[str, list[str]] = {}
+    for skill in found.skills:
+        if not allowed.offers(skill) and skill.id not in allowed.disabled:
+            off.setdefault(skill.source, []).append(skill.id)
+    for source, names in off.items():
+        text = f"{', '.join(names)} of {source}: found, and not shown to agents until this source is allowed"
+        sources = json.dumps([*settings.skill_sources, source])
+        yield Check("skills", "note", text, f"read them, then write skillSources = {sources} into codriver.toml")
+    for problem in found.problems:
+        yield Check("skills", "note", problem, "mend it, or take the folder away")
 
 
 def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Check]:
@@ -136,7 +160,7 @@ def _say_no_server(file: Path, problem: str) -> Check:
     return Check("port file", "note", text, "codriver serve replaces it, and so does the next client")
 
 
-def _check_relay(launch: Launch) -> Check:
+def _check_relay(launch: Launch, reach: Reach | None) -> Check:
     spec = importlib.util.find_spec("codriver_relay")
     shipped = Path(spec.origin).read_bytes() if spec is not None and spec.origin else b""
     try:
@@ -147,7 +171,12 @@ def _check_relay(launch: Launch) -> Check:
     if installed != shipped:
         text = f"{launch.relay} is not the one of version {__version__}"
         return Check("relay", "note", text, "codriver init replaces it, and so does codriver serve")
-    return Check("relay", "ok", str(launch.relay))
+    if reach is None:
+        return Check("relay", "ok", str(launch.relay))
+    if problem := reach(launch, port_file(launch.workspace)):
+        text = f"{launch.relay} does not reach the server: {problem}"
+        return Check("relay", "wrong", text, f"{launch.python} {launch.relay} {port_file(launch.workspace)} --verbose")
+    return Check("relay", "ok", f"{launch.relay} reaches the server")
 
 
 def _check_permissions(workspace: Path) -> Iterator[Check]:
@@ -284,6 +313,8 @@ def _repl_report(session: dict[str, Any]) -> ReplReport:
     rows += [Row(name, "missing", str(how)) for name, how in _map(session, "missing").items()]
     state = f"{session.get('phase')}, generation {session.get('generation')}"
     notes = tuple(str(note) for note in session.get("notes", ()))
+    if "capabilities" not in session:
+        notes = (*notes, "what it can do shows when it is connected")
     return ReplReport(str(session.get("key")), title, state, tuple(rows), notes)
 
 

@@ -42,16 +42,40 @@ OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 MISSING: Final[Mapping[str, str]] = {
     "restart": "start the REPL with `codriver serve --repl COMMAND`: what codriver started it can restart",
     "interrupt": "its server has no op `interrupt`; a REPL that codriver started can be restarted instead",
-    "complete": "start nREPL with cider-nrepl",
-    "lookup": "start nREPL with cider-nrepl",
-    "clojuredocs": "start nREPL with cider-nrepl",
+    "complete": "its server has no op for it: look at names by evaluating code",
+    "lookup": "its server has no op for it: ask by evaluating code, or read the source",
+    "clojuredocs": "it is about Clojure: of a name that Clojure has too, clojuredocs_info tells from the export",
     "stdin": "its server has no op `stdin`: give the code its input as a value",
     "sessions": "its server keeps nothing apart: start another REPL for work of its own",
     "print-limits": "its server ignores limits: long values are cut after they were printed",
-    "macroexpand": "start nREPL with cider-nrepl",
-    "test": "run the project's test command in a shell, or start nREPL with cider-nrepl",
+    "macroexpand": "its server has no op for it: evaluate the expansion, where the language has one",
+    "test": "run the project's test command in a shell",
     "stacktrace": "its server sends the message alone; print the error's stack in the code",
 }
+"""By capability, what would provide it, in one line; where nothing would, what to do instead."""
+
+CIDER: Final = (
+    "start nREPL with cider-nrepl: add cider/cider-nrepl to its dependencies, and "
+    "--middleware '[cider.nrepl/cider-middleware]' to its command"
+)
+BY_CIDER: Final[Mapping[str, str]] = {
+    "complete": CIDER,
+    "lookup": CIDER,
+    "macroexpand": CIDER,
+    "clojuredocs": f"{CIDER}; without it clojuredocs_info tells from the export",
+    "test": f"run the project's test command in a shell, or {CIDER}",
+}
+MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
+    "clojure": BY_CIDER,
+    "unknown": BY_CIDER,
+    "python": {"macroexpand": "Python has no macros"},
+}
+"""What the other table says otherwise for some dialects."""
+
+
+def missing(capability: str, dialect: str) -> str | None:
+    """The line that tells how a REPL of a dialect would get a capability."""
+    return MISSING_IN.get(dialect, {}).get(capability) or MISSING.get(capability)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +131,7 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         versions=read_versions(answer),
         ops=ops,
         support=support,
-        missing={name: MISSING[name] for name in CAPABILITIES if name not in support and name in MISSING},
+        missing={name: line for name in CAPABILITIES if name not in support and (line := missing(name, dialect.name))},
         isolation=isolation,
         process_id=process_id,
         project_root=root if isinstance(root, str) else None,
