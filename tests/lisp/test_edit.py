@@ -290,7 +290,7 @@ class TestTargeting:
         assert problem.message == "the text '(defn shout [text]' does not stand at line 10 or within 2 lines of it"
         lines = problem.context.splitlines()
         assert lines[9] == "→ 10 (comment"
-        assert (lines[0], lines[-1]) == ("   1 (ns greet)", "  14")
+        assert (lines[0], lines[-1]) == ("   1 (ns greet)", '  13   (shout "hey"))')
 
     def test_a_refusal_shows_21_lines(self):
         text = "".join(f"(def v{n} {n})\n" for n in range(100))
@@ -298,6 +298,12 @@ class TestTargeting:
         lines = problem.context.splitlines()
         assert len(lines) == 21
         assert lines[10] == "→ 50 (def v49 49)"
+
+    def test_long_lines_are_cut_in_what_is_shown(self):
+        text = "[" + "1 " * 5000 + "]\n"
+        [(_, problem)] = apply(Document(text), {0: Replace(at(1, "x" * 5000), "")}).problems
+        assert problem.context == "→ 1 [" + "1 " * 99 + "…"
+        assert len(problem.message) < 300
 
     def test_padding_and_context_are_the_callers(self):
         limits = Limits(padding=0, context=1)
@@ -345,7 +351,7 @@ class TestTargeting:
 
     def test_a_line_far_beyond_the_end_shows_the_end(self):
         [(_, problem)] = apply(Document("(a)\n(b)\n"), {0: Replace(at(99, "(a)"), "(x)")}).problems
-        assert problem.context == "  1 (a)\n  2 (b)\n  3"
+        assert problem.context == "  1 (a)\n  2 (b)"
 
     def test_blank_text_targets_nothing(self):
         [(_, told)] = problems("(a)\n", Replace(at(1, " "), "(x)"))

@@ -148,6 +148,10 @@ class TestWhatIsWritten:
         await edit(editor, ("run", Rename("b", "c")))
         assert (workspace / "run").read_text() == "#!/usr/bin/env bb\n" + TEXT.replace("b 1", "c 1")
 
+    async def test_a_script_without_an_ending_is_created(self, editor, workspace):
+        await edit(editor, ("task", Create("#!/usr/bin/env bb\n(a)\n")))
+        assert (workspace / "task").exists()
+
 
 class TestWhatIsRefused:
     async def test_every_problem_of_a_batch_is_told_by_its_index(self, editor):
@@ -161,6 +165,15 @@ class TestWhatIsRefused:
         )
         assert [index for index, _ in told] == [1, 2, 3, 4]
         assert told[0][1] == "nowhere.clj is not there: look at the path, or make the file with an edit of type create"
+
+    async def test_a_refusal_is_bounded_however_much_is_wrong(self, editor, workspace):
+        (workspace / "wide.clj").write_text("".join(f"(def v{n} [{'1 ' * 5000}])\n" for n in range(50)))
+        wrong = ("wide.clj", Replace(Target(25, "(nowhere)"), "x"))
+        with pytest.raises(EditsRefusedError) as caught:
+            await edit(editor, *[wrong] * 200)
+        assert len(caught.value.details["problems"]) == 200
+        assert len(repr(caught.value.details)) < 200_000
+        assert len(caught.value.message) < 1000
 
     async def test_no_file_is_touched_when_another_is_refused(self, editor):
         assert await refusal(editor, ("n.clj", Create("(ns n)")), ("a.clj", NEW_B), ("x.clj", Append("(z)")))

@@ -1,5 +1,9 @@
 """The editing tools as clients meet them, over a real server."""
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 
 from live_server import serving
@@ -197,3 +201,12 @@ class TestSettings:
             answer = client.call("edit_files", edits=[edit])
             assert answer["files"][0]["filePath"] == str(tmp_path / "other" / "a.clj")
             assert (tmp_path / "other" / "a.clj").read_text() == "(ns a)\n"
+
+
+def test_the_example_of_the_readme_works_as_written(client, greet):
+    greet.write_text(";; What everybody hears.\n" + GREET)
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    section = readme[readme.index("## Editing Lisp files") :]
+    arguments = json.loads(re.search(r"```json\n(.*?)```", section, re.DOTALL)[1])
+    assert client.call("edit_files", **arguments)["ok"]
+    assert "Good day" in greet.read_text()

@@ -21,6 +21,11 @@ __all__ = ["Create", "EditsRefusedError", "FileResult", "Limits", "Wanted", "pla
 
 BOM = b"\xef\xbb\xbf"
 
+MAX_TOLD = 5
+"""Problems that a refusal's message repeats; all are among its problems."""
+MAX_CONTEXTS = 20
+"""Problems that are shown with the lines around: whoever is wrong so often reads the file again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Create:
@@ -59,16 +64,18 @@ class EditsRefusedError(RefusedError):
     reason = "edits-refused"
 
     def __init__(self, problems: Sequence[tuple[int, str, Problem]], count: int) -> None:
-        rows = []
+        rows: list[dict[str, object]] = []
         for index, file, problem in problems:
             row: dict[str, object] = {"index": index, "filePath": file, "message": problem.message}
-            if problem.context is not None:
+            if problem.context is not None and len(rows) < MAX_CONTEXTS:
                 row["context"] = problem.context
             if problem.balanced_text is not None:
                 row["balancedText"] = problem.balanced_text
             rows.append(row)
         wrong = len({index for index, *_ in problems})
-        told = "; ".join(f"edit {index}: {problem.message}" for index, _, problem in problems)
+        told = "; ".join(f"edit {index}: {problem.message}" for index, _, problem in problems[:MAX_TOLD])
+        if len(problems) > MAX_TOLD:
+            told += f"; and {len(problems) - MAX_TOLD} more"
         hint = "correct what problems names, and send the whole batch again"
         if any(problem.balanced_text is not None for *_, problem in problems):
             hint += "; balancedText is what the indentation suggests: use it only if it says what you mean"
@@ -86,15 +93,15 @@ def plan(
 
     A file is created first, and the other edits mean what it was created with.
     """
-    try:
-        before = read(path)
-        check_is_lisp(path, before.data)
-    except (UnreadableError, NotEditableError) as error:
-        words = str(error) if isinstance(error, NotEditableError) else f"{show(workspace, path)}: {error}"
-        return [(index, Problem(words)) for index in edits]
     creations = {index: edit for index, edit in edits.items() if isinstance(edit, Create)}
     others = {index: edit for index, edit in edits.items() if not isinstance(edit, Create)}
     name = show(workspace, path)
+    try:
+        before = read(path)
+        check_is_lisp(path, before.data, *(creation.content for creation in creations.values()))
+    except (UnreadableError, NotEditableError) as error:
+        words = str(error) if isinstance(error, NotEditableError) else f"{name}: {error}"
+        return [(index, Problem(words)) for index in edits]
     problems = _problems_of_creation(name, creations, is_there=before.data is not None)
     if not creations and before.data is None:
         words = f"{name} is not there: look at the path, or make the file with an edit of type create"

@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from codriver.editing.batch import Create, EditsRefusedError, FileResult, Limits, Wanted, plan
 from codriver.editing.diff import unified
-from codriver.editing.files import Change, FilesChangedError, Snapshot, UnreadableError, commit, read
+from codriver.editing.files import MISSING, Change, FilesChangedError, UnreadableError, commit, read
 from codriver.editing.places import NotEditableError, locate, show
 from codriver.errors import RefusedError
 from codriver.lisp.targeting import Problem
@@ -145,12 +145,11 @@ class Editor:
             try:
                 now = read(change.path)
             except UnreadableError:
-                now = None
-            if now is None or now.data != change.after:
+                now = MISSING
+            if now.data != change.after:
                 changed.append(show(self._workspace, change.path))
             else:
-                mode = change.before.mode if now.mode is None else now.mode
-                backward.append(Change(change.path, Snapshot(now.data, mode, now.owner), change.before.data))
+                backward.append(Change(change.path, now, change.before.data))
         if changed:
             raise FilesChangedError(changed, "look at it, and change by hand what is to be changed")
         commit(backward)

@@ -13,7 +13,7 @@ SUFFIXES = (
 )  # fmt: skip
 """What names of Lisp files end with."""
 
-_SCRIPT = re.compile(rb"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|lumo|planck|plk)\b")
+_SCRIPT = re.compile(r"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|lumo|planck|plk)\b")
 """The first line of a script without an ending to its name."""
 
 
@@ -46,14 +46,19 @@ def show(workspace: Path, path: Path) -> str:
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else str(path)
 
 
-def check_is_lisp(path: Path, data: bytes | None) -> None:
-    """See that the file holds Lisp code, by its name or by the interpreter that its first line names.
+def check_is_lisp(path: Path, data: bytes | None, *contents: str) -> None:
+    """See that the file holds Lisp code, or is to have these contents that are, going by its name.
+
+    A name without an ending says nothing; then the first line must name an interpreter of Lisp.
 
     Raises:
         NotEditableError: it does not.
     """
-    is_script = not path.suffix and data is not None and _SCRIPT.match(data) is not None
-    if path.suffix.lower() not in SUFFIXES and not is_script:
+    known = path.suffix.lower() in SUFFIXES
+    if not path.suffix:
+        texts = contents if data is None else (data[:200].decode(errors="replace"), *contents)
+        known = bool(texts) and all(_SCRIPT.match(text) for text in texts)
+    if not known:
         kinds = ", ".join(SUFFIXES)
         raise NotEditableError(
             f"{path.name} is no Lisp file ({kinds}): change it as text, with your client's own editing tool"

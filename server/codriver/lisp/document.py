@@ -18,6 +18,9 @@ COMMENT_SYMBOLS = frozenset({"comment", "clojure.core/comment", "cljs.core/comme
 
 _BLANK = " \t\f,"
 
+SHOWN_CHARS = 200
+"""Of a line that is shown; generated files have lines of any length."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -151,10 +154,17 @@ class Document:
         return unit.end + len(rest) if rest.lstrip(_BLANK).startswith(";") else unit.end
 
     def numbered(self, line: int, context: int) -> str:
-        """The lines around `line`, `context` each way, each with its number; `→` is at `line`."""
-        first, last = max(1, line - context), min(self.places.count, line + context)
+        """The lines around `line`, `context` each way, each with its number; `→` is at `line`. Long lines are cut."""
+        count = self.places.count
+        if count > 1 and line != count and not self.line_text(count):
+            count -= 1  # the empty line behind the last line ending is none to a person
+        first, last = max(1, line - context), min(count, line + context)
         if first > last:
-            first, last = max(1, self.places.count - context), self.places.count
+            first, last = max(1, count - context), count
         width = len(str(last))
-        shown = range(first, last + 1)
-        return "\n".join(f"{'→' if n == line else ' '} {n:>{width}} {self.line_text(n)}".rstrip() for n in shown)
+        rows = []
+        for number in range(first, last + 1):
+            text = self.line_text(number)
+            shown = text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
+            rows.append(f"{'→' if number == line else ' '} {number:>{width}} {shown}".rstrip())
+        return "\n".join(rows)

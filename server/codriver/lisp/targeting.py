@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codriver.lisp.document import SHOWN_CHARS
 from codriver.lisp.tokens import LINE_END
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def find(document: Document, target: Target, limits: Limits) -> Unit:
     where = f"line {target.line}"
     if limits.padding:
         where += f" or within {limits.padding} lines of it"
-    raise _refusal(document, target, limits, f"the text {wanted!r} does not stand at {where}")
+    told = wanted if len(wanted) <= SHOWN_CHARS else wanted[: SHOWN_CHARS - 1] + "…"
+    raise _refusal(document, target, limits, f"the text {told!r} does not stand at {where}")
 
 
 def _has(document: Document, line: int, wanted: str) -> bool:
