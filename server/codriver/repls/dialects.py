@@ -154,6 +154,8 @@ class Dialect:
     sends_traceback: bool = False
     """A failure comes with its whole trace, so the last one need not be asked for."""
     load_moves_namespace: bool = False
+    answers_while_busy: bool = False
+    """Its server answers questions while code runs."""
     keeps_apart: Literal["session", "connection", "none"] | None = None
     """What the dialect's one server keeps apart; None: asked of each server."""
     notes: tuple[str, ...] = ()
@@ -219,6 +221,7 @@ CLOJURE: Final = Dialect(
     },
     tooling=_JAVA_TOOLING,
     print_limits="[1 2 3]",
+    answers_while_busy=True,
     interrupt_note=(
         "the JVM was asked to stop the thread: code that waits ends at once, a loop that never waits may keep "
         "a core busy for about 5 s more; the session takes new evaluations now"
@@ -330,6 +333,7 @@ WORKER_PYTHON: Final = Dialect(
     sends_traceback=True,
     tooling=_PYTHON_TOOLING,
     print_limits="[1, 2, 3]",
+    answers_while_busy=True,
     keeps_apart="session",
 )
 
@@ -338,6 +342,7 @@ WORKER_LISP: Final = replace(
     namespace_by="key",
     load_moves_namespace=False,
     print_limits="[1 2 3]",
+    answers_while_busy=True,
     keeps_apart="session",
     notes=(),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -24,6 +25,7 @@ from codriver.repls.base import (
     RequestUnsafeError,
 )
 from codriver.repls.failures import read_failure
+from codriver.repls.heartbeat import watch
 from codriver.repls.inquiries import Inquiries
 from codriver.repls.nrepl_sessions import TOOL_SESSION, NreplSession, SessionTable
 from codriver.repls.profile import Probed, probe, read_ops
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.repls.base import Adapter, Evaluation, Listener, Profile, Support
+    from codriver.repls.heartbeat import Beat
     from codriver.repls.message import Message
     from codriver.wire.bencode import Value
 
@@ -71,10 +74,12 @@ async def connect(
     connect_timeout_s: float = 5.0,
     op_timeout_s: float = 10.0,
     workspace: Path | None = None,
+    beat: Beat | None = None,
 ) -> AsyncIterator[Adapter]:
     """An adapter for the nREPL server at `endpoint`, connected and probed; leaving the context closes it.
 
-    `op_timeout_s` bounds every op but an evaluation. Stack frames in files under `workspace` count as the user's.
+    `op_timeout_s` bounds every op but an evaluation. Stack frames in files under `workspace` count as the user's. With
+    `beat`, a REPL that does not answer any more is noticed also where the connection to what is in between stands.
 
     Raises:
         ReplUnreachableError: nobody listens there.
@@ -91,6 +96,9 @@ async def connect(
             probed = await _shake_hands(sessions, connect_timeout_s=connect_timeout_s, op_timeout_s=op_timeout_s)
             adapter = NreplAdapter(sessions, probed, listener, tasks, op_timeout_s=op_timeout_s, workspace=workspace)
             await adapter.subscribe_output()
+            if beat is not None:
+                while_busy = probed.dialect.answers_while_busy
+                tasks.start_soon(partial(watch, sessions.get(MAIN_SESSION), beat, while_busy=while_busy))
             yield adapter
         except Exception as error:  # noqa: BLE001 - raised again below: a task group would wrap it in a group
             failure = error

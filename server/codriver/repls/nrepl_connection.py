@@ -69,6 +69,8 @@ class NreplConnection:
         """Quiet time before a message while another waits, for servers that read one at a time and forget the next."""
         self.closed = anyio.Event()
         self.cause: str | None = None
+        self.heard_at = anyio.current_time()
+        """When the REPL last sent anything, on the event loop's clock."""
         _keep_alive(self._socket)
 
     async def read(self) -> None:
@@ -77,6 +79,7 @@ class NreplConnection:
         try:
             while True:
                 data = await self._stream.receive(READ_BYTES)
+                self.heard_at = anyio.current_time()
                 _rearm_quick_ack(self._socket)
                 for value in decoder.feed(data):
                     self._file(parse(value))
@@ -92,6 +95,11 @@ class NreplConnection:
             self._finish(str(error))
         finally:
             self._finish("it was closed by us")
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request of ours is not answered yet."""
+        return bool(self._active)
 
     def begin(self, on_message: OnMessage) -> Exchange:
         """A new exchange, whose messages go to `on_message`, those after its end included."""
@@ -180,7 +188,11 @@ class NreplConnection:
 
     async def close(self) -> None:
         """End the connection. Twice is harmless."""
-        self._finish("it was closed by us")
+        await self.abandon("it was closed by us")
+
+    async def abandon(self, cause: str) -> None:
+        """End the connection for the reason `cause`, unless it is over already."""
+        self._finish(cause)
         await anyio.aclose_forcefully(self._stream)
 
     def _file_all(self, values: tuple[Value, ...]) -> None:

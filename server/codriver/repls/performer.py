@@ -18,6 +18,7 @@ from codriver.core.state import Capability, Failure, Profile
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.repls import base, nrepl, process, recipes
 from codriver.repls.base import Endpoint, OpTimedOutError
+from codriver.repls.heartbeat import Beat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -171,7 +172,8 @@ class Repls:
     async def _connect(self, repl: Repl) -> str:
         """Live through one connection; why it ended."""
         if not repl.owned:
-            return await self._stay_connected(repl.id, _endpoint(repl.address or repl.origin.text))
+            endpoint = _endpoint(repl.address or repl.origin.text)
+            return await self._stay_connected(repl.id, endpoint, elsewhere=repl.origin.kind == "address")
         recipe = await anyio.to_thread.run_sync(recipes.recipe, repl.origin.text, self._workspace, self._environ)
         for note in recipe.notes:
             self.dispatch(actions.ReplProgress(repl.id, note))
@@ -200,11 +202,13 @@ class Repls:
                 tasks.cancel_scope.cancel()
             return causes[0]
 
-    async def _stay_connected(self, repl_id: str, endpoint: Endpoint) -> str:
+    async def _stay_connected(self, repl_id: str, endpoint: Endpoint, *, elsewhere: bool = False) -> str:
+        """Live through one connection; why it ended. `elsewhere`: a tunnel may lie between us and the REPL."""
         async with nrepl.connect(
             endpoint,
             listener=lambda evaluation, event: self._heard(repl_id, evaluation, event),
             workspace=self._workspace,
+            beat=Beat() if elsewhere else None,
         ) as adapter:
             self._adapters[repl_id] = adapter
             try:
@@ -315,7 +319,7 @@ class Repls:
         if isinstance(event, base.Value):
             text = self._transcripts.redactor(event.text)
             if transcript is not None:
-                transcript.values.append(text)
+                transcript.add_value(text)
                 transcript.server_cut |= event.truncated
             self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
             return
@@ -411,7 +415,8 @@ class Repls:
         with anyio.move_on_after(STACKS_S):
             dump = await adapter.stacks(session)
             if dump is not None:
-                transcript.stacks, transcript.own_stacks = dump.whole, dump.own
+                redact = self._transcripts.redactor
+                transcript.stacks, transcript.own_stacks = redact(dump.whole), redact(dump.own)
 
     async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
         """Ask the REPL to interrupt; what it said in words, and whether the evaluation is over.
