@@ -1,0 +1,409 @@
+"""What reads bytes from outside, each as a target for fuzzing: a function of bytes that fails when a promise is broken.
+
+The first sentence of each target is its invariant. Hypothesis runs them all in CI, with the corpus; `fuzz.py` runs one
+guided by coverage, for as long as you like.
+"""
+
+# ruff: noqa: PT017  # to be refused in good order is one of two good ends
+
+import json
+import re
+import tempfile
+from pathlib import Path
+
+from codriver import presence, redaction
+from codriver.datalog import edn
+from codriver.datalog.errors import QueryError
+from codriver.door import first_bytes_verdict
+from codriver.history import Entry, History, NewerFormatError, UnreadableError, read_transit, to_transit
+from codriver.lisp.balance import balance
+from codriver.lisp.document import Document
+from codriver.lisp.edit import Append, Edited, Insert, Move, Rename, Replace, apply
+from codriver.lisp.parinfer import indent_mode, paren_mode
+from codriver.lisp.reader import check, top_level_forms
+from codriver.lisp.targeting import Target
+from codriver.lisp.tokens import tokens
+from codriver.outputlog import OutputLog
+from codriver.protocol.wire import Wire
+from codriver.repls import message
+from codriver.settings import SettingsError, load
+from codriver.setup import jsonc
+from codriver.tools.base import RefusedError
+from codriver.tools.manifest import MANIFEST
+from codriver.wire.bencode import BencodeError, Decoder, encode
+from codriver.wire.lines import LineDecoder, LineTooLongError
+from codriver_relay import Lines, parse, survey, walk
+
+LONGEST = 4096
+"""No target is given more bytes: what goes wrong with many goes wrong with fewer."""
+
+
+def pieces(data):
+    """The bytes behind the first two, whole, and cut at places that those two name."""
+    seed, whole = data[:2], data[2:]
+    step, first = (1 + seed[0] % 17, seed[1] % 7) if len(seed) == 2 else (1, 0)
+    return whole, [whole[:first], *(whole[at : at + step] for at in range(first, len(whole), step))]
+
+
+def text_of(data):
+    """Bytes as text: UTF-8 where it is, and single characters where it is not."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def lines(data):
+    """Lines come out the same however the bytes were cut, and one beyond the limit is refused in every cut."""
+    whole, cut = pieces(data)
+
+    def fed(parts):
+        decoder, found = LineDecoder(max_line_bytes=50), []
+        try:
+            for part in parts:
+                found += decoder.feed(part)
+        except LineTooLongError as error:
+            assert error.line_bytes > error.limit_bytes == 50
+            return None
+        return found
+
+    expected = [line.removesuffix(b"\r") for line in whole.split(b"\n")[:-1]]
+    is_long = any(len(line) > 50 for line in whole.split(b"\n"))
+    for parts in ([whole], cut):
+        assert fed(parts) == (None if is_long else [line for line in expected if line.strip()])
+
+
+def relay_lines(data):
+    """The relay's lines are its bytes: none is lost, added or changed, and each ends where its newline is."""
+    whole, cut = pieces(data)
+    framer, found = Lines(), []
+    for part in cut:
+        found += framer.feed(part)
+    assert b"".join([*found, *framer.rest]) == whole
+    assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in found)
+
+
+def relay_survey(data):
+    """What the relay makes of a line by looking at its beginning is what parsing all of it says."""
+    line = data.partition(b"\n")[0] + b"\n"
+    found = survey(line)
+    assert found.line == line
+    try:
+        value = json.loads(line, object_pairs_hook=list)
+    except (ValueError, RecursionError):
+        return  # the server answers it with an error without an id, whatever it seems to be
+    # A list of pairs is an object here, or a list of lists of two, which begins otherwise.
+    is_object = line.lstrip()[:1] == b"{"
+    if is_object and len({name for name, _ in value}) < len(value):
+        return  # JSON leaves open which of two equal names counts
+    whole, quick = parse(line), walk(line)
+    if quick is not None:
+        assert (quick.is_request, quick.is_response) == (whole.is_request, whole.is_response), line
+        if quick.is_request or quick.is_response:
+            assert quick.key == whole.key, line
+
+
+def bencode(data):
+    """Bytes give the same values or the same fault in every cut, and a value written is read back the same."""
+    whole, cut = pieces(data)
+
+    def fed(parts):
+        decoder, found = Decoder(max_depth=20, max_string_bytes=1000), []
+        try:
+            for part in parts:
+                found += decoder.feed(part)
+        except BencodeError as error:
+            return [*found, *error.decoded], True
+        return found, False
+
+    found = fed([whole])
+    assert found == fed(cut)
+    for value in found[0]:
+        assert Decoder().feed(encode(value)) == [value]
+
+
+def nrepl_message(data):
+    """Any value of bencode is a message, whose parts can all be asked for, or is refused as none."""
+    decoder = Decoder(max_depth=20, max_string_bytes=1000)
+    try:
+        values = decoder.feed(data)
+    except BencodeError as error:
+        values = error.decoded
+    for value in values:
+        try:
+            found = message.parse(value)
+        except message.NotAMessageError:
+            assert not isinstance(value, dict)
+            continue
+        assert found.is_done in (True, False)
+        assert found.is_failed in (True, False)
+        for given in found.fields.values():
+            message.as_text(given)
+            message.as_int(given)
+            message.as_map(given)
+            message.as_list(given)
+
+
+def door(data):
+    """A verdict is never taken back when more bytes come, and no line of HTTP is let in."""
+    verdicts = [first_bytes_verdict(data[:size]) for size in range(min(len(data), 200) + 1)]
+    decided = [verdict for verdict in verdicts if verdict != "wait"]
+    assert len(set(decided)) <= 1
+    if re.match(rb"[\t\r\n ]*[!#$%&'*+.^_`|~0-9A-Za-z-]+ [^\r\n ]+ HTTP/[0-9]\.[0-9]\r\n", data[:200]):
+        assert "json" not in verdicts
+
+
+def edn_reader(data):
+    """A text is a form that lies within it, or is refused with a place that lies within it."""
+    text = edn.Text(text_of(data))
+    try:
+        form = edn.read(text)
+    except QueryError as error:
+        count = text_of(data).count("\n") + 1
+        assert 1 <= error.line <= count
+        assert error.column >= 1
+        assert str(error)
+    else:
+        assert 0 <= form.start < form.end <= len(text_of(data))
+
+
+def _log():
+    log = OutputLog()
+    for number in range(1, 6):
+        log.append("evaluatedCode", f"(+ {number} 1)", timestamp_ms=number, who="ann", evaluation=f"e{number}")
+        log.append("evaluationResults", str(number + 1), timestamp_ms=number)
+    return log
+
+
+LOG = _log()
+
+
+def datalog(data):
+    """A query is answered as JSON within its limits, or refused in words, and nothing else."""
+    try:
+        answer = LOG.query(text_of(data), limit=50, time_limit_s=0.2)
+    except QueryError as error:
+        assert str(error)
+        assert error.hint
+    else:
+        json.dumps(answer.result)
+        assert answer.cut in (None, "rows", "time")
+
+
+def lisp_reader(data):
+    """No text is too broken to read: its tokens are the text, its forms lie in order, and a complaint has a place."""
+    text = text_of(data)
+    assert "".join(token[0] for token in tokens(text)) == text
+    end = 0
+    for span in top_level_forms(text):
+        assert end <= span.start < span.end <= len(text)
+        end = span.end
+    found = check(text)
+    if found is not None:
+        assert found.line >= 1
+        assert found.column >= 1
+        assert found.message
+
+
+BRACKETS = re.compile(r"[()\[\]{}\s,]")
+
+
+def parinfer(data):
+    """A text is corrected in brackets and space alone and then stays as it is, or stays as it was."""
+    text = text_of(data)
+    for mode in (indent_mode, paren_mode):
+        found = mode(text)
+        if found.error is not None:
+            assert found.text == text
+    found = balance(text)
+    assert found.changed == (found.text != text)
+    if found.changed:
+        assert check(found.text) is None
+        assert BRACKETS.sub("", found.text) == BRACKETS.sub("", text)
+        assert balance(found.text).text == found.text
+
+
+def edit(data):
+    """An edit of a sound text gives a sound text that has all forms but the one meant, or refuses with words."""
+    parts = text_of(data).split("\x00")
+    text, new, choice = (*parts, "", "", "")[:3]
+    if check(text) is not None:
+        return
+    document = Document(text)
+    if not document.units:
+        return
+    seed = sum(map(ord, choice))
+    units = [document.units[seed % len(document.units)], document.units[seed // 7 % len(document.units)]]
+    targets = [Target(unit.line, text[unit.start : unit.end]) for unit in units]
+    kinds = [
+        Replace(targets[0], new),
+        Insert(targets[0], new),
+        Append(new),
+        Move(targets[0], targets[1], "before" if seed % 2 else "after"),
+        Rename(new, "renamed", targets[0]),
+    ]
+    found = apply(document, {0: kinds[seed % len(kinds)]})
+    if not isinstance(found, Edited):
+        assert all(problem.message for _, problem in found.problems)
+        return
+    if check(new) is None:
+        assert check(found.text) is None, (text, kinds[seed % len(kinds)], found.text)
+    if isinstance(kinds[seed % len(kinds)], Insert | Append):
+        kept = [text[span.start : span.end] for span in top_level_forms(text) if not units[0].in_comment]
+        after = [found.text[span.start : span.end] for span in top_level_forms(found.text)]
+        assert all(form in after for form in kept), (text, kinds[seed % len(kinds)], found.text)
+
+
+def transit(data):
+    """A file is a history, which is written and read back the same, or is refused as none."""
+    try:
+        entries = read_transit(data)
+    except (UnreadableError, NewerFormatError) as error:
+        assert str(error)
+        return
+    again = read_transit(to_transit(entries))
+    clean = [entry.text.encode("utf-8", "replace") for entry in entries]
+    assert [entry.text.encode("utf-8", "replace").replace(b"\xef\xbf\xbd", b"?") for entry in again] == [
+        text.replace(b"\xef\xbf\xbd", b"?") for text in clean
+    ]
+    assert [entry.line for entry in again] == [entry.line for entry in entries]
+
+
+def history(data):
+    """Whatever lies in its files, a history starts, gives lines that are new, and keeps what is added."""
+    kind, content = data[:1], data[1:]
+    names = ("", ".journal", ".lines", ".tmp")
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        path = Path(folder) / "eval-history.transit.json"
+        name = names[kind[0] % len(names) if kind else 0]
+        path.with_name(path.name + name).write_bytes(content)
+        one = History(path)
+        loaded = one.load()
+        line = loaded.next_line
+        assert line > max((entry.line for entry in loaded.entities), default=0)
+        one.add(Entry(line, "evaluatedCode", "(+ 1 2)", 0))
+        one.close()
+        again = History(path).load()
+        newer = loaded.report is not None and "stays untouched" in loaded.report
+        assert newer or "(+ 1 2)" in [entry.text for entry in again.entities]
+        assert newer or again.next_line > line
+
+
+def settings(data):
+    """A file of settings gives settings, each with an origin, or an error that names the file."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        workspace = Path(folder)
+        (workspace / "codriver.toml").write_bytes(data)
+        try:
+            found = load(workspace, environ={"CODRIVER_REPL": text_of(data[:100])})
+        except SettingsError as error:
+            assert "codriver.toml" in str(error) or "CODRIVER_REPL" in str(error)
+        else:
+            assert set(found.origins) == set(type(found.settings).model_fields)
+
+
+def record(data):
+    """A server's record is one that can be used, or is none."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        (Path(folder) / "server.json").write_bytes(data)
+        found = presence.read_record(Path(folder))
+    if found is not None:
+        assert found.pid > 0
+        assert 0 < found.port < 65536
+        assert isinstance(found.host, str)
+        assert isinstance(found.started_at, int)
+
+
+def client_file(data):
+    """A client's file stays what it was but for the member that is set, and taking that out again gives it back."""
+    text = text_of(data)
+    try:
+        root = jsonc.parse(text)
+    except jsonc.FileFaultError as error:
+        assert error.line >= 1
+        return
+    if root is None:
+        return
+    path = ("mcpServers", "codriver-fuzzed")
+    try:
+        changed = jsonc.with_member(text, path, {"command": "x"})
+    except jsonc.FileFaultError:
+        return
+    after = jsonc.parse(changed)
+    holder = after.member("mcpServers").node
+    assert holder.member("codriver-fuzzed").node.value == {"command": "x"}
+    without = jsonc.parse(jsonc.without_member(changed, path))
+    before = {member.key: member.node.value for member in root.members}
+    kept = {member.key: member.node.value for member in without.members}
+    assert {key: value for key, value in kept.items() if key in before} == before
+
+
+def redacted(data):
+    """A text is free of secrets, the same in pieces as whole, and is itself where no secret is in it."""
+    whole, cut = pieces(data)
+    whole, cut = text_of(whole), [text_of(part) for part in cut]
+    if "".join(cut) != whole:
+        return  # cut within a character
+    redactor = redaction.Redactor.from_environment({"SOME_TOKEN": "abababab", "OTHER_KEY": "babababac"})
+    text, stream = redactor(whole), redactor.stream()
+    assert "abababab" not in text
+    assert "ababab" in whole or text == whole
+    assert "".join([*map(stream.feed, cut), stream.flush()]) == text
+
+
+class _Nothing:
+    """A client session whose outbox keeps what it is given."""
+
+    def __init__(self):
+        self.outbox, self.lines, self.open_requests = self, [], _Open()
+
+    def put(self, line):
+        self.lines.append(line)
+
+
+class _Open(dict):
+    def __missing__(self, key):
+        return 0
+
+    def total(self):
+        return sum(self.values())
+
+
+def client_line(data):
+    """A line of a client is a message, or is answered with an error that fits in one line, and never both."""
+    line = data.replace(b"\n", b" ")
+    if not line.strip():
+        return
+    session = _Nothing()
+    wire = Wire(session, None, max_line_bytes=10_000, max_open_requests=10)
+    found = wire._parse(line)
+    assert (found is None) == (len(session.lines) == 1)
+    for answer in session.lines:
+        assert answer.count(b"\n") == 1
+        assert json.loads(answer)["error"]["code"] in (-32700, -32600)
+
+
+def arguments(data):
+    """Arguments of any tool are taken or refused by its model, and nothing else."""
+    try:
+        given = json.loads(data[1:])
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(given, dict) or not data:
+        return
+    from pydantic import ValidationError  # noqa: PLC0415  # beside its one use
+
+    tool = MANIFEST[data[0] % len(MANIFEST)]
+    try:
+        tool.arguments.model_validate(given)
+    except (ValidationError, RefusedError):
+        return
+
+
+TARGETS = {
+    target.__name__: target
+    for target in (
+        lines, relay_lines, relay_survey, bencode, nrepl_message, door, edn_reader, datalog, lisp_reader, parinfer,
+        edit, transit, history, settings, record, client_file, redacted, client_line, arguments,
+    )
+}  # fmt: skip

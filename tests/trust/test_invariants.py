@@ -1,0 +1,40 @@
+"""What reads bytes from outside keeps its invariant, whatever comes: each target of the fuzzing, in small."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fuzz.targets import LONGEST, TARGETS
+from fuzz.words import WORDS
+
+CASES = Path(__file__).parents[1] / "fuzz" / "cases"
+
+
+def drawn(name):
+    """Bytes of any kind, and texts of the target's own words."""
+    words = st.lists(st.sampled_from(WORDS[name]), max_size=30).map(lambda parts: "".join(parts).encode())
+    led = st.tuples(st.binary(max_size=2), words).map(b"".join)
+    return st.one_of(words, led, st.binary(max_size=200), st.text(max_size=60).map(lambda text: text.encode()))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_no_bytes_break_the_invariant(name):
+    @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(drawn(name))
+    def holds(data):
+        TARGETS[name](data)
+
+    holds()
+
+
+@pytest.mark.parametrize("path", sorted(CASES.glob("*/*")), ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_what_fuzzing_found_stays_mended(path):
+    TARGETS[path.parent.name](path.read_bytes()[:LONGEST])
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_each_target_says_its_invariant_in_one_sentence(name):
+    assert re.fullmatch(r"[A-Z][^.]+\.", TARGETS[name].__doc__)
