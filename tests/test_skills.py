@@ -195,7 +195,7 @@ def test_the_skills_of_a_workspace_are_off_until_they_are_allowed(workspace, shi
     write(workspace / ".codriver" / "skills" / "ours" / "SKILL.md", guide())
     subject = SkillLibrary(workspace, shipped=shipped)
     assert names(subject) == [LIVE_REPL, EDITING]
-    assert "ours" in [skill.id for skill in subject.found.skills]
+    assert "ours" in [skill.id for skill in subject.find_all().skills]
     assert "ours" not in subject.read(INDEX_URI)[1]
     with pytest.raises(NoSuchSkillError):
         subject.read("skill://ours/SKILL.md")
@@ -218,7 +218,9 @@ def test_dependencies_are_found_and_off_until_their_source_is_allowed(library, w
     )
     subject = library()
     assert names(subject) == [LIVE_REPL, EDITING]
-    found = {skill.id: skill.source for skill in subject.found.skills if skill.source not in ("codriver", "workspace")}
+    found = {
+        skill.id: skill.source for skill in subject.find_all().skills if skill.source not in ("codriver", "workspace")
+    }
     assert found == {
         "toolbox.saw": "toolbox",
         "toolbox.plane": "toolbox",
@@ -237,6 +239,24 @@ def test_a_dependency_cannot_take_the_place_of_a_skill_of_ours(library, workspac
     subject = library(sources=["evil"])
     assert "evil" not in subject.read("skill://live-repl")[1]
     assert "evil" in subject.read("skill://evil.live-repl")[1]
+
+
+def test_a_jar_that_is_replaced_is_looked_into_again(library, workspace):
+    file = jar(workspace / "lib" / "tool-1.jar", {"skills/a/SKILL.md": guide()})
+    subject = library(sources=["tool"])
+    assert names(subject) == [LIVE_REPL, EDITING, "tool.a"]
+    assert not subject.changed()
+    file.unlink()
+    jar(file, {"skills/another/SKILL.md": guide()})
+    assert subject.changed()
+    assert names(subject) == [LIVE_REPL, EDITING, "tool.another"]
+
+
+def test_a_dependency_that_is_allowed_later_is_found_then(library, workspace):
+    jar(workspace / "lib" / "tool-1.jar", {"skills/a/SKILL.md": guide()})
+    subject = library(sources=[])
+    assert subject.select(Selection(frozenset({"tool"})))
+    assert names(subject)[-1] == "tool.a"
 
 
 def test_the_jars_of_the_newest_classpath_are_searched(library, workspace, tmp_path):
@@ -286,10 +306,10 @@ def test_a_skill_that_cannot_be_used_is_told_and_not_offered(library, workspace)
     (skills / "empty").mkdir()
     subject = library()
     assert names(subject) == [LIVE_REPL, EDITING]
-    problems = " ".join(subject.found.problems)
+    problems = " ".join(subject.find_all().problems)
     for words in ("no front matter", "small letters", "cannot be read"):
         assert words in problems
-    assert len(subject.found.problems) == 3
+    assert len(subject.find_all().problems) == 3
 
 
 def test_changes_are_noticed_once(library, workspace, shipped):

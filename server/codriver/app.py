@@ -325,7 +325,7 @@ class Server:
             self._repls.limit(limits(news.settings))
             said = [Say(line) for line in news.said] + [Say(line, error=True) for line in news.wrong]
             changed: list[Action] = []
-            if self._skills.select(selection(news.settings)):
+            if await anyio.to_thread.run_sync(self._skills.select, selection(news.settings)):
                 changed.append(ResourcesChanged())
             if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
                 changed.append(ToolsChanged())

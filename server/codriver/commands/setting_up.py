@@ -91,16 +91,23 @@ def config_command() -> None:
 @workspace_option
 @json_option
 def config_show(*, workspace: Path, as_json: bool) -> None:
-    """Every setting, its value, and where it comes from."""
+    """Every setting, its value, and where it comes from, strongest last: user's file, workspace's file, environment.
+
+    What was given to a running `codriver serve` on its command line is not seen here.
+    """
     from codriver.settings import as_rows, load  # noqa: PLC0415  # only this command needs it
 
-    rows = as_rows(load(workspace.resolve(), environ=os.environ))
+    loaded = load(workspace.resolve(), environ=os.environ)
+    rows = as_rows(loaded)
+    for warning in loaded.warnings:
+        click.echo(f"codriver: {warning}", err=True)
     if as_json:
         click.echo(json.dumps([dict(zip(("setting", "value", "origin"), row, strict=True)) for row in rows], indent=2))
         return
     width = max(len(row[0]) for row in rows)
+    wide = max(len(row[1]) for row in rows)
     for name, value, origin in rows:
-        click.echo(f"{name:{width}}  {value:24}  {origin}")
+        click.echo(f"{name:{width}}  {value:{wide}}  {origin}")
 
 
 @config_command.command("check")

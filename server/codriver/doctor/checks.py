@@ -106,7 +106,7 @@ def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check
 def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
     """Skills that nobody sees: those whose source is not allowed, and those that cannot be read."""
     allowed = Selection(frozenset(settings.skill_sources), frozenset(settings.disabled_skills))
-    found = SkillLibrary(workspace, allowed).found
+    found = SkillLibrary(workspace, allowed).find_all()
     off: dict[str, list[str]] = {}
     for skill in found.skills:
         if not allowed.offers(skill) and skill.id not in allowed.disabled:

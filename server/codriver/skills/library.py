@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from codriver.errors import RefusedError
 from codriver.paths import shipped_folder
-from codriver.skills.places import FILE, Candidate, find_candidates
+from codriver.skills.places import FILE, Candidate, JarIndex, find_in_dependencies, find_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,25 +92,32 @@ class Selection:
         """Whether agents get to see this skill."""
         return (skill.source == "codriver" or skill.source in self.sources) and skill.id not in self.disabled
 
+    @property
+    def looks_into_dependencies(self) -> bool:
+        """Whether any dependency may offer skills: only then is it worth looking for them."""
+        return bool(self.sources - {"workspace"})
+
 
 @dataclass(slots=True)
 class SkillLibrary:
-    """The skills of one workspace, for the life of a server. `changed` looks again; all else answers from memory."""
+    """The skills of one workspace, for the life of a server. `changed` and `select` look again on the disk.
+
+    Dependencies, which may be hundreds of jars, are looked into only when the selection allows one.
+    """
 
     workspace: Path
     selection: Selection = field(default_factory=Selection)
     shipped: Path = field(default_factory=lambda: shipped_folder("skills"))
+    _jars: JarIndex = field(init=False, default_factory=JarIndex)
     _found: Found = field(init=False)
     _stamp: object = field(init=False)
 
     def __post_init__(self) -> None:
-        self._found = find_skills(self.workspace, self.shipped)
-        self._stamp = self._stamp_all()
+        self._look()
 
-    @property
-    def found(self) -> Found:
-        """Everything there is, for people who decide what to allow."""
-        return self._found
+    def find_all(self) -> Found:
+        """Everything there is, on offer or not, for people who decide what to allow."""
+        return self._find(dependencies=True)
 
     def skills(self) -> tuple[Skill, ...]:
         """The skills on offer. Of those that share a name, the first: one that is off hides none."""
@@ -157,17 +164,24 @@ class SkillLibrary:
     def select(self, selection: Selection) -> bool:
         """Offer what `selection` allows from now on; whether that changes what is on offer."""
         before, self.selection = self.skills(), selection
+        self._look()
         return self.skills() != before
 
     def changed(self) -> bool:
         """Look again, on the disk; whether what is on offer, or a file of it, is another than at the last look."""
-        before = self.skills()
-        self._found = find_skills(self.workspace, self.shipped)
-        stamp, self._stamp = self._stamp, self._stamp_all()
+        before, stamp = self.skills(), self._stamp
+        self._look()
         return self.skills() != before or self._stamp != stamp
 
-    def _stamp_all(self) -> object:
-        return tuple(skill.folder.stamp() for skill in self.skills())
+    def _look(self) -> None:
+        self._found = self._find(dependencies=self.selection.looks_into_dependencies)
+        self._stamp = tuple(skill.folder.stamp() for skill in self.skills())
+
+    def _find(self, *, dependencies: bool) -> Found:
+        candidates = [*find_own(self.workspace, self.shipped)]
+        if dependencies:
+            candidates += find_in_dependencies(self.workspace, self._jars)
+        return _read_skills(candidates)
 
     def _index(self) -> str:
         rows = [
@@ -177,11 +191,11 @@ class SkillLibrary:
         return json.dumps({"skills": rows, "count": len(rows)}, ensure_ascii=False, indent=2)
 
 
-def find_skills(workspace: Path, shipped: Path) -> Found:
-    """Every skill in every place, the two of Codriver first, then by name, then in the order of the places."""
+def _read_skills(candidates: Iterable[Candidate]) -> Found:
+    """Every skill, the two of Codriver first, then by name, then in the order of the places."""
     skills: list[Skill] = []
     problems: list[str] = []
-    for candidate in find_candidates(workspace, shipped):
+    for candidate in candidates:
         read = _read_skill(candidate)
         if isinstance(read, Skill):
             skills.append(read)

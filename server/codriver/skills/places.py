@@ -89,10 +89,29 @@ class Candidate:
     place: Path
 
 
-def find_candidates(workspace: Path, shipped: Path) -> Iterator[Candidate]:
-    """Whatever looks like a skill, in the order in which one hides another of the same name."""
+class JarIndex:
+    """What skills each jar has, for the life of a library: a jar is opened again only when it is another one."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[object, tuple[tuple[str, str], ...]]] = {}
+
+    def skills(self, jar: Path) -> tuple[tuple[str, str], ...]:
+        """The folder and the name of each skill in a jar."""
+        stamp = _stamp(jar)
+        known = self._known.get(jar)
+        if known is None or known[0] != stamp:
+            known = self._known[jar] = (stamp, _in_jar(jar))
+        return known[1]
+
+
+def find_own(workspace: Path, shipped: Path) -> Iterator[Candidate]:
+    """Whatever looks like a skill in the workspace's place and in Codriver's own, in the order of precedence."""
     yield from _on_disk("workspace", workspace / ".codriver" / "skills", workspace)
     yield from _on_disk("codriver", shipped, shipped)
+
+
+def find_in_dependencies(workspace: Path, jars: JarIndex) -> Iterator[Candidate]:
+    """Whatever looks like a skill in the packages and jars that the workspace depends on."""
     for packages in _site_packages(workspace):
         for pattern in _IN_PACKAGE:
             for file in sorted(packages.glob(pattern)):
@@ -100,7 +119,7 @@ def find_candidates(workspace: Path, shipped: Path) -> Iterator[Candidate]:
                     source = file.relative_to(packages).parts[0]
                     yield Candidate(source, file.parent.name, DiskFolder(_resolved(file.parent)), file.parent)
     for jar in _jars(workspace):
-        for prefix, name in _in_jar(jar):
+        for prefix, name in jars.skills(jar):
             yield Candidate(jar_name(jar), name, JarFolder(jar, prefix), jar / prefix)
 
 
