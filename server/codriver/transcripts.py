@@ -28,6 +28,16 @@ class Cut:
     omitted: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a part. In characters: where it stands, how long the whole is, and how much of that is dropped."""
+
+    text: str
+    start: int
+    total: int
+    dropped: int
+
+
 def head(text: str, max_bytes: int) -> Cut:
     """The longest beginning of `text` within `max_bytes` of UTF-8, on a character boundary."""
     if len(text) * 4 <= max_bytes:
@@ -133,6 +143,9 @@ class Transcript:
         self.out = Stream(max_stream_bytes, redactor.stream())
         self.err = Stream(max_stream_bytes, redactor.stream())
         self.values: list[str] = []
+        self._max_value_bytes = max_stream_bytes
+        self._value_bytes = 0
+        self._dropped_of_values = 0
         self.stacks = ""
         """A thread dump from before an interrupt."""
         self.own_stacks = ""
@@ -146,7 +159,29 @@ class Transcript:
     @property
     def size(self) -> int:
         """About how many bytes it holds."""
-        return self.out.size + self.err.size + len(self.stacks) + sum(map(len, self.values))
+        return self.out.size + self.err.size + len(self.stacks) + self._value_bytes
+
+    def add_value(self, text: str) -> None:
+        """Add the value of one more form. Together values are kept within the size of a stream, the oldest going."""
+        self.values.append(text)
+        self._value_bytes += len(text)
+        while self._value_bytes > self._max_value_bytes and len(self.values) > 1:
+            gone = len(self.values.pop(0))
+            self._value_bytes -= gone
+            self._dropped_of_values += gone + 1  # and its newline
+
+    def dropped(self, part: Part) -> int:
+        """How many characters of a part, its oldest, are not held any more."""
+        if part == "result":
+            return self._dropped_of_values
+        return {"stdout": self.out.dropped, "stderr": self.err.dropped}.get(part, 0)
+
+    def piece(self, part: Part, start: int, length: int | None) -> Piece:
+        """So many characters of a part from the place `start`, all its characters counted, also those not held."""
+        text, dropped = self.part(part), self.dropped(part)
+        begin = max(0, start, dropped)
+        end = None if length is None else max(begin, max(0, start) + length) - dropped
+        return Piece(text[begin - dropped : end], begin, dropped + len(text), dropped)
 
     def saw_line(self, line: int) -> None:
         """An entity of this evaluation was logged at `line`."""
@@ -155,7 +190,7 @@ class Transcript:
         self.last_line = line
 
     def part(self, part: Part) -> str:
-        """The whole text of one part; several values one a line."""
+        """The whole text of one part as far as it is held; several values one a line."""
         if part == "result":
             return "\n".join(self.values)
         if part == "stacks":

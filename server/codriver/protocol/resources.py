@@ -3,6 +3,7 @@
 * `skill://NAME/SKILL.md` and its siblings, `skill://index.json`
 * `codriver://log`, and `codriver://log?since=LINE` for what came after a line; a client can subscribe to it
 * `codriver://evaluation/ID/PART` where PART is `result`, `stdout`, `stderr` or `stacks`; `offset`, `limit`: characters
+  of all that was said. What was dropped, and that there is more where no limit was given, is said in brackets.
 * `codriver://symbol/SESSION/NAMESPACE/SYMBOL` and `codriver://clojuredocs/SYMBOL`: what those tools answer.
   Each part is percent-encoded by itself, slashes too, as names hold any character.
 """
@@ -143,8 +144,15 @@ class Resources:
                 f"no text {part!r} of an evaluation {identity!r} is held",
                 hint="parts are result, stdout, stderr and stacks; texts of old evaluations are forgotten",
             )
-        offset, limit = int(query.get("offset", 0)), int(query.get("limit", TEXT_CHARACTERS))
-        return transcript.part(chosen)[max(0, offset) : max(0, offset) + max(0, limit)]
+        offset, limit = max(0, int(query.get("offset", 0))), max(0, int(query.get("limit", TEXT_CHARACTERS)))
+        piece = transcript.piece(chosen, offset, limit)
+        before = after = ""
+        if offset < piece.dropped:
+            before = f"[characters {offset} to {piece.dropped} were dropped, as no more is kept in memory]\n"
+        end = piece.start + len(piece.text)
+        if "limit" not in query and end < piece.total:
+            after = f"\n[{piece.total} characters in all: go on with ?offset={end}]"
+        return before + piece.text + after
 
 
 def _json(fields: Mapping[str, object]) -> tuple[str, str]:

@@ -22,6 +22,7 @@ PROGRESS_S = 5.0
 SETTLE_S = 2.0
 """How long an interrupted evaluation is given to end."""
 
+MAX_VALUES = 100
 SHOWN_STACKS_BYTES = 8000
 """What an answer shows of a thread dump: about a hundred frames."""
 
@@ -171,10 +172,7 @@ def _texts(
         shown, images = extract_images(values[-1], max_images)
         fields["result"] = _kept(said, transcript.evaluation, "result", head(shown, max_bytes), 0)
     if len(values) > 1:
-        whole, _ = extract_images("\n".join(values), 0)
-        fields["values"] = [head(value, max_bytes // 8).text for value in values[:100]]
-        if len(whole) > max_bytes:
-            said.append("values are shortened: the resource named for result has them all")
+        fields["values"] = _several(said, transcript, max_bytes)
     for key, stream in (("stdout", transcript.out), ("stderr", transcript.err)):
         if stream.size or stream.dropped:
             fields[key] = _kept(said, transcript.evaluation, key, tail(stream.text(), max_bytes), stream.dropped)
@@ -188,10 +186,31 @@ def _texts(
     return images
 
 
+def _several(said: list[str], transcript: Transcript, max_bytes: int) -> list[str]:
+    """The values from the first on, within `max_bytes` together, and a note where that is not all."""
+    shown: list[str] = []
+    left = max_bytes
+    whole = True
+    for value in transcript.values[:MAX_VALUES]:
+        cut = head(value, left)
+        shown.append(cut.text)
+        left -= len(cut.text.encode("utf-8", "replace"))
+        if cut.omitted or left <= 0:
+            whole = not cut.omitted
+            break
+    count, dropped = len(transcript.values), transcript.dropped("result")
+    if len(shown) < count or not whole or dropped:
+        short = "" if whole else ", the last of them shortened"
+        gone = f"; {dropped} characters of values before these were dropped" if dropped else ""
+        where = f"codriver://evaluation/{transcript.evaluation}/result"
+        said.append(f"values shows {len(shown)} of {count}{short}{gone}: read the resource {where} for the rest")
+    return shown
+
+
 def _kept(said: list[str], evaluation: str, key: str, cut: Cut, dropped: int) -> str:
     if cut.omitted or dropped:
         end = "last" if key != "result" else "first"
-        more = f"; {dropped} older characters were dropped" if dropped else ""
+        more = f"; {dropped} older ones were dropped, as no more is kept in memory" if dropped else ""
         said.append(
             f"{key} shows its {end} {len(cut.text)} characters, {cut.omitted} are left out{more}: "
             f"read the resource codriver://evaluation/{evaluation}/{key} for the rest"

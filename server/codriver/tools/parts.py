@@ -28,14 +28,18 @@ class ForgottenError(RefusedError):
 
 
 def excerpt(transcript: Transcript, part: Part, *, start: int, length: int | None, max_bytes: int) -> dict[str, object]:
-    """Characters `start` to `start + length` of a part, within `max_bytes`; `next` is where to go on."""
-    whole = transcript.part(part)
-    wanted = whole[start:] if length is None else whole[start : start + length]
-    text = head(wanted, max_bytes).text
-    end = start + len(text)
-    fields: dict[str, object] = {"part": part, "text": text, "from": start, "totalCharacters": len(whole)}
-    if end < len(whole):
+    """Characters `start` to `start + length` of a part, within `max_bytes`; `next` is where to go on.
+
+    Places count from the beginning of all that was said, so they stay what they are when the oldest is dropped.
+    """
+    piece = transcript.piece(part, start, length)
+    text = head(piece.text, max_bytes).text
+    end = piece.start + len(text)
+    fields: dict[str, object] = {"part": part, "text": text, "from": piece.start, "totalCharacters": piece.total}
+    if end < piece.total:
         fields["next"] = end
+    if piece.dropped:
+        fields["droppedCharacters"] = piece.dropped
     return fields
 
 
