@@ -28,7 +28,7 @@ class Outbox:
         self._waiting_bytes = 0
         self._notification_bytes = 0
         self._filled = anyio.Event()
-        self._room = anyio.Event()
+        self._room: anyio.Event | None = None
         self._closed = False
         self.dropped = 0
         """How many notifications this client lost."""
@@ -79,7 +79,7 @@ class Outbox:
     def written(self, size: int) -> None:
         """The writer got rid of `size` bytes of a batch."""
         self._waiting_bytes -= size
-        if not self.is_congested:
+        if self._room is not None and not self.is_congested:
             self._room.set()
 
     async def wait_for_room(self) -> None:
@@ -92,7 +92,8 @@ class Outbox:
         """No more will come; the writer ends when it has written what waits."""
         self._closed = True
         self._filled.set()
-        self._room.set()
+        if self._room is not None:
+            self._room.set()
 
     def _add(self, line: bytes) -> None:
         self._lines[self._next] = line

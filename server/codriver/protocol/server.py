@@ -36,6 +36,8 @@ from codriver.tools.manifest import BY_NAME, MANIFEST
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from mcp.server.models import InitializationOptions
+
     from codriver.core.dispatch import Effect
     from codriver.session import Changed, Clients
     from codriver.skills import SkillLibrary
@@ -110,6 +112,7 @@ class Protocol:
         self._server.middleware.clear()  # tracing that nobody exports costs a tenth of every call
         self._server.add_request_handler("server/discover", types.RequestParams, self._discover)
         self._server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
+        self._about: InitializationOptions | None = None
         self._listed: dict[str, types.Tool] = {tool.name: _listed(tool) for tool in MANIFEST}
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
@@ -121,10 +124,18 @@ class Protocol:
             max_line_bytes=settings.max_line_bytes,
             max_open_requests=settings.max_requests_per_client,
         )
-        options = self._server.create_initialization_options(
-            NotificationOptions(tools_changed=True, resources_changed=True)
-        ).model_copy(update={"instructions": self._instructions()})
-        await serve_dual_era_loop(self._server, wire, wire, lifespan_state=session, init_options=options)
+        about = self._about_us()
+        await serve_dual_era_loop(self._server, wire, wire, lifespan_state=session, init_options=about)
+
+    def _about_us(self) -> InitializationOptions:
+        """What a client is told first; one object for all clients that come while nothing changes."""
+        instructions = self._instructions()
+        if self._about is None or self._about.instructions != instructions:
+            about = self._server.create_initialization_options(
+                NotificationOptions(tools_changed=True, resources_changed=True)
+            )
+            self._about = about.model_copy(update={"instructions": instructions})
+        return self._about
 
     def perform(self, effect: Effect) -> None:
         """Do what an `mcp` effect asks: tell the clients of both eras."""

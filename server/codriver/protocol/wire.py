@@ -6,7 +6,6 @@ What is no message never reaches the SDK: it is answered here as JSON-RPC demand
 from __future__ import annotations
 
 import json
-from collections import deque
 from typing import TYPE_CHECKING, Self
 
 import anyio
@@ -57,9 +56,10 @@ class Wire:
         self._receive = receive
         self._lines = LineDecoder(max_line_bytes=max_line_bytes)
         self._max_open_requests = max_open_requests
-        self._ready: deque[SessionMessage] = deque()
+        self._ready: list[SessionMessage] = []
+        """Messages that are not taken yet, the last one first."""
         self._ended = False
-        self._answered = anyio.Event()
+        self._answered: anyio.Event | None = None
 
     # Reading
 
@@ -79,7 +79,7 @@ class Wire:
                 self._ended = True
                 continue
             self._take(data)
-        return self._ready.popleft()
+        return self._ready.pop()
 
     async def receive(self) -> SessionMessage | Exception:
         """The next message.
@@ -103,6 +103,7 @@ class Wire:
             message = self._parse(line)
             if message is not None:
                 self._ready.append(SessionMessage(message))
+        self._ready.reverse()
 
     def _parse(self, line: bytes) -> JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError | None:
         """The message in a line; None when it is none, and then it is answered."""
@@ -138,7 +139,8 @@ class Wire:
             opened[identity] -= 1
             if opened[identity] <= 0:
                 del opened[identity]
-        self._answered.set()
+        if self._answered is not None:
+            self._answered.set()
 
     def _refuse_line(self, line: bytes) -> None:
         try:
