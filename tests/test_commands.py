@@ -165,3 +165,35 @@ def test_a_port_file_that_leads_nowhere_is_explained(tmp_path, content, words):
     assert words in done.stderr
     assert "codriver serve" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["eval", "load", "call", "tools", "status", "stop", "log"])
+def test_a_command_imports_nothing_that_takes_long(command):
+    code = (
+        f"import sys\nfrom codriver.cli import cli\ncli.main([{command!r}, '--help'], standalone_mode=False)\n"
+        "print(sorted({'mcp', 'mcp_types', 'pydantic', 'anyio', 'asyncio', 'tomlkit', 'regex', 'transit', 'tinydb'}"
+        " & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.stderr == "[]\n"
+
+
+def test_the_settings_are_shown_with_their_origin_and_checked(tmp_path):
+    (tmp_path / "codriver.toml").write_text("maxDepth = 3\nmaxLenght = 1\n")
+    shown = run(tmp_path, "config", "show", "--json", env={"CODRIVER_WATCH": "yes"})
+    rows = {row["setting"]: row for row in json.loads(shown.stdout)}
+    assert rows["maxDepth"] == {
+        "setting": "maxDepth", "value": "3", "origin": f"workspace ({tmp_path / 'codriver.toml'})"
+    }  # fmt: skip
+    assert rows["watch"]["origin"] == "environment (CODRIVER_WATCH)"
+    assert rows["maxLength"]["origin"] == "default"
+    assert "did you mean maxLength?" in shown.stderr
+    checked = run(tmp_path, "config", "check")
+    assert checked.returncode == 1
+    assert "did you mean maxLength?" in checked.stdout
+    (tmp_path / "codriver.toml").write_text("maxDepth = 0\n")
+    for words in (["config", "show"], ["config", "check"], ["serve"]):
+        done = run(tmp_path, *words)
+        assert done.returncode == 1
+        assert "maxDepth = 0 is wrong; allowed is a whole number from 1 to 1000" in done.stderr
+        assert "Traceback" not in done.stderr
