@@ -1,4 +1,4 @@
-"""Real code for the tests of Lisp text: Clojure's own sources, and Basilisp's."""
+"""Real code for the tests of Lisp text: Clojure's own sources, Basilisp's and Hy's."""
 
 import json
 import os
@@ -28,19 +28,27 @@ def clojure_sources():
         return {name: jar.read(name).decode() for name in jar.namelist() if name.endswith(".clj")}
 
 
-def basilisp_sources():
+def package_sources(package, suffix):
     try:
-        paths = [path for path in files("basilisp") or () if path.suffix == ".lpy"]
+        paths = [path for path in files(package) or () if path.suffix == suffix]
     except ModuleNotFoundError:
-        missing("basilisp", "run `pip install 'codriver[lisp]'`")
+        missing(package, "run `pip install 'codriver[dev]'`")
     return {str(path): path.locate().read_bytes().decode() for path in paths}
 
 
 @pytest.fixture(scope="session")
 def sources():
     """Texts by name."""
-    found = clojure_sources() | basilisp_sources()
+    found = clojure_sources() | package_sources("basilisp", ".lpy")
     assert len(found) > 40
+    return found
+
+
+@pytest.fixture(scope="session")
+def hy_sources():
+    """Texts by name."""
+    found = package_sources("hy", ".hy") | package_sources("hyrule", ".hy")
+    assert any("#[[" in text for text in found.values())
     return found
 
 

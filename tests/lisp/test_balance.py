@@ -18,6 +18,7 @@ from codriver.lisp.tokens import tokens
         ("#!/usr/bin/env bb (\n(a", "#!/usr/bin/env bb (\n(a)"),
         ("(f [x]\n\t(when x\n\t\t(g x)\n\t\t(if y\n\t\t\tz", "(f [x]\n\t(when x\n\t\t(g x)\n\t\t(if y\n\t\t\tz)))"),
         ("\t\t\t(a\n\t\t\t\tbc", "\t\t\t(a\n\t\t\t\tbc)"),
+        ("(a #[[x )\n( ]]\n  b", "(a #[[x )\n( ]]\n  b)"),
         ('(a "x\n\t\ty\tz"\n\t(b', '(a "x\n\t\ty\tz"\n\t(b))'),
     ],
 )
@@ -30,6 +31,7 @@ def test_brackets_follow_indentation_and_nothing_else_changes(text, balanced):
     [
         "",
         "(a)\r\n(b)\n",
+        '(a #[=[ (]] (]=] "#[[" #[[)]])\n',
         "(f [x]\n\t(when x\n\t\t(g x)))",
         "(a\tb) ; c\t(",
         '; it"s sound\n(a)',
@@ -61,6 +63,16 @@ def test_nothing_changes_in_real_code_where_parinfer_js_changes_nothing(parinfer
         elif "\t" not in text:
             assert balance(text).text == told["text"], name
     assert untouched > 10
+
+
+def test_strings_in_brackets_keep_every_character(hy_sources):
+    changed = 0
+    for name, text in hy_sources.items():
+        result = balance(text)
+        assert result.error is None, name
+        assert substance(result.text) == substance(text), name
+        changed += result.changed
+    assert changed
 
 
 def substance(text):

@@ -27,6 +27,8 @@ def walk(some):
         ('"a \\" (" x', ['"a \\" ("', "x"]),
         ('#"a\\"[" x', ['#"a\\"["', "x"]),
         ('"a\nb" c', ['"a\nb"', "c"]),
+        ('#[[a ( ] ] [[ "]] x', ['#[[a ( ] ] [[ "]]', "x"]),
+        ("#[f-x[ ]] ]f-] ]f-x]y", ["#[f-x[ ]] ]f-] ]f-x]", "y"]),
         ('\\( \\newline \\u0041 \\; \\" x', ["\\(", "\\newline", "\\u0041", "\\;", '\\"', "x"]),
         ("[\\]] x", ["[\\]]", "x"]),
         ("a\\b", ["a", "\\b"]),
@@ -119,6 +121,7 @@ def test_sound_code_is_not_complained_of(text):
             1,
             4,
         ),
+        ("(a #[b[c]]\n)", "the string that begins at line 1 is never closed", 1, 4),
         ('"\\', "the string that begins at line 1 is never closed", 1, 1),
         ("a '", "the `'` at line 1 has no form behind it", 1, 3),
         ("a\n#_", "the `#_` at line 2 has no form behind it", 2, 1),
@@ -134,6 +137,12 @@ def test_what_is_unbalanced_is_said_in_words_with_its_place(text, message, line,
 def test_every_file_reads_back_byte_for_byte(sources):
     for name, text in sources.items():
         assert "".join(token[0] for token in tokens(text)) == text, name
+        assert check(text) is None, name
+        assert forms_and_gaps(text) == text, name
+
+
+def test_real_hy_is_sound(hy_sources):
+    for name, text in hy_sources.items():
         assert check(text) is None, name
         assert forms_and_gaps(text) == text, name
 

@@ -3,7 +3,8 @@ r"""Balancing the brackets of a text by its indentation, by parinfer's indent mo
 Indent mode alone makes every line ending that of the first, turns tabs into spaces, and goes wrong on what stands
 behind or below a tab (see `codriver.lisp.parinfer`). Here a tab in code counts as two columns and stays a tab where its
 line starts; each line keeps its ending; a line whose brackets are right keeps everything. The result has been read
-again: it balances for a reader too, which knows of characters and comments that parinfer does not know.
+again: it balances for a reader too, which knows of characters and comments that parinfer does not know. Hy's strings
+in brackets, of which parinfer does not know either, are strings to it here.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from codriver.lisp.tokens import tokens
 
 _PREAMBLE = re.compile(r"\ufeff?(?:#![^\r\n]*)?")
 """What may stand before the code: a byte order mark and the line that names an interpreter."""
+
+
+_CODE = re.compile(r"[^\r\n]")
+_STRINGS = frozenset({"string", "bracketed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +42,10 @@ def balance(text: str) -> Balanced:
     preamble = found[0] if found else ""
     body = text[len(preamble) :]
     expanded = _expand_tabs(body)
-    result = indent_mode(expanded)
+    masked = _mask(expanded)
+    result = indent_mode(masked)
     if result.error is None:
-        balanced = preamble + _merge(body, expanded, result.text)
+        balanced = preamble + _merge(body, expanded, _unmask(result.text, masked, expanded))
         if balanced == text or check(balanced) is None:
             return Balanced(balanced, changed=balanced != text, error=check(text) if balanced == text else None)
     return Balanced(text, changed=False, error=check(text))
@@ -50,6 +56,31 @@ def _expand_tabs(text: str) -> str:
     if "\t" not in text:
         return text
     return "".join(token[0].replace("\t", "  ") if token.lastgroup == "space" else token[0] for token in tokens(text))
+
+
+def _mask(text: str) -> str:
+    """`text` with an ordinary string, of the same lines and length, in place of each string in brackets."""
+    if "#[" not in text:
+        return text
+    return "".join(
+        f'"{_CODE.sub("x", token[0][1:-1])}"' if token["ending"] is not None else token[0] for token in tokens(text)
+    )
+
+
+def _unmask(corrected: str, masked: str, text: str) -> str:
+    """`corrected`, which was made of `masked`, with the strings in brackets that `text` has."""
+    if masked == text:
+        return corrected
+    kept = [token[0] for token in tokens(text) if token.lastgroup in _STRINGS]
+    found = [token for token in tokens(corrected) if token.lastgroup in _STRINGS]
+    if len(found) != len(kept):  # not to be expected: parinfer takes nothing away but closers
+        return corrected
+    parts: list[str] = []
+    at = 0
+    for token, string in zip(found, kept, strict=True):
+        parts += corrected[at : token.start()], string
+        at = token.end()
+    return "".join([*parts, corrected[at:]])
 
 
 def _merge(original: str, expanded: str, corrected: str) -> str:

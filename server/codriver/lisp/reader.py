@@ -43,9 +43,9 @@ class Span:
 class Form:
     """One form: what it is, where it stands (`start` to `end`, offsets), and the forms in it, in order.
 
-    `string` is a regex too; `atom` any symbol, keyword or number. `prefixed` is a form behind a quote, a tag, metadata,
-    a namespace, or `#?`; its children are what the prefix takes, the form proper last. `discard` is `#_` with the form
-    it takes away. In broken text a form may lack its end or what its prefix takes.
+    `string` is a regex too, or a string in brackets; `atom` any symbol, keyword or number. `prefixed` is a form behind
+    a quote, a tag, metadata, a namespace, or `#?`; its children are what the prefix takes, the form proper last.
+    `discard` is `#_` with the form it takes away. In broken text a form may lack its end or what its prefix takes.
     """
 
     kind: Kind
@@ -104,7 +104,7 @@ def read(text: str) -> Reading:
                     reader.find(Fault("dangling", token.start()))
             case _:
                 reader.finish(Form("string", *token.span(), ()))
-                if token["quote"] is None:
+                if token["quote"] is None and token["ending"] is None:
                     reader.find(Fault("string", token.start()))
     return reader.end()
 

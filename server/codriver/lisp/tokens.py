@@ -5,10 +5,11 @@ back, and each quantifier is possessive, so that broken text costs no more than 
 
 Where dialects differ the grammar takes the side that keeps brackets right. A character literal is the backslash with
 whatever follows it (`\(`), and if that is alphanumeric the rest of the word (`\newline`). `#!` begins a comment
-wherever a token may begin. Letters before a string (`f"…"` in Hy) are a symbol of their own.
+wherever a token may begin. Letters before a string (`f"…"` in Hy) are a symbol of their own. `#[word[` begins a string
+that `]word]` ends, as in Hy; nothing else of the family has `#[`.
 
-Source: Clojure's `LispReader` (macros, dispatch macros, terminating characters), the EDN specification, Basilisp's
-reader.
+Source: Clojure's `LispReader` (macros, dispatch macros, terminating characters), the EDN specification, the readers of
+Basilisp and Hy.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _REST = r"""[^\s,\[\](){}";`~@^\\]"""
 TOKEN = re.compile(
     rf"""
       (?P<space>[\s,]++)
+    | (?P<bracketed>\#\[(?P<word>[^\s()\[\]{{}}"]*+)\[
+        [^\]]*+(?:\](?!(?P=word)\])[^\]]*+)*+(?:(?P<ending>\](?P=word)\])|\Z))
     | (?P<open>\#?[(\[{{])
     | (?P<close>[)\]}}])
     | (?P<comment>;[^\r\n]*+|\#![^\r\n]*+)
