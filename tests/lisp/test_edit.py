@@ -322,10 +322,18 @@ class TestTargeting:
         told = problems("(a)\n(x)\n(a)\n", Replace(at(2, "(a)"), "(b)"))
         assert told == [(0, "the text stands at line 1 and at line 3, both 1 away from line 2")]
 
-    @pytest.mark.parametrize(("line", "text"), [(3, ";; What everybody hears."), (8, '(str text "!"))')])
-    def test_a_line_that_begins_no_form_is_refused(self, line, text):
+    @pytest.mark.parametrize(
+        ("line", "text", "where"),
+        [
+            (3, ";; What everybody hears.", "the next form begins at line 4"),
+            (8, '(str text "!"))', "it stands within the form that begins at line 7"),
+            (12, ";; loud", "it stands within the form that begins at line 10"),
+        ],
+    )
+    def test_a_line_that_begins_no_form_is_refused(self, line, text, where):
         [(_, told)] = problems(GREET, Replace(at(line, text), "(x)"))
-        assert told == f"line {line} is not the first line of a top-level form, nor of one directly in a (comment …)"
+        words = f"line {line} is not the first line of a top-level form, nor of one directly in a (comment …)"
+        assert told == f"{words}: {where}"
 
     def test_forms_that_share_a_line_are_told_apart_by_their_text(self):
         assert edited("(a) (b) (c)\n", Replace(at(1, "(b)"), "(x)")) == "(a) (x) (c)\n"

@@ -99,6 +99,7 @@ def _unit_at(document: Document, target: Target, line: int, wanted: str, limits:
         named = leading
     if not named:
         words = f"line {line} is not the first line of a top-level form, nor of one directly in a (comment …)"
+        words += _where(document, line)
         raise _refusal(document, target, limits, words)
     if len(named) > 1:
         words = f"{len(named)} forms that begin on line {line} have this text"
@@ -109,6 +110,15 @@ def _unit_at(document: Document, target: Target, line: int, wanted: str, limits:
         )
         raise _refusal(document, target, limits, words)
     return named[0]
+
+
+def _where(document: Document, line: int) -> str:
+    """What form a line belongs to that is no form's first, in words."""
+    around = [unit for unit in document.units if unit.line < line <= document.places.line(unit.end)]
+    if around:
+        return f": it stands within the form that begins at line {around[-1].line}"
+    behind = next((unit for unit in document.units if unit.line > line), None)
+    return f": the next form begins at line {behind.line}" if behind else ""
 
 
 def _names(document: Document, unit: Unit, wanted: str) -> bool:
