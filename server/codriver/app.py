@@ -357,7 +357,14 @@ class Server:
             version=life.version,
             port_note=life.port_note,
         )
-        self._claim.publish(record)
+        try:
+            relay = presence.install_relay(relay_source(), relay_file())
+            self._claim.publish(record)
+        except StartError as error:
+            self.failure = error
+            self._dispatch(Stop(str(error)))
+            return
+        logger.info("the relay is at %s", relay)
         finder = Finder(
             core=self._core,
             workspace=self._workspace,
@@ -370,8 +377,6 @@ class Server:
         self._tasks.start_soon(finder.run)
         if self._ends_when_idle:
             self._tasks.start_soon(self._exit_when_idle)
-        relay = presence.install_relay(relay_source(), relay_file())
-        logger.info("the relay is at %s", relay)
         print(greeting(self._core.state, self._claim.port_file), flush=True)  # noqa: T201  # the one line serve prints
         if life.port_note:
             self._dispatch(Say(life.port_note))

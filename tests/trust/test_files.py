@@ -1,0 +1,207 @@
+"""Disks that are full or cannot be written, and workspaces that vanish: said in words, and survived."""
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from codriver.history import read_transit
+from live_server import Live, serving, until
+
+SIZE_KIB = 512
+
+
+@contextlib.contextmanager
+def small_disk(folder):
+    """A disk of its own at `folder`, small enough to be filled."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_KIB}k", "codriver-test", str(folder)]
+    if sys.platform != "linux" or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here: run as root on Linux to include this test")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder):
+    """Leave no room in a folder's disk; what takes it."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        for size in (4096, 1):
+            while file.write(b"x" * size):
+                pass
+    return filler
+
+
+@contextlib.contextmanager
+def read_only(disk):
+    """Let nobody write to a disk, not even root."""
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+
+
+def history_file(live):
+    return next((live.folder / "state").rglob("eval-history.transit.json"), None)
+
+
+def kept(live):
+    file = history_file(live)
+    return [entry.text for entry in read_transit(file.read_bytes())] if file else []
+
+
+def refused_start(folder, *options):
+    """What a server says that cannot start."""
+    live = Live(folder, *options)
+    said = live.greeting + live.process.stdout.read()
+    live.stop()
+    assert live.process.returncode == 1
+    assert "Traceback" not in said
+    return said
+
+
+# Full disks
+
+
+def test_a_full_disk_costs_no_evaluation_and_what_was_held_back_is_written_later(tmp_path):
+    with small_disk(tmp_path / "state") as disk, serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        assert client.call("evaluate_code", code="'before'", timeoutMs=60_000)["ok"]
+        until(lambda: "'before'" in kept(live), "the history to be written")
+        filler = fill(disk)
+        code = f"'{'x' * 9000}'"
+        assert client.call("evaluate_code", code=code)["ok"]
+        assert "kept in memory until it can" in until(live.process.stdout.readline, "the server to say so")
+        assert kept(live) == ["1", "'before'"] or kept(live) == ["'before'"]
+        assert client.call("evaluate_code", code="'meanwhile'")["result"] == "'meanwhile'"
+        filler.unlink()
+        until(lambda: kept(live)[-2:] == [code, "'meanwhile'"], "the history to be written in the end")
+
+
+def test_a_server_killed_while_the_disk_is_full_leaves_a_history_that_is_whole(tmp_path):
+    with small_disk(tmp_path / "state") as disk:
+        live = Live(tmp_path, "--repl", "python")
+        with live.client() as client:
+            assert client.call("evaluate_code", code="'before'", timeoutMs=60_000)["ok"]
+            until(lambda: "'before'" in kept(live), "the history to be written")
+            filler = fill(disk)
+            for number in range(20):
+                assert client.call("evaluate_code", code=f"'{number}{'x' * 5000}'")["ok"]
+            live.stop(signal.SIGKILL)
+        filler.unlink()
+        with serving(tmp_path, "--repl", "none") as again, again.client() as client:
+            query = "[:find [?t ...] :in $ $history :where [$history _ :output/text ?t]]"
+            assert "'before'" in client.call("repl_output_log", query=query)["result"]
+            said = client.call("repl_output_log")["result"]
+            assert not any("could not be read" in entry["text"] for entry in said)
+
+
+def test_a_history_larger_than_the_disk_costs_no_evaluation(tmp_path):
+    with small_disk(tmp_path / "state"), serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        for number in range(12):
+            code = f"'{number}{'x' * 60_000}'"
+            assert client.call("evaluate_code", code=code, timeoutMs=60_000)["ok"]
+        until(lambda: live.process.stdout.readline().startswith("codriver: the history cannot"), "the server to say so")
+        assert client.call("evaluate_code", code="6 * 7")["result"] == "42"
+
+
+def test_a_workspace_on_a_full_disk_is_refused_in_words_and_nothing_half_is_left(tmp_path):
+    with small_disk(tmp_path / "workspace") as disk:
+        (disk / ".calva" / "mcp-server").mkdir(parents=True)
+        fill(disk)
+        said = refused_start(tmp_path, "--repl", "none")
+        assert "No space left on device" in said
+        assert "make the folder writable, or choose another --workspace" in said
+        left = {path.name for path in (disk / ".calva" / "mcp-server").iterdir()}
+        assert left <= {".gitignore", "lock"}
+
+
+def test_an_edit_on_a_full_disk_is_refused_and_the_file_stays_whole(tmp_path):
+    with (
+        small_disk(tmp_path / "workspace") as disk,
+        serving(tmp_path, "--repl", "none") as live,
+        live.client() as client,
+    ):
+        source = disk / "core.clj"
+        source.write_text("(def a 1)\n")
+        filler = fill(disk)
+        edit = {"type": "replace", "filePath": "core.clj", "line": 1, "targetLineText": "(def a 1)"}
+        edit["newForm"] = f'(def a "{"x" * 20_000}")'
+        before = sorted(path.name for path in disk.iterdir())
+        answer = client.call("edit_files", edits=[edit])
+        assert not answer["ok"]
+        assert "No space left on device" in json.dumps(answer)
+        assert source.read_text() == "(def a 1)\n"
+        assert sorted(path.name for path in disk.iterdir()) == before
+        filler.unlink()
+        assert client.call("edit_files", edits=[edit])["ok"]
+        assert source.read_text() == edit["newForm"] + "\n"
+
+
+# Folders that cannot be written
+
+
+def test_a_history_that_cannot_be_written_is_kept_in_memory_and_that_is_said(tmp_path):
+    with (
+        small_disk(tmp_path / "state") as disk,
+        read_only(disk),
+        serving(tmp_path, "--repl", "python") as live,
+        live.client() as client,
+    ):
+        assert client.call("evaluate_code", code="'x'", timeoutMs=60_000)["ok"]
+        assert "kept in memory only" in json.dumps(client.call("repl_output_log")["result"])
+        query = "[:find [?t ...] :in $ $history :where [$history _ :output/text ?t]]"
+        assert client.call("repl_output_log", query=query)["result"] == ["'x'"]
+
+
+def test_a_workspace_that_cannot_be_written_is_refused_in_words(tmp_path):
+    with small_disk(tmp_path / "workspace") as disk, read_only(disk):
+        said = refused_start(tmp_path, "--repl", "none")
+        assert "Read-only file system" in said
+        assert "make the folder writable, or choose another --workspace" in said
+
+
+def test_a_relay_that_cannot_be_installed_is_said_in_words(tmp_path):
+    with small_disk(tmp_path / "config") as disk, read_only(disk):
+        said = refused_start(tmp_path, "--repl", "none")
+        assert "cannot install the relay" in said
+        assert "XDG_CONFIG_HOME" in said
+
+
+# A workspace that disappears
+
+
+def test_a_workspace_that_disappears_takes_neither_the_server_nor_its_clients_with_it(tmp_path):
+    live = Live(tmp_path, "--repl", "python")
+    with live.client() as client:
+        assert client.call("evaluate_code", code="kept = 1", timeoutMs=60_000)["ok"]
+        shutil.rmtree(live.workspace)
+        assert client.call("evaluate_code", code="kept")["result"] == "1"
+        refused = client.call("load_file", filePath="gone.py")
+        assert refused["reason"] == "file-unreadable"
+        assert refused["hint"]
+        assert client.call("server_health")["ok"]
+        assert client.request("resources/list")["result"]["resources"]
+        # A REPL that dies now cannot be started again there: that is said, and is not the server's end.
+        killed = client.call("evaluate_code", code="import os\nos._exit(1)")
+        assert killed["reason"] == "repl-disconnected"
+        row = until(lambda: _waiting(client), "the REPL to be given up for now")
+        assert str(live.workspace) in row["note"] or "No such file" in row["note"]
+        live.workspace.mkdir()
+        back = client.call("evaluate_code", code="'back'", timeoutMs=60_000)
+        assert back["result"] == "'back'"
+        shutil.rmtree(live.workspace)
+    live.stop()
+    assert live.process.returncode == 0
+    assert not live.workspace.exists()
+
+
+def _waiting(client):
+    (row,) = client.call("server_health")["repls"]
+    return row if row["phase"] in ("waiting", "stopped") and "could not be started" in row.get("note", "") else None
