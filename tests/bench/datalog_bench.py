@@ -1,19 +1,18 @@
 """The output log against npm `datascript`, side by side on the same data.
 
 Each query runs in turns on both sides, from its text to its answer, at 1,000 and at 10,000 entities; the answers must
-be the same. Then entities are added at the cap, each one making the oldest leave. Printed are medians in milliseconds
-and how many times faster the log is. Needs `npm install` in tests/node.
+be the same. Then entities are added at the cap, each one making the oldest leave. Needs `npm install` in tests/node.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import statistics
 import subprocess
-import sys
 import time
 from pathlib import Path
+
+from report import Report, main
 
 from codriver.outputlog import OutputLog
 
@@ -21,6 +20,7 @@ SCRIPT = Path(__file__).with_name("datalog_datascript.mjs")
 ROUNDS = 15
 TURNS = 5
 INSERTS = 2000
+INSERT = "insert with eviction"
 WHOS = ("ann", "bob", "cleo", "dan")
 
 NEWEST = "[:find (max ?l) . :where [_ :output/line ?l]]"
@@ -132,12 +132,14 @@ def same(left: object, right: object) -> bool:
     return left == right
 
 
-def report(name: str, size: int, our_times: list[float], their_times: list[float]) -> None:
-    our, their = statistics.median(our_times), statistics.median(their_times)
-    print(f"{size:>7,}  {name:<24}{our:>10.4f} ms {their:>10.4f} ms {their / our:>8.1f} x")  # noqa: T201  # the point of a benchmark
+def show(report: Report, name: str, size: int, our_times: list[float], their_times: list[float]) -> None:
+    samples = {"datascript": their_times, "codriver": our_times}
+    limit = 0.5 if name == INSERT else 1
+    title = f"log: {name}, {size:,} entities"
+    report.table(title, "ms", samples, base="datascript", at_most={"codriver": limit})
 
 
-def measure(size: int, datascript: DataScript) -> None:
+def measure_at(report: Report, size: int, datascript: DataScript) -> None:
     made = entries(1, size)
     added = entries(size + 1, INSERTS)
     log = OutputLog(max_entities=size)
@@ -162,20 +164,21 @@ def measure(size: int, datascript: DataScript) -> None:
             our_times[name] += our_answers[name]["times"]
             their_times[name] += told["answers"][name]["times"]
     for name in queries:
-        report(name, size, our_times[name], their_times[name])
+        show(report, name, size, our_times[name], their_times[name])
     our_inserts = [t for turn in range(TURNS) for t in insert(log, entries(size + 1 + turn * INSERTS, INSERTS))]
-    report("insert with eviction", size, our_inserts, their_inserts)
+    show(report, INSERT, size, our_inserts, their_inserts)
 
 
-def main() -> int:
-    """Measure and print."""
+def measure(report: Report) -> None:
+    """Measure at both sizes."""
+    if not (SCRIPT.parents[1] / "node" / "node_modules" / "datascript").exists():
+        report.skip("the log against npm datascript", "run `npm install` in tests/node first")
+        return
     datascript = DataScript()
-    print(f"{'size':>7}  {'':<24}{'codriver':>13} {'datascript':>13} {'faster':>10}")  # noqa: T201  # as above
     for size in (1_000, 10_000):
-        measure(size, datascript)
+        measure_at(report, size, datascript)
     datascript.close()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(measure)

@@ -1,23 +1,19 @@
 """One evaluation of `(+ 1 2)` on JVM nREPL: through relay and server, against raw nREPL clients, in one paired run.
 
-Run with `python tests/bench/evaluate_bench.py [ROUNDS]`; needs the JVM nREPL that the tests need. Prints medians in
-milliseconds and the ratios to the raw client that re-arms TCP_QUICKACK.
+Run with `python tests/bench/evaluate_bench.py`; needs the JVM nREPL that the tests need.
 """
 
 import socket
 import statistics
-import sys
 import tempfile
-import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from report import in_turns, main
 
 from codriver.wire.bencode import Decoder, encode
 from live_server import serving, until
-from real_repls import repl
+from real_repls import missing, repl
 
-BATCH = 10
+TITLE = "evaluate (+ 1 2) on JVM nREPL"
 
 
 class Raw:
@@ -49,14 +45,10 @@ class Raw:
         assert self.ask({"op": "eval", "code": "(+ 1 2)", "session": self.session})["value"] == "3"
 
 
-def timed(work):
-    began = time.perf_counter()
-    work()
-    return (time.perf_counter() - began) * 1000
-
-
-def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
+def measure(report):
+    if why := missing("jvm"):
+        report.skip(TITLE, why)
+        return
     port = repl("jvm").endpoint.port
     with tempfile.TemporaryDirectory() as folder, serving(folder, "--nrepl", str(port)) as live:
         relayed, direct = live.relay(), live.client()
@@ -64,23 +56,24 @@ def main():
         quick, plain = Raw(port, quick=True), Raw(port, quick=False)
         ways = {
             "raw client, QUICKACK re-armed": quick.evaluate,
-            "raw client, plain": plain.evaluate,
             "client, server": lambda: direct.call("evaluate_code", code="(+ 1 2)"),
             "client, relay, server": lambda: relayed.call("evaluate_code", code="(+ 1 2)"),
         }
-        times = {name: [] for name in ways}
-        for number in range(rounds + 3):
-            for name, way in ways.items():
-                batch = [timed(way) for _ in range(BATCH)]
-                if number >= 3:  # the first rounds warm up both sides
-                    times[name] += batch
-        base = statistics.median(times["raw client, QUICKACK re-armed"])
-        for name, measured in times.items():
-            median = statistics.median(measured)
-            print(f"{name:32} {median:8.2f} ms  {median / base:6.2f}x")  # noqa: T201  # a benchmark prints
+        samples = in_turns(ways, report.rounds(30), batch=10, warm_up=5)
+        base = "raw client, QUICKACK re-armed"
+        report.table(TITLE, "ms", samples, base=base, at_most={"client, relay, server": 1.5})
+        slow = in_turns({"raw client, plain": plain.evaluate}, report.rounds(5), batch=5)["raw client, plain"]
+        through = samples["client, relay, server"]
+        report.table(
+            "the same against a client that does not re-arm QUICKACK", "ms",
+            {"client, relay, server": through, "raw client, plain": slow},
+            base="client, relay, server", at_least={"raw client, plain": 15},
+        )  # fmt: skip
+        added = statistics.median(through) - statistics.median(samples[base])
+        report.fact(TITLE + ": what codriver adds", "milliseconds per evaluation", added, "ms")
         relayed.close()
         direct.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

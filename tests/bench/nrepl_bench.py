@@ -1,20 +1,17 @@
 """Evaluation latency of each REPL through the adapter, against a raw socket client in the same run.
 
-Run as ``python tests/bench/nrepl_bench.py [NAME...]``. Both clients re-arm TCP_QUICKACK; their turns alternate in
+Run as `python tests/bench/nrepl_bench.py`. Both clients re-arm TCP_QUICKACK; their turns alternate in
 small batches, so that a busy machine slows both alike. The decoder's row gives one 10 MB value in 64 KB pieces against
 the copies that nobody can avoid: its pieces joined, and made text.
 """
 
 import socket
-import statistics
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import anyio
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from report import main
 
 import real_repls
 from codriver.repls.base import Evaluation
@@ -118,23 +115,23 @@ def decode_ratio():
         copied = b"".join(pieces).decode()
         copying.append(1000 * (time.perf_counter() - started))
         assert len(copied) == len(data)
-    return statistics.median(decoding), statistics.median(copying)
+    return decoding, copying
 
 
-def main():
-    names = sys.argv[1:] or [name for name in real_repls.NAMES if real_repls.missing(name) is None]
-    out = sys.stdout.write
-    out(f"median of {ROUNDS * BATCH} evaluations, in ms\n")
-    for name in names:
+def measure(report):
+    for name in real_repls.NAMES:
+        title = f"one evaluation, {name}"
+        if why := real_repls.missing(name):
+            report.skip(title, why)
+            continue
         code = "1 + 2" if name == "python" else "(+ 1 2)"
         endpoint = real_repls.repl(name).endpoint
         raw, adapted = anyio.run(lambda: compare(endpoint, code, one_client=name == "hy"))  # noqa: B023 - run at once
-        by_hand, through = statistics.median(raw), statistics.median(adapted)
-        out(f"{name:10} raw {by_hand:7.2f}   adapter {through:7.2f}   ratio {through / by_hand:5.2f}\n")
+        report.table(title, "ms", {"raw client": raw, "adapter": adapted}, base="raw client")
     decoding, copying = decode_ratio()
-    out(f"10 MB value in 64 KB pieces: decoded {decoding:.1f} ms, joined and made text {copying:.1f} ms")
-    out(f", ratio {decoding / copying:.1f}\n")
+    samples = {"joined and made text": copying, "decoded": decoding}
+    report.table("a 10 MB value in 64 KB pieces", "ms", samples, base="joined and made text")
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

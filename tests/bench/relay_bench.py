@@ -1,6 +1,6 @@
 """Measures the relay beside a bare interpreter, a direct socket, and other ways from stdio to TCP.
 
-Run it with `python tests/bench/relay_bench.py [rounds]`. All of a table's rows are measured in turns within one run
+Run it with `python tests/bench/relay_bench.py`. All of a table's rows are measured in turns within one run
 against one scripted server, which answers every line at once. `mcp-remote` and `mcp-proxy` are not among the peers:
 they reach servers over HTTP only, so they would be measured with another server and protocol than everything else.
 """
@@ -16,15 +16,14 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from report import main, timed_ms
 
 HERE = Path(__file__).parent
 RELAY = HERE.parents[1] / "relay" / "codriver_relay" / "__init__.py"
 COMMAND = Path(sys.executable).with_name("codriver-relay")
 BARE = [sys.executable, "-I", "-S", "-c", "pass"]
+OURS = "relay, python -I -S"
 INITIALIZE = b'{"method":"initialize","params":{"capabilities":{}},"jsonrpc":"2.0","id":0}\n'
 CALL = (
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"evaluate_code","arguments":{"code":"(+ 1 2)"}}}\n'
@@ -79,12 +78,6 @@ class Way:
             self.socket.close()
 
 
-def time_ms(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return (time.perf_counter() - start) * 1000
-
-
 def time_start_ms(command: list[str], port: int) -> float:
     """From the start of the process until its client has the answer to `initialize`."""
     start = time.perf_counter()
@@ -95,26 +88,14 @@ def time_start_ms(command: list[str], port: int) -> float:
     return passed
 
 
-def write(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-
-
-def show(title: str, rows: dict[str, list[float]], unit: str, base: str) -> None:
-    write(f"\n{title} (median, {unit}; ratio to {base})")
-    middle = statistics.median(rows[base])
-    for name, values in rows.items():
-        median = statistics.median(values)
-        write(f"  {name:38} {median:10.3f}   {median / middle:6.2f}x")
-
-
-def main() -> None:
-    """Measure and print the three tables: start, time a message, and a 10 MB answer."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 21
+def measure(report) -> None:
+    """The three tables: start, one message and its answer, and a 10 MB answer."""
+    rounds = report.rounds(21)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     threading.Thread(target=serve, args=(listener,), daemon=True).start()
 
-    commands = {"relay, python -I -S": [sys.executable, "-I", "-S", str(RELAY), str(port)]}
+    commands = {OURS: [sys.executable, "-I", "-S", str(RELAY), str(port)]}
     if COMMAND.exists():
         commands["relay, installed command"] = [str(COMMAND), str(port)]
     if node := shutil.which("node"):
@@ -124,10 +105,10 @@ def main() -> None:
 
     starts: dict[str, list[float]] = {"bare interpreter": [], **{name: [] for name in commands}}
     for _ in range(rounds):
-        starts["bare interpreter"].append(time_ms(lambda: subprocess.run(BARE, check=True)))
+        starts["bare interpreter"].append(timed_ms(lambda: subprocess.run(BARE, check=True)))
         for name, command in commands.items():
             starts[name].append(time_start_ms(command, port))
-    show("spawn to initialize answered", starts, "ms", "bare interpreter")
+    report.table("relay: spawn to initialize answered", "ms", starts, base="bare interpreter", at_most={OURS: 2.5})
 
     ways = {"direct socket": Way(None, port), **{name: Way(command, port) for name, command in commands.items()}}
     for way in ways.values():
@@ -135,19 +116,19 @@ def main() -> None:
     calls: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
-            calls[name] += [1000 * time_ms(lambda way=way: way.ask(CALL)) for _ in range(100)]
-    show("one message and its answer", calls, "us", "direct socket")
-    added = statistics.median(calls["relay, python -I -S"]) - statistics.median(calls["direct socket"])
-    write(f"  the relay adds {added:.1f} us a round trip")
+            calls[name] += [1000 * timed_ms(lambda way=way: way.ask(CALL)) for _ in range(100)]
+    report.table("relay: one message and its answer", "us", calls, base="direct socket")
+    added = statistics.median(calls[OURS]) - statistics.median(calls["direct socket"])
+    report.fact("relay: one message and its answer", "the relay adds", added, "us", at_most=60)
 
     big: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
-            big[name].append(time_ms(lambda way=way: way.ask(BIG)))
-    show("a 10 MB answer", big, "ms", "direct socket")
+            big[name].append(timed_ms(lambda way=way: way.ask(BIG)))
+    report.table("relay: a 10 MB answer", "ms", big, base="direct socket", at_most={OURS: 2})
     for way in ways.values():
         way.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

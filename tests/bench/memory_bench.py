@@ -1,0 +1,76 @@
+"""Memory of the server: at rest, for each client, and with a full log. Linux, by the resident set in /proc.
+
+Run with `python tests/bench/memory_bench.py`.
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from report import main
+
+from live_server import serving
+
+TITLE = "memory of the server"
+CLIENTS = 200
+TEXT_BYTES = 5000
+
+
+def resident_kib(live):
+    for line in Path(f"/proc/{live.process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise RuntimeError("the server is gone")
+
+
+def settled_kib(live):
+    """What is resident when it does not change any more."""
+    seen = [0]
+    while len(seen) < 4 or len(set(seen[-3:])) > 1:
+        time.sleep(0.3)
+        seen.append(resident_kib(live))
+        if len(seen) > 40:
+            break
+    return seen[-1]
+
+
+def measure(report):
+    if sys.platform != "linux":
+        report.skip(TITLE, "it is read from /proc, which only Linux has")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        with serving(Path(folder) / "rest", "--repl", "python") as live:
+            first = live.client()
+            first.call("evaluate_code", code="1")
+            at_rest = settled_kib(live)
+            report.fact(TITLE, "at rest, one client, one REPL", at_rest / 1024, "MiB", at_most=80)
+            clients = [live.client() for _ in range(CLIENTS)]
+            for client in clients:
+                client.tools()
+            with_clients = settled_kib(live)
+            report.fact(TITLE, "for each client", (with_clients - at_rest) / CLIENTS, "KiB", at_most=40)
+            for client in [first, *clients]:
+                client.close()
+        with serving(Path(folder) / "log", "--repl", "python") as live:
+            client = live.client()
+            client.call("evaluate_code", code="x = 'v'")
+            before = settled_kib(live)
+            # Each piece of output is an entity of its own, and different from all others.
+            code = f"import time, sys\nfor n in range(1100): print(str(n).zfill({TEXT_BYTES})); time.sleep(0.02)"
+            answer = client.call("evaluate_code", code=code, timeoutMs=120_000)
+            assert answer["ok"]
+            after = settled_kib(live)
+            log = client.call("server_health")["log"]
+            held = log["textBytes"] / 1024
+            report.fact(TITLE, "text in the log", held, "KiB")
+            # The evaluation keeps its whole output as well, so that any part of it can be asked for.
+            kept = client.call("server_health")["evaluations"]["keptBytes"] / 1024
+            report.fact(TITLE, "text kept with evaluations", kept, "KiB")
+            grown = (after - before) / (held + kept)
+            report.fact(TITLE, "grown by, for each byte of text held", grown, "x", at_most=1.2)
+            client.close()
+
+
+if __name__ == "__main__":
+    main(measure)
