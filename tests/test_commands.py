@@ -167,6 +167,14 @@ def test_a_port_file_that_leads_nowhere_is_explained(tmp_path, content, words):
     assert "Traceback" not in done.stderr
 
 
+def test_a_server_that_cannot_be_started_is_explained(tmp_path):
+    (tmp_path / ".calva").write_text("")
+    done = run(tmp_path, "eval", "--start", "1")
+    assert done.returncode == 3
+    assert "no server could be started" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("command", ["eval", "load", "call", "tools", "status", "stop", "log"])
 def test_a_command_imports_nothing_that_takes_long(command):
     code = (
@@ -197,3 +205,13 @@ def test_the_settings_are_shown_with_their_origin_and_checked(tmp_path):
         assert done.returncode == 1
         assert "maxDepth = 0 is wrong; allowed is a whole number from 1 to 1000" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_repl_that_could_not_be_started_is_the_reason_given(tmp_path):
+    with serving(tmp_path, "--repl", "no-such-program") as live:
+        until(lambda: "stopped" in live.run("status").stdout, "its end")
+        done = live.run("eval", "1")
+        assert done.returncode == 1
+        assert "there is no command 'no-such-program' in PATH" in done.stderr
+        again = live.run("call", "restart_repl", '{"replSessionKey": "repl"}')
+        assert "there is no command 'no-such-program' in PATH" in again.stdout

@@ -333,6 +333,20 @@ def test_files_that_others_may_write_are_wrong(examine, launch, name, mode):
     assert check.fix.startswith("chmod go-w")
 
 
+def test_a_file_where_the_folder_should_be_is_wrong(launch, machine):
+    (launch.workspace / ".calva").write_text("")
+    (check,) = of(diagnose(launch, nobody, machine), "permissions")
+    assert (check.state, "a file is in the way" in check.text) == ("wrong", True)
+
+
+def test_a_repl_of_ours_that_stopped_gets_the_command_that_starts_it(examine, server):
+    stopped = {"key": "bb", "kind": "process", "phase": "stopped", "note": "there is no bb in PATH"}
+    server["server_health"].update(repls=[stopped])
+    (check,) = of(examine(), "REPLs")
+    assert "there is no bb in PATH" in check.text
+    assert check.fix.endswith("""codriver call restart_repl '{"replSessionKey": "bb"}'""")
+
+
 def test_the_users_own_group_may_write(examine, launch):
     (launch.workspace / ".calva" / "mcp-server").chmod(0o775)
     assert of(examine(), "permissions")[0].state == "ok"

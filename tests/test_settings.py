@@ -7,6 +7,8 @@ from codriver import settings as subject
 from codriver.errors import StartError
 from codriver.settings import Settings, SettingsError, as_rows, load, settings_table, spelled, variable
 
+ADDRESSES = "a list of texts like [KEY=][HOST:]PORT, with ports from 1 to 65535"
+
 
 @pytest.fixture
 def user_file(monkeypatch, tmp_path):
@@ -115,7 +117,9 @@ def test_variables_of_other_parts_are_no_settings(workspace, name):
         ("host = 2020-01-01", '"2020-01-01"', "a text that is not empty"),
         ('repl = "python"', '"python"', "a list of texts, none empty"),
         ("repl = [1]", "[1]", "a list of texts, none empty"),
-        ('nrepl = ["localhost"]', '["localhost"]', "a list of texts like [KEY=][HOST:]PORT"),
+        ('nrepl = ["localhost"]', '["localhost"]', ADDRESSES),
+        ('nrepl = ["localhost:99999"]', '["localhost:99999"]', ADDRESSES),
+        ('nrepl = ["clj=0"]', '["clj=0"]', ADDRESSES),
     ],
 )
 def test_a_wrong_value_names_file_key_value_and_what_is_allowed(workspace, line, value, allowed):

@@ -53,6 +53,17 @@ class ServerFailedError(NoServerError):
         )
 
 
+class CannotStartError(NoServerError):
+    """A server could not even be started."""
+
+    def __init__(self, workspace: Path, error: OSError) -> None:
+        StartError.__init__(
+            self,
+            f"no server could be started for {workspace}: {error.filename}: {error.strerror}; "
+            "make the folder writable, or choose another --workspace",
+        )
+
+
 class ServerGoneError(CodriverError):
     """The server closed the connection before it answered."""
 
@@ -148,7 +159,10 @@ def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli")
     except NoServerError:
         if not start:
             raise
-    process = start_server(workspace)
+    try:
+        process = start_server(workspace)
+    except OSError as error:
+        raise CannotStartError(workspace, error) from error
     deadline = time.monotonic() + START_S
     while True:
         try:

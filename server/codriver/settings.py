@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
 from codriver.errors import StartError
@@ -43,7 +44,16 @@ def variable(name: str) -> str:
 
 
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
-Address = Annotated[str, StringConstraints(pattern=r"^([^=\s]+=)?([^=\s]*:)?[0-9]{1,5}$")]
+
+
+def _with_port(address: str) -> str:
+    """The address, if its port is one."""
+    if not 0 < int(re.split("[:=]", address)[-1]) < 1 << 16:
+        raise ValueError("a port is a number from 1 to 65535")
+    return address
+
+
+Address = Annotated[str, StringConstraints(pattern=r"^([^=\s]+=)?([^=\s]*:)?[0-9]{1,5}$"), AfterValidator(_with_port)]
 
 
 class Settings(BaseModel):
@@ -204,7 +214,7 @@ def allowed(name: str) -> str:
         low, high = (bound for bound in bounds if bound is not None)
         return f"a whole number from {low} to {high}"
     if name == "nrepl":
-        return "a list of texts like [KEY=][HOST:]PORT"
+        return "a list of texts like [KEY=][HOST:]PORT, with ports from 1 to 65535"
     return "a text that is not empty" if info.annotation is str else "a list of texts, none empty"
 
 

@@ -196,6 +196,11 @@ def _file_problems(folder: Path) -> Iterator[Check]:
         entries = [folder, *sorted(folder.iterdir())]
     except FileNotFoundError:
         return
+    except NotADirectoryError:
+        yield Check(
+            "permissions", "wrong", f"{folder} cannot be a folder: a file is in the way", f"mv {folder.parent} …"
+        )
+        return
     except OSError as error:
         yield Check("permissions", "wrong", f"{folder}: {error.strerror}", f"chmod u+rwx {folder}")
         return
@@ -278,7 +283,10 @@ def _check_repl(repl: dict[str, Any]) -> Iterator[Check]:
     elif phase in COMING:
         yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it is not there yet'}")
     else:
-        yield Check("REPLs", "wrong", f"{text}: {repl.get('note') or 'no reason is known'}", "start this REPL again")
+        again = "start this REPL again"
+        if repl.get("kind") == "process":
+            again = f"""mend that, then codriver call restart_repl '{{"replSessionKey": "{key}"}}'"""
+        yield Check("REPLs", "wrong", f"{text}: {repl.get('note') or 'no reason is known'}", again)
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
         yield from _check_exposure(str(key), host, int(port))

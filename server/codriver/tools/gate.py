@@ -49,4 +49,8 @@ def _provider(capability: str, state: State) -> str:
     }
     if ways:
         return "; ".join(sorted(ways))
-    return "no connected REPL has it: start one (its port file is found within a second), or see list_sessions"
+    gone = "; ".join(
+        f"{repl.key}: {repl.note}" for repl in state.repls.values() if repl.phase == "stopped" and repl.note
+    )
+    why = f" ({gone})" if gone else ""
+    return f"no connected REPL has it{why}: start one (its port file is found within a second), or see list_sessions"
