@@ -217,3 +217,20 @@ def test_an_unknown_client_is_refused_before_anything_is_written(init, workspace
     with pytest.raises(UnknownClientError):
         init(clients=["zed", "nano"])
     assert list(workspace.iterdir()) == []
+
+
+def test_paths_of_this_machine_are_told_where_they_could_be_committed(init, workspace):
+    assert "git:" not in init(clients=["vscode"]).text
+    (workspace / ".git").mkdir()
+    assert "git: .mcp.json names paths of this machine" in init(clients=["claude-code"]).text
+    assert "git:" not in init(clients=["claude-code"]).text
+    assert "git:" not in init(clients=["windsurf"]).text
+    assert "git:" not in init(clients=["claude-code"], remove=True).text
+
+
+def test_a_dry_run_says_so_also_when_no_client_is_found(init, workspace):
+    write(workspace, {"deps.edn": "{}"})
+    report = init(dry_run=True)
+    assert "none found here" in report.text
+    assert report.text.endswith("Nothing was written: this was a dry run.\n")
+    assert not (workspace / "codriver.toml").exists()

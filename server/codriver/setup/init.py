@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from codriver.setup.clients import Client, Scope
+    from codriver.setup.clients import Scope
     from codriver.setup.project import Project
 
 
@@ -68,7 +68,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
         lines.append(f"clients    none found here; name one with --client: {known}")
     done, failed = _carry_out(changes, options)
     lines += ["", *done] if done else []
-    lines += _next_steps(changes, options, clients)
+    lines += _next_steps(changes, options, launch.workspace)
     return Report("\n".join(lines) + "\n", changes, int(failed))
 
 
@@ -146,10 +146,16 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
     return lines, failed
 
 
-def _next_steps(changes: Sequence[Change], options: InitOptions, clients: Sequence[Client]) -> list[str]:
+def _next_steps(changes: Sequence[Change], options: InitOptions, workspace: Path) -> list[str]:
     if options.dry_run:
-        return ["", "Nothing was written: this was a dry run."] if clients else []
+        return ["", "Nothing was written: this was a dry run."] if changes else []
     steps = [f"{change.title}: {change.next}" for change in changes if change.is_pending and change.next]
-    return (
-        ["", "next", *(f"  {step}" for step in steps), "  codriver doctor shows whether all is well"] if steps else []
-    )
+    entries = [change.file for change in changes if change.is_pending and change.file.name != "codriver.toml"]
+    shared = [file.relative_to(workspace).as_posix() for file in entries if file.is_relative_to(workspace)]
+    if not steps:
+        return []
+    if shared and not options.remove and (workspace / ".git").exists():
+        steps.append(
+            f"git: {', '.join(shared)} names paths of this machine; leave it out of commits, or have everybody run init"
+        )
+    return ["", "next", *(f"  {step}" for step in steps), "  codriver doctor shows whether all is well"]
