@@ -53,6 +53,45 @@ def test_a_new_form_is_indented_for_its_place_and_its_strings_stay():
     assert edited(GREET, Replace(at(11, '(greeting "Ada")'), new)) == swap(GREET, '(greeting "Ada")', wanted)
 
 
+INDENTED = {
+    "as at the margin": "(f a\n  b)",
+    "as at its place": "  (f a\n    b)",
+    "as at another place": "        (f a\n          b)",
+    "the first line cut out": "(f a\n    b)",
+}
+
+
+@pytest.mark.parametrize("name", INDENTED)
+def test_however_new_text_is_indented_it_is_right_at_its_place(name):
+    target = at(11, '(greeting "Ada")')
+    assert edited(GREET, Replace(target, INDENTED[name])) == swap(GREET, '(greeting "Ada")', "(f a\n    b)")
+
+
+UNMOVED = {
+    "below an argument": "(f a\n   b)",
+    "below an argument that has columns to spare": "(let [x 1\n      y 2]\n  x)",
+    "by nobody's rule": "(f a\n       b)",
+    "two forms": "(f)\n(g\n  x)",
+    "with a string of lines": '(f "a\nb"\n   c)',
+    "with a comment": "(f a\n   ; why\n   b)",
+    "closers on lines of their own": "(f (a\n    )\n )",
+}
+
+
+@pytest.mark.parametrize("name", UNMOVED)
+def test_text_at_the_margin_moves_as_it_is(name):
+    first, *others = UNMOVED[name].split("\n")
+    moved = [line if line.startswith('b"') else "  " + line for line in others]
+    wanted = "\n".join([first, *moved])
+    assert edited("(comment\n  (x))\n", Replace(at(2, "(x))"), UNMOVED[name])) == f"(comment\n  {wanted})\n"
+
+
+def test_a_first_line_cut_out_of_its_place_does_not_move_the_others():
+    new = "(let [x 1\n        y 2]\n    (f x\n       y))"
+    wanted = "(let [x 1\n        y 2]\n    (f x\n       y))"
+    assert edited("(comment\n  (x))\n", Replace(at(2, "(x))"), new)) == f"(comment\n  {wanted})\n"
+
+
 def test_several_forms_may_replace_one():
     assert edited("(a)\n\n(b)\n", Replace(at(1, "(a)"), "(x)\n\n(y)")) == "(x)\n\n(y)\n\n(b)\n"
 
@@ -163,6 +202,10 @@ MOVES = {
     "where it is": ("(a)\n\n(b)\n", (3, "(b)"), (1, "(a)"), "after", "(a)\n\n(b)\n"),
     "into a comment": (
         "(a\n 1)\n\n(comment\n  (b))\n", (1, "(a"), (5, "(b))"), "after", "(comment\n  (b)\n  (a\n   1))\n",
+    ),
+    "from behind another on its line": (
+        "(comment (a) (b\n               c))\n\n(d)\n", (1, "(b"), (4, "(d)"), "before",
+        "(comment (a))\n\n(b\n  c)\n\n(d)\n",
     ),
     "out of a comment": (
         "(comment\n  (a)\n  (b\n    1))\n\n(c)\n", (3, "(b"), (6, "(c)"), "before",

@@ -243,9 +243,10 @@ class _Plan:
         replaced = [splice.core for splice, _ in self.splices if splice.core[0] < splice.core[1]]
         for unit, to, edit, number in self._moves:
             begin, end = document.with_comments(unit), document.end_of_line(unit)
+            indentation = document.indentation(unit)
             if document.begins_line(unit):
-                begin = document.places.start(document.places.line(begin))
-            moved = rename_within(document.text, self.names, begin, end)
+                indentation, begin = "", document.places.start(document.places.line(begin))
+            moved = indentation + rename_within(document.text, self.names, begin, end)
             put = insert_before if edit.side == "before" else insert_after
             self.splices.append((put(document, to, moved), number))
         moves = {number for *_, number in self._moves}

@@ -1,4 +1,4 @@
-"""Changes of a text at the places of its forms: new text indented, comments kept from swallowing code."""
+"""Changes of a text at the places of its forms: nothing swallows code, and no gap stays."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codriver.lisp.indenting import last_line, place
 from codriver.lisp.tokens import LINE_END, tokens
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 _BLANK_LINE_AT_END = re.compile(r"(?:\r\n|\r|\n|\A)[ \t,]*(?:\r\n|\r|\n)[ \t,]*\Z")
 _BLANK_LINE_AT_START = re.compile(r"[ \t,]*(?:;[^\r\n]*)?(?:\r\n|\r|\n)[ \t,]*(?:\r\n|\r|\n)")
 _TO_LINE_END = re.compile(r"[ \t,]*(?:\r\n|\r|\n|\Z)")
-_LAST_LINE = re.compile(r"[^\r\n]*\Z")
 _BLANK = " \t,"
 _SPACE = " \t\r\n,"
 _APART = frozenset(' \t\r\n,()[]{}"')
@@ -30,40 +30,9 @@ class Splice:
     core: tuple[int, int]
 
 
-def place(text: str, base: str, ending: str) -> str:
-    """`text` as it stands at a place indented by `base`: its lines moved by as much as its first line moves.
-
-    The first line comes without indentation, blank lines around the text go, line endings become `ending`. Lines within
-    strings keep their indentation, which is part of the string.
-    """
-    found = list(tokens(text))
-    indent = ""
-    if found and found[0].lastgroup == "space":
-        indent = _last_line(found.pop(0)[0])
-    if found and found[-1].lastgroup == "space":
-        found.pop()
-    parts: list[str] = []
-    for token in found:
-        if token.lastgroup == "space":
-            first, *others = LINE_END.split(token[0])
-            parts.append(first)
-            if others:
-                moved = base + others[-1].removeprefix(indent) if others[-1].startswith(indent) else base
-                parts += [ending * len(others), moved]
-        else:
-            parts.append(LINE_END.sub(ending, token[0]))
-    return "".join(parts)
-
-
 def is_blank(text: str) -> bool:
     """Whether `text` holds neither code nor comments."""
     return all(token.lastgroup == "space" for token in tokens(text))
-
-
-def _last_line(text: str) -> str:
-    """What of `text` stands on its last line."""
-    found = _LAST_LINE.search(text)
-    return found[0] if found else ""
 
 
 def replace(document: Document, unit: Unit, new: str) -> Splice:
@@ -144,7 +113,7 @@ def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
     at_line_end = _TO_LINE_END.match(text, end)
     kept = before.rstrip(_SPACE)
     start, stop = begin, end
-    if unit.in_comment and unit.ceiling_closes and not after.strip(_SPACE) and ";" not in _last_line(kept):
+    if unit.in_comment and unit.ceiling_closes and not after.strip(_SPACE) and ";" not in last_line(kept):
         start, stop = unit.floor + len(kept), unit.ceiling
     elif is_first and at_line_end is not None:
         start, stop = document.places.start(document.places.line(begin)), at_line_end.end()
