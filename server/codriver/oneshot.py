@@ -83,6 +83,8 @@ class Connection:
 
     def __init__(self, host: str, port: int, *, token: str | None = None, timeout_s: float | None = None) -> None:
         self._socket = socket.create_connection((host, port), timeout=HEALTH_S)
+        # Else a second small message waits some 40 ms for the acknowledgement of the one before it.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.settimeout(timeout_s)
         self._file = self._socket.makefile("rb")
         self._requests = 0
