@@ -110,6 +110,20 @@ async def test_the_same_port_written_again_is_a_change(tmp_path):
     assert seen[1][0].written_ns == 5
 
 
+async def test_a_project_is_watched_before_it_has_a_port_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(discovery, "RESCAN_INTERVALS", 10**9)
+    write(tmp_path / "services/billing/deps.edn", b"{}")
+    write(tmp_path / "services/web/.shadow-cljs", b"a file where a folder is expected")
+    write(tmp_path / "services/web/package.json", b"{}")
+    file = tmp_path / "services/billing/.nrepl-port"
+    with anyio.fail_after(10):
+        async for found in watch(tmp_path, interval_s=0.01):
+            if found:
+                break
+            write(file, b"7013")
+    assert summary(found) == [(7013, "billing-nrepl", False)]
+
+
 async def test_a_project_that_appears_later_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(discovery, "RESCAN_INTERVALS", 2)
     with anyio.fail_after(10):

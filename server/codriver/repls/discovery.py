@@ -1,13 +1,15 @@
 """Port files of REPLs that somebody else started: found in a workspace, and watched.
 
-Known places are looked at four times a second, which costs one `stat` each; folders are searched for new ones every few
-seconds. A port file is a claim: whether a REPL listens is for the connection to find out.
+Known places, those of the workspace and of the projects in it, are looked at four times a second, which costs one
+`stat` each; folders are searched for new ones every few seconds. A port file is a claim: whether a REPL listens is for
+the connection to find out.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,6 +28,12 @@ MAX_DEPTH: Final = 3
 MAX_FOLDERS: Final = 2000
 """Folders looked at in one search: above this the workspace is no project, and a search would take seconds."""
 
+MAX_PROJECTS: Final = 200
+"""Projects whose places are looked at each time."""
+
+SEARCH_S: Final = 1.0
+"""A search ends by then, on a slow disk too."""
+
 RESCAN_INTERVALS: Final = 12
 """A search for new folders at each so many looks: every 3 s at four looks a second."""
 
@@ -33,6 +41,12 @@ SKIPPED: Final = frozenset({
     "node_modules", "target", "build", "dist", "out", "venv", "__pycache__", "site-packages", "vendor",
 })  # fmt: skip
 """Folders that hold no project of the user's; hidden ones are skipped too."""
+
+PROJECT_MARKS: Final = frozenset({
+    "deps.edn", "project.clj", "build.boot", "bb.edn", "shadow-cljs.edn", "nbb.edn", "squint.edn", "package.json",
+    "pyproject.toml",
+})  # fmt: skip
+"""Files that make a folder a project in which a REPL is likely to be started."""
 
 PORT_CHARS: Final = 32
 HIGHEST_PORT: Final = 65535
@@ -78,34 +92,43 @@ async def watch(
 
 
 def _places(workspace: Path, names: Sequence[str]) -> tuple[Path, ...]:
-    """Where a port file may appear. The workspace's own places always count, those of other folders once they exist.
+    """Where a port file may appear: in the workspace, in its projects, and where one is now in any other folder."""
+    deadline = time.monotonic() + SEARCH_S
+    places = [workspace / name for name in names]
+    queue = deque([(workspace, 0)])
+    searched = projects = 0
+    while queue and searched < MAX_FOLDERS and time.monotonic() < deadline:
+        folder, depth = queue.popleft()
+        searched += 1
+        subfolders, is_project = _search(folder)
+        is_watched = is_project and projects < MAX_PROJECTS
+        projects += is_watched
+        if depth:
+            # Path.exists would raise for a folder that may not be entered.
+            here = [folder / name for name in names]
+            places += here if is_watched else [path for path in here if os.path.exists(path)]  # noqa: PTH110  # see above
+        if depth < MAX_DEPTH:
+            queue.extend((child, depth + 1) for child in subfolders)
+    return tuple(places)
 
-    A folder below the workspace is named by its existence alone: its files are then looked for at each look.
-    """
-    deadline = time.monotonic() + 1.0
-    folders, queue = [workspace], [(workspace, 0)]
-    while queue and len(folders) < MAX_FOLDERS and time.monotonic() < deadline:
-        folder, depth = queue.pop(0)
-        if depth == MAX_DEPTH:
-            continue
-        for child in _subfolders(folder):
-            folders.append(child)
-            queue.append((child, depth + 1))
-    own = [workspace / name for name in names]
-    return (*own, *(path for folder in folders[1:] for name in names if (path := folder / name).exists()))
 
-
-def _subfolders(folder: Path) -> list[Path]:
+def _search(folder: Path) -> tuple[list[Path], bool]:
+    """The folders in `folder` that may hold projects, and whether it is one itself."""
+    subfolders: list[Path] = []
+    is_project = False
     try:
         with os.scandir(folder) as entries:
-            return sorted(
-                Path(entry.path)
-                for entry in entries
-                if not entry.name.startswith(".") and entry.name not in SKIPPED and entry.is_dir(follow_symlinks=False)
-            )
+            for entry in entries:
+                if entry.name in PROJECT_MARKS:
+                    is_project = True
+                elif entry.name.startswith(".") or entry.name in SKIPPED:
+                    continue
+                elif entry.is_dir(follow_symlinks=False):
+                    subfolders.append(Path(entry.path))
     except OSError:
         # A folder that may not be read, or is gone by now, holds nothing for us.
-        return []
+        return [], False
+    return sorted(subfolders), is_project
 
 
 def _read_all(workspace: Path, places: Iterable[Path]) -> tuple[Found, ...]:
@@ -119,7 +142,7 @@ def _read(workspace: Path, path: Path) -> Found | None:
         written_ns = path.stat().st_mtime_ns
         with path.open("rb") as file:
             text = file.read(PORT_CHARS + 1).decode("utf-8", "replace").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         return Found(path, None, f"it cannot be read: {error.strerror}", key)

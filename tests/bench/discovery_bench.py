@@ -1,0 +1,67 @@
+"""How long a REPL's port file waits until the REPL's tools are listed.
+
+Run as ``python tests/bench/discovery_bench.py [ROUNDS]``. Each round has a server of its own, with nothing connected; a
+client waits until `tools/list` has what only a connected REPL gives. The port file appears in the workspace itself, in
+a project of a monorepo (a folder with a `deps.edn`), and where one stood that nobody listened behind.
+"""
+
+import random
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import real_repls
+from live_server import serving
+
+LIMIT_S = 1.0
+REPLS = ("python", "jvm", "nbb")
+STALE_S = 4.0
+"""By then the pause between two tries at the stale address has grown to seconds."""
+
+
+def round_s(port, where):
+    """Seconds from the file to the tools."""
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Path(folder) / "workspace"
+        project = workspace / "services" / "billing" if where == "monorepo" else workspace
+        project.mkdir(parents=True)
+        (project / "deps.edn").write_text("{}")
+        file = project / ".nrepl-port"
+        if where == "stale":
+            file.write_text(str(real_repls._free_port()))
+        with serving(folder, "--repl", "none") as live, live.client() as client:
+            # At any moment between two looks.
+            time.sleep(random.uniform(0, 1) + (STALE_S if where == "stale" else 0))
+            began = time.perf_counter()
+            file.write_text(str(port))
+            while "symbol_info" not in client.tools():
+                client.await_notification("notifications/tools/list_changed")
+            return time.perf_counter() - began
+
+
+def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+    slow = []
+    for name in REPLS:
+        if real_repls.missing(name):
+            sys.stdout.write(f"{name}: not installed\n")
+            continue
+        port = real_repls.repl(name).endpoint.port
+        for where in ("workspace", "monorepo", "stale"):
+            times = sorted(round_s(port, where) for _ in range(rounds))
+            median = statistics.median(times)
+            span = f"from {times[0]:.3f} to {times[-1]:.3f} s ({rounds} rounds)"
+            sys.stdout.write(f"{name:8} {where:10} median {median:.3f} s, {span}\n")
+            sys.stdout.flush()
+            if median >= LIMIT_S:
+                slow.append(f"{name} {where}")
+    if slow:
+        sys.exit(f"slower than {LIMIT_S} s: {', '.join(slow)}")
+
+
+if __name__ == "__main__":
+    main()
