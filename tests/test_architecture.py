@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "paths": {"errors"},
     "settings": {"errors", "paths"},
     "reload": {"settings"},
+    "live_settings": {"settings", "reload", "core", "repls", "skills", "tools"},
     "redaction": set(),
     "wire": {"errors"},
     "lisp": {"errors"},
@@ -47,7 +48,7 @@ MAY_IMPORT = {
     "app": {
         "errors", "paths", "settings", "reload", "redaction", "core", "outputlog", "history", "transcripts", "repls",
         "tools", "session", "protocol", "admission", "door", "serve", "presence", "oneshot", "skills", "editing",
-        "datalog", "watching",
+        "datalog", "watching", "live_settings",
     },
     "commands": {"errors", "app", "oneshot", "paths", "settings", "presence", "setup", "doctor", "history"},
     "cli": {"errors", "commands"},

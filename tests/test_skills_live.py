@@ -79,3 +79,28 @@ def test_an_example_whose_answer_differs_fails(live):
 def test_a_command_that_prints_something_else_fails(live):
     with pytest.raises(AssertionError, match="line 7"):
         run_command(live, skill_examples.Command(7, 'codriver eval -s "$KEY" "(+ 1 2)"', "4"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../../../etc/passwd", "..%2f..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/secret.txt", "/etc/passwd",
+        "%2Fetc%2Fpasswd", "..%5c..%5csecret.txt", "SKILL.md%00.txt", "%252e%252e/secret.txt",
+    ],
+)  # fmt: skip
+def test_what_lies_outside_a_skill_is_not_read_over_the_wire(live, path):
+    (live.workspace / "secret.txt").write_text("root: a secret")
+    with live.client() as client:
+        answer = client.request("resources/read", {"uri": f"skill://live-repl/{path}"})
+        assert "root:" not in str(answer)
+        assert answer["error"]["code"] == -32002
+        assert client.request("resources/read", {"uri": "skill://live-repl"})["result"]["contents"]
+
+
+def test_the_index_and_the_guides_are_listed_and_read_over_the_wire(live):
+    with live.client() as client:
+        listed = [row["uri"] for row in client.request("resources/list")["result"]["resources"]]
+        for uri in ("skill://index.json", *(f"skill://{name}/SKILL.md" for name in skill_examples.skill_names())):
+            assert uri in listed
+            (content,) = client.request("resources/read", {"uri": uri})["result"]["contents"]
+            assert content["text"]

@@ -25,16 +25,7 @@ import codriver_relay
 from codriver import __version__, oneshot, presence
 from codriver.admission import Admission
 from codriver.core import evaluations
-from codriver.core.actions import (
-    CancelQueued,
-    HistoryRestored,
-    ResourcesChanged,
-    Say,
-    Start,
-    Stop,
-    Stopped,
-    ToolsChanged,
-)
+from codriver.core.actions import CancelQueued, HistoryRestored, ResourcesChanged, Say, Start, Stop, Stopped
 from codriver.core.dispatch import Core
 from codriver.core.effects import Announce, Append, Listen, WindDown
 from codriver.core.routes import HANDLERS
@@ -43,6 +34,7 @@ from codriver.door import is_loopback
 from codriver.editing import Editor
 from codriver.errors import StartError
 from codriver.history import History
+from codriver.live_settings import LiveSettings, limits, selection
 from codriver.outputlog import OutputLog
 from codriver.paths import cache_folder, presence_folder, relay_file, workspace_state_folder
 from codriver.protocol.resources import LOG_URI
@@ -51,13 +43,12 @@ from codriver.redaction import Redactor
 from codriver.reload import Reloader
 from codriver.repls.clojuredocs import Export
 from codriver.repls.finder import Finder
-from codriver.repls.performer import Limits, Repls
+from codriver.repls.performer import Repls
 from codriver.serve import Listener, listen
 from codriver.session import Clients
 from codriver.settings import load
-from codriver.skills import Connected, Selection, SkillLibrary, instructions, switched_off
+from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.base import Services
-from codriver.tools.manifest import MANIFEST
 from codriver.transcripts import Transcripts
 from codriver.watching import Watcher
 
@@ -69,7 +60,6 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Action, Effect
     from codriver.datalog.answer import QueryAnswer
     from codriver.outputlog import Report
-    from codriver.settings import Settings
     from codriver.tools.base import Question
 
 logger = logging.getLogger(__name__)
@@ -78,9 +68,6 @@ ANSWER_S = 2.0
 """How long a stopping server waits for evaluations to end and for answers to leave."""
 LOG_NEWS_S = 0.05
 SKILLS_S = 2.0
-SETTINGS_S = 0.5
-GATES = frozenset({tool.setting for tool in MANIFEST if tool.setting is not None})
-"""The settings that tools are on offer by."""
 MAX_STREAM_BYTES = 32 * 2**20
 MAX_TRANSCRIPT_BYTES = 64 * 2**20
 
@@ -123,7 +110,7 @@ async def _run(options: ServeOptions) -> int:
             claim.demand_token()
         async with anyio.create_task_group() as tasks:
             reloader = Reloader(workspace, environ=os.environ, overrides=options.overrides, loaded=loaded)
-            server = Server(workspace, reloader, claim, tasks, ends_when_idle=options.ends_when_idle)
+            server = Server(workspace, LiveSettings(reloader), claim, tasks, ends_when_idle=options.ends_when_idle)
             await server.run()
             tasks.cancel_scope.cancel()
     # Raised out here, as a task group would wrap it in a group.
@@ -145,7 +132,7 @@ class Server:
     def __init__(
         self,
         workspace: Path,
-        reloader: Reloader,
+        live: LiveSettings,
         claim: presence.Claim,
         tasks: TaskGroup,
         *,
@@ -154,8 +141,8 @@ class Server:
         self.failure: StartError | None = None
         """Why it could not start."""
         self._workspace = workspace
-        self._reloader = reloader
-        self._settings = settings = reloader.settings
+        self._live = live
+        settings = live.settings
         self._claim = claim
         self._ends_when_idle = ends_when_idle
         self._tasks = tasks
@@ -208,7 +195,7 @@ class Server:
         self._clients.attach(self._core)
         services = Services(
             core=self._core,
-            current_settings=lambda: self._settings,
+            current_settings=lambda: live.settings,
             workspace=workspace,
             log=self._log,
             transcripts=self._transcripts,
@@ -236,7 +223,7 @@ class Server:
         self._tasks.start_soon(self._history.run)
         self._tasks.start_soon(self._tell_of_log)
         self._tasks.start_soon(self._watch_skills)
-        self._tasks.start_soon(self._watch_settings)
+        self._tasks.start_soon(self._live.run, self._core, self._repls, self._skills)
         self._tasks.start_soon(self._watcher.run)
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
         self._dispatch(self._restored, start)
@@ -247,7 +234,7 @@ class Server:
 
     def _instructions(self) -> str:
         connected = [Connected(repl.key, repl.dialect, repl.phase) for repl in self._core.state.repls.values()]
-        evaluates = self._settings.enable_mcp_repl_evaluation
+        evaluates = self._live.settings.enable_mcp_repl_evaluation
         return instructions(self._skills.skills(), connected, evaluates=evaluates)
 
     # Effects
@@ -314,35 +301,19 @@ class Server:
             if await anyio.to_thread.run_sync(self._skills.changed):
                 self._dispatch(ResourcesChanged())
 
-    async def _watch_settings(self) -> None:
-        """Apply settings as they change, and tell what became of each in the log."""
-        while True:
-            await anyio.sleep(SETTINGS_S)
-            news = await anyio.to_thread.run_sync(self._reloader.look)
-            if news is None:
-                continue
-            before, self._settings, self._core.settings = self._settings, news.settings, news.settings
-            self._repls.limit(limits(news.settings))
-            said = [Say(line) for line in news.said] + [Say(line, error=True) for line in news.wrong]
-            changed: list[Action] = []
-            if await anyio.to_thread.run_sync(self._skills.select, selection(news.settings)):
-                changed.append(ResourcesChanged())
-            if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
-                changed.append(ToolsChanged())
-            self._dispatch(*said, *changed)
-
     async def _listen(self, effect: Listen) -> None:
-        asked = self._settings.mcp_socket_server_port
+        settings = self._live.settings
+        asked = settings.mcp_socket_server_port
         try:
-            listener, port = await listen(self._settings.host, asked)
+            listener, port = await listen(settings.host, asked)
         except StartError as error:
             self.failure = error
             self._dispatch(Stop(str(error)))
             return
         admission = Admission(token=self._claim.token)
-        front = Listener(admission=admission, protocol=self._protocol, clients=self._clients, settings=self._settings)
+        front = Listener(admission=admission, protocol=self._protocol, clients=self._clients, settings=settings)
         async with listener:
-            self._core.resume({"now": now_ms()}, effect, (self._settings.host, port, asked))
+            self._core.resume({"now": now_ms()}, effect, (settings.host, port, asked))
             with self._accepting:
                 await listener.serve(front.serve_one, self._tasks)
 
@@ -365,12 +336,13 @@ class Server:
             self._dispatch(Stop(str(error)))
             return
         logger.info("the relay is at %s", relay)
+        settings = self._live.settings
         finder = Finder(
             core=self._core,
             workspace=self._workspace,
-            addresses=self._settings.nrepl,
-            commands=self._settings.repl,
-            port_files=self._settings.port_files,
+            addresses=settings.nrepl,
+            commands=settings.repl,
+            port_files=settings.port_files,
             now=now_ms,
         )
         finder.begin()
@@ -392,7 +364,7 @@ class Server:
         idle_since = anyio.current_time()
         while True:
             await anyio.sleep(1)
-            allowed_s = self._settings.idle_exit_seconds
+            allowed_s = self._live.settings.idle_exit_seconds
             busy = self._clients or self._core.state.live
             if busy or not allowed_s:
                 idle_since = anyio.current_time()
@@ -431,19 +403,6 @@ async def _wait_until(is_so: Callable[[], bool]) -> None:
     deadline = anyio.current_time() + ANSWER_S
     while not is_so() and anyio.current_time() < deadline:
         await anyio.sleep(0.01)
-
-
-def selection(settings: Settings) -> Selection:
-    """The skills that the settings allow."""
-    disabled = switched_off(
-        live_repl=settings.provide_bd_skill, editing=settings.provide_edit_skill, names=settings.disabled_skills
-    )
-    return Selection(frozenset(settings.skill_sources), disabled)
-
-
-def limits(settings: Settings) -> Limits:
-    """What the settings bound evaluations by."""
-    return Limits(settings.max_run_ms / 1000, settings.max_length, settings.max_depth)
 
 
 def relay_source() -> Path:

@@ -1,0 +1,63 @@
+"""The settings of a running server: what they are now, and what a change of them changes elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.core.actions import ResourcesChanged, Say, ToolsChanged
+from codriver.repls.performer import Limits
+from codriver.skills import Selection, switched_off
+from codriver.tools.manifest import MANIFEST
+
+if TYPE_CHECKING:
+    from codriver.core.dispatch import Action, Core
+    from codriver.reload import Reloader
+    from codriver.repls.performer import Repls
+    from codriver.settings import Settings
+    from codriver.skills import SkillLibrary
+
+LOOK_S = 0.5
+GATES = frozenset({tool.setting for tool in MANIFEST if tool.setting is not None})
+"""The settings that tools are on offer by."""
+
+
+class LiveSettings:
+    """Holds the settings for the life of a server, and applies them as their files change."""
+
+    def __init__(self, reloader: Reloader) -> None:
+        self._reloader = reloader
+        self.settings = reloader.settings
+        """The settings now."""
+
+    async def run(self, core: Core, repls: Repls, skills: SkillLibrary) -> None:
+        """Look at the files until cancelled; tell in the log what became of each change."""
+        while True:
+            await anyio.sleep(LOOK_S)
+            news = await anyio.to_thread.run_sync(self._reloader.look)
+            if news is None:
+                continue
+            before, self.settings, core.settings = self.settings, news.settings, news.settings
+            repls.limit(limits(news.settings))
+            actions: list[Action] = [Say(line) for line in news.said]
+            actions += [Say(line, error=True) for line in news.wrong]
+            if await anyio.to_thread.run_sync(skills.select, selection(news.settings)):
+                actions.append(ResourcesChanged())
+            if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
+                actions.append(ToolsChanged())
+            core.dispatch({"now": time.time_ns() // 1_000_000}, actions)
+
+
+def selection(settings: Settings) -> Selection:
+    """The skills that the settings allow."""
+    disabled = switched_off(
+        live_repl=settings.provide_bd_skill, editing=settings.provide_edit_skill, names=settings.disabled_skills
+    )
+    return Selection(frozenset(settings.skill_sources), disabled)
+
+
+def limits(settings: Settings) -> Limits:
+    """What the settings bound evaluations by."""
+    return Limits(settings.max_run_ms / 1000, settings.max_length, settings.max_depth)
