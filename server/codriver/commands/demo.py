@@ -38,6 +38,7 @@ class DemoFailedError(StartError):
 @click.command("demo", short_help="Show Codriver at work, with nothing set up.")
 def demo_command() -> None:
     """Show Codriver at work: a server, two REPLs of its own, and a real MCP client that evaluates through the relay."""
+    click.echo("(the very first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
     with tempfile.TemporaryDirectory(prefix="codriver-demo-") as folder, _server(Path(folder)) as port_file:
         anyio.run(_play, port_file)
 
