@@ -67,49 +67,95 @@ def disjoint(units, unit):
     return all(unit.end <= other.start or other.end <= unit.start for other in units)
 
 
-def check_batch(document, seeded):
-    """Apply one random batch to the document and hold the result against the trees; how many edits it had."""
-    text, forms = document.text, document.reading.forms
-    replaced, before, after, edits, chosen, spliced = {}, {}, {}, {}, [], []
-    for unit in seeded.sample(document.units, min(len(document.units), seeded.randint(1, 4))):
-        target = target_of(document, unit)
-        if target is None or not disjoint(chosen, unit):
-            continue
-        chosen.append(unit)
-        new = seeded.choice(NEW)
-        if seeded.random() < 0.6 or not new:
-            edits[len(edits)] = Replace(target, new)
-            replaced[unit.start, unit.end] = tree_of(new)
-            spliced.append((unit.start, unit.end, new))
+def subtree(document, unit):
+    """The tree of one unit."""
+    pending = list(document.reading.forms)
+    while pending:
+        form = pending.pop()
+        if (form.start, form.end) == (unit.start, unit.end):
+            return trees(document.text, [form])
+        if form.start <= unit.start and unit.end <= form.end:
+            pending += form.children
+    raise AssertionError("there is no such form")
+
+
+class Batch:
+    """A random batch of edits of units that do not overlap, and what it must come to."""
+
+    def __init__(self, document, seeded):
+        self.document = document
+        self.seeded = seeded
+        self.edits = {}
+        self.trees = {"replaced": {}, "before": {}, "after": {}}
+        self.spliced = []  # where each new text goes, from the end of the text before it to the beginning behind
+        self.appended = []
+        self.has_moves = False
+        units = []
+        for unit in seeded.sample(document.units, min(len(document.units), seeded.randint(1, 5))):
+            target = target_of(document, unit)
+            if target is not None and disjoint([other for other, _ in units], unit):
+                units.append((unit, target))
+        while units:
+            self.add(*units.pop(), units)
+        if seeded.random() < 0.2:
+            self.appended.append(seeded.choice([new for new in NEW if new]))
+            self.edits[len(self.edits)] = Append(self.appended[0])
+
+    def add(self, unit, target, units):
+        span = unit.start, unit.end
+        role = self.seeded.choice(["replace", "replace", "insert", "move"])
+        new = self.seeded.choice(NEW)
+        if role == "move" and units:
+            to, beside = units.pop()
+            side = self.seeded.choice(["before", "after"])
+            self.put(Move(target, beside, side))
+            self.trees["replaced"][span] = []
+            self.trees[side].setdefault((to.start, to.end), []).extend(subtree(self.document, unit))
+            self.has_moves = True
+        elif role == "insert" and new:
+            self.put(Insert(target, new))
+            self.trees["before"].setdefault(span, []).extend(tree_of(new))
+            at = self.document.with_comments(unit)
+            self.spliced.append((at, at, new))
         else:
-            edits[len(edits)] = Insert(target, new)
-            before[unit.start, unit.end] = tree_of(new)
-            at = document.with_comments(unit)
-            spliced.append((at, at, new))
-    appended = []
-    if seeded.random() < 0.2:
-        new = seeded.choice([new for new in NEW if new])
-        edits[len(edits)] = Append(new)
-        appended = [new]
-    result = apply(document, edits, Limits(padding=0))
+            self.put(Replace(target, new))
+            self.trees["replaced"][span] = tree_of(new)
+            self.spliced.append((*span, new))
+
+    def put(self, edit):
+        self.edits[len(self.edits)] = edit
+
+    def expected_trees(self):
+        wanted = trees(self.document.text, self.document.reading.forms, **self.trees)
+        return wanted + [tree for new in self.appended for tree in tree_of(new)]
+
+    def expected_words(self):
+        text = self.document.text
+        expected, at = [], 0
+        for start, end, new in sorted(self.spliced):
+            expected += words(text[at:start]) + words(new)
+            at = end
+        return expected + words(text[at:]) + [word for new in self.appended for word in words(new)]
+
+
+def check_batch(document, seeded):
+    """Apply one random batch to the document and hold the result against what it must be; how many edits it had."""
+    batch = Batch(document, seeded)
+    result = apply(document, batch.edits, Limits(padding=0))
+    where = document.text, batch.edits
     if isinstance(result, Refused):
         assert {problem.message for _, problem in result.problems} == {"the new text would run into the code beside it"}
-        assert any(";" in new for _, _, new in spliced)
+        assert any(token.lastgroup == "comment" for token in tokens(document.text)) or any(
+            ";" in new for *_, new in batch.spliced
+        ), where
         return 0
-    assert check(result.text) is None
-    wanted = trees(text, forms, replaced, before, after)
-    for new in appended:
-        wanted += tree_of(new)
-    assert tree_of(result.text) == wanted, (text, edits)
-    expected, at = [], 0
-    for start, end, new in sorted(spliced):
-        expected += words(text[at:start]) + words(new)
-        at = end
-    expected += words(text[at:])
-    for new in appended:
-        expected += words(new)
-    assert words(result.text) == expected, (text, edits)
-    return len(edits)
+    assert check(result.text) is None, where
+    assert tree_of(result.text) == batch.expected_trees(), where
+    if batch.has_moves:
+        assert sorted(words(result.text)) == sorted(batch.expected_words()), where
+    else:
+        assert words(result.text) == batch.expected_words(), where
+    return len(batch.edits)
 
 
 def test_thousands_of_random_edits_of_real_code_change_nothing_else(sources):

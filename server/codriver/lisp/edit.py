@@ -120,7 +120,7 @@ def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | No
     places = Places(text)
     done: dict[int, Done] = {}
     for number, line in plan.lines.items():
-        at = found.get(plan.merged.get(number, number), 0)
+        at = found.get(number, found.get(plan.merged.get(number, number), 0))
         done[number] = Done(line, places.line(at), plan.counts.get(number, 1))
     return Edited(text, done)
 
@@ -270,7 +270,7 @@ class _Plan:
                 self.problems.append((number, Problem(words)))
 
     def _find_conflicts(self) -> None:
-        self.splices.sort(key=lambda splice: (*splice[0].core, splice[1]))
+        self.splices.sort(key=lambda splice: (*splice[0].core, not splice[0].is_behind, splice[1]))
         reached, owner = 0, -1
         for splice, number in self.splices:
             start, end = splice.core

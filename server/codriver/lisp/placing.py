@@ -22,12 +22,16 @@ _APART = frozenset(' \t\r\n,()[]{}"')
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """`new` in place of what is from `start` to `end`. `core` is the part that belongs to the form alone."""
+    """`new` in place of what is from `start` to `end`. `core` is the part that belongs to the form alone.
+
+    Of two at one place, the one that belongs to the form before it (`is_behind`) comes first.
+    """
 
     start: int
     end: int
     new: str
     core: tuple[int, int]
+    is_behind: bool = False
 
 
 def is_blank(text: str) -> bool:
@@ -88,7 +92,7 @@ def insert_after(document: Document, unit: Unit, new: str) -> Splice:
     is_last_on_line = _TO_LINE_END.match(document.text, at) is not None
     if not is_last_on_line and not (is_closed_next and not _ends_in_comment(placed)):
         placed += document.ending + base
-    return Splice(at, at, placed, (at, at))
+    return Splice(at, at, placed, (at, at), is_behind=True)
 
 
 def _is_apart(document: Document, unit: Unit, begin: int) -> bool:
