@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -43,7 +44,7 @@ class NreplSession:
     id: str | None = None
     namespace: str | None = None
     """The namespace in which it will evaluate next, as far as the server told."""
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    lock: anyio.Lock = field(default_factory=partial(anyio.Lock, fast_acquire=True))
     running: Exchange | None = None
     evaluations: int = 0
     """How many requests have evaluated in it."""
