@@ -22,7 +22,8 @@ def test_every_row_says_what_happens_and_names_a_test():
 def test_a_test_that_the_table_names_is_there(named):
     file, _, name = named.strip("`").partition("::")
     tree = ast.parse((TESTS / file).read_text())
-    found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert name.startswith("test_")
     assert name in {node.name for node in found}
 
 
