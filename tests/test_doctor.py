@@ -257,8 +257,11 @@ def test_skills_that_nobody_sees_are_told(examine, launch):
     assert 'skillSources = ["workspace"]' in check.fix
     (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
     assert of(examine(), "skills") == []
+    (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace", "toolbx"]\n')
+    (check,) = of(examine(), "skills")
+    assert check.text == "skillSources names toolbx, which has no skills here; there are: codriver, workspace"
     file.write_text("nothing")
-    assert "no front matter" in of(examine(), "skills")[0].text
+    assert "no front matter" in of(examine(), "skills")[-1].text
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,10 @@ def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
         text = f"{', '.join(names)} of {source}: found, and not shown to agents until this source is allowed"
         sources = json.dumps([*settings.skill_sources, source])
         yield Check("skills", "note", text, f"read them, then write skillSources = {sources} into codriver.toml")
+    there = {skill.source for skill in found.skills}
+    for source in sorted(set(settings.skill_sources) - there):
+        text = f"skillSources names {source}, which has no skills here; there are: {', '.join(sorted(there))}"
+        yield Check("skills", "note", text, "correct skillSources, or leave it if they come later")
     for problem in found.problems:
         yield Check("skills", "note", problem, "mend it, or take the folder away")
 
