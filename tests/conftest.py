@@ -1,6 +1,11 @@
 """What every test shares."""
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says more of the machine than of the code.
+settings.register_profile("codriver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("codriver")
 
 
 @pytest.fixture
