@@ -166,6 +166,15 @@ def test_what_was_there_before_is_not_loaded(client):
     assert not any("early" in entry["text"] for entry in log(client))
 
 
+def test_a_checkout_is_told_and_not_loaded(live, client, tmp_path):
+    (tmp_path / "many").mkdir()
+    for number in range(60):
+        (tmp_path / "many" / f"many{number}.py").write_text("many = 1\n")
+    (tmp_path / "many").rename(live.workspace / "many")
+    until(lambda: any("60 files changed at once" in entry["text"] for entry in log(client)), "the line")
+    assert not any("many = 1" in entry["text"] for entry in log(client, who="codriver-watch"))
+
+
 def test_watching_can_be_switched_off_while_the_server_runs(live, client):
     def configure(text):
         (live.workspace / "codriver.toml").write_text(text)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LOOK_S = 0.25
 COST = 10
 """A round of looking is followed by a rest of so many times its length: a tenth of one core at most."""
+MAX_AT_ONCE = 50
+"""Nobody saves so many files by hand: it is a checkout or a generator, and loading them would redefine the world."""
 WHO = "codriver-watch"
 
 
@@ -43,21 +45,27 @@ class Watcher:
                 began = anyio.current_time()
                 now = await anyio.to_thread.run_sync(stamps, self._services.workspace)
                 took_s = anyio.current_time() - began
-                for file in self._saved(now):
+                saved = self._saved(now)
+                if len(saved) > MAX_AT_ONCE:
+                    text = f"{len(saved)} files changed at once and were not loaded: load those that you need"
+                    self._say(text, error=False)
+                    saved = ()
+                for file in saved:
                     await self._load(file)
             else:
                 self._loaded = None
             await anyio.sleep(max(LOOK_S, COST * took_s))
 
     def _saved(self, now: Mapping[Path, Stamp]) -> tuple[Path, ...]:
-        """The files that were saved since they were last loaded, as far as they are written to their end."""
+        """The files that were saved since they were last loaded and are written to their end, the oldest save first."""
         if self._loaded is None:
             # What was there before the watching began is not saved now.
             self._loaded, self._last = now, now
             return ()
-        saved = [file for file, stamp in sorted(now.items()) if self._loaded.get(file) != stamp]
+        saved = [file for file, stamp in now.items() if self._loaded.get(file) != stamp]
         # A file that is another one at each look is still being written.
-        whole = tuple(file for file in saved if self._last.get(file) == now[file])
+        written = (file for file in saved if self._last.get(file) == now[file])
+        whole = tuple(sorted(written, key=lambda file: (now[file], file)))
         known = {file: stamp for file, stamp in self._loaded.items() if file in now}
         self._loaded, self._last = known | {file: now[file] for file in whole}, now
         return whole
