@@ -22,7 +22,7 @@ from codriver.editing import (
     NothingToUndoError,
     Wanted,
 )
-from codriver.editing.files import MISSING, Change, Snapshot, commit, read
+from codriver.editing.files import MISSING, Change, Snapshot, UnreadableError, commit, read
 from codriver.lisp.edit import Append, Insert, Rename, Replace
 from codriver.lisp.targeting import Target
 
@@ -284,6 +284,14 @@ class TestMeanwhile:
         with pytest.raises(FilesChangedError):
             commit([change])
         assert (elsewhere / "x.clj").read_text() == "(x)"
+
+    async def test_a_file_that_became_a_link_is_not_followed(self, workspace):
+        (workspace.parent / "secret.clj").write_text("(secret)")
+        file = workspace / "a.clj"
+        file.unlink()
+        file.symlink_to(workspace.parent / "secret.clj")
+        with pytest.raises(UnreadableError):
+            read(file)
 
     async def test_edits_at_the_same_time_wait_for_one_another(self, editor, workspace):
         (workspace / "b.clj").write_text("(ns b)\n")

@@ -69,14 +69,15 @@ class UnreadableError(Exception):
 
 
 def read(path: Path) -> Snapshot:
-    """The file at `path` as it is now; `MISSING` when there is none.
+    """The file at the resolved `path` as it is now; `MISSING` when there is none.
 
     Raises:
         UnreadableError: it is no regular file, too large, or cannot be read or written by us.
     """
     try:
-        # Not to wait for a writer where the path is a pipe.
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        # Not to wait for a writer where the path is a pipe, nor to go where a link leads that was none when the path
+        # was resolved.
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return MISSING
     except OSError as error:
