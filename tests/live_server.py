@@ -20,7 +20,8 @@ def environ(folder):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CODRIVER_", "VIRTUAL_ENV"))}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
     folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
-    return {**kept, **folders}
+    # The event loop that everybody has; the other one has a test of its own.
+    return {**kept, **folders, "CODRIVER_EVENT_LOOP": "asyncio"}
 
 
 class Live:

@@ -15,6 +15,7 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Action, Effect
     from codriver.datalog.answer import QueryAnswer
     from codriver.outputlog import Report
+    from codriver.settings import Loaded, Settings
     from codriver.tools.base import Question
 
 logger = logging.getLogger(__name__)
@@ -84,6 +86,16 @@ class ServeOptions:
     ends_when_idle: bool = False
 
 
+class UvloopMissingError(StartError):
+    """The settings ask for an event loop that is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the setting eventLoop asks for uvloop, which is not installed: pip install 'codriver[fast]', "
+            "or set eventLoop to auto"
+        )
+
+
 def run(options: ServeOptions) -> int:
     """Run one server until it is stopped; the exit status.
 
@@ -91,7 +103,16 @@ def run(options: ServeOptions) -> int:
         StartError: it could not start, for the reason said.
     """
     logging.basicConfig(level=logging.WARNING, format="codriver: %(message)s", stream=sys.stderr)
-    return anyio.run(_run, options)
+    loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
+    return anyio.run(_run, options, loaded, backend_options={"use_uvloop": _takes_uvloop(loaded.settings)})
+
+
+def _takes_uvloop(settings: Settings) -> bool:
+    """Whether the server runs on uvloop: where it is installed, unless the settings say otherwise."""
+    is_installed = find_spec("uvloop") is not None
+    if settings.event_loop == "uvloop" and not is_installed:
+        raise UvloopMissingError
+    return is_installed and settings.event_loop != "asyncio"
 
 
 def now_ms() -> int:
@@ -99,9 +120,8 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def _run(options: ServeOptions) -> int:
+async def _run(options: ServeOptions, loaded: Loaded) -> int:
     workspace = options.workspace.resolve()
-    loaded = load(workspace, environ=os.environ, overrides=options.overrides)
     for warning in loaded.warnings:
         logger.warning("%s", warning)
     folder = presence_folder(workspace)

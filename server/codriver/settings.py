@@ -12,7 +12,7 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
@@ -113,13 +113,16 @@ class Settings(BaseModel):
     clojuredocs_max_age_days: int = Field(
         30, ge=1, le=3650, description="When a kept ClojureDocs export is fetched anew."
     )
+    event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
+        "auto", description="What the server's event loop is: auto takes uvloop where it is installed."
+    )
     allow_edits_outside_workspace: bool = Field(default=False, description="Let edit_files touch other folders.")
 
 
 NEED_RESTART = frozenset(
     {
         "host", "mcp_socket_server_port", "require_token", "repl", "nrepl", "port_files", "log_max_entities",
-        "log_max_bytes", "history_max_entities", "outbox_messages", "outbox_bytes", "max_clients",
+        "log_max_bytes", "history_max_entities", "outbox_messages", "outbox_bytes", "max_clients", "event_loop",
     }
 )  # fmt: skip
 """The settings that a running server keeps as they were when it started."""
@@ -213,6 +216,8 @@ def allowed(name: str) -> str:
         bounds = [bound for mark in info.metadata for bound in (getattr(mark, "ge", None), getattr(mark, "le", None))]
         low, high = (bound for bound in bounds if bound is not None)
         return f"a whole number from {low} to {high}"
+    if get_origin(info.annotation) is Literal:
+        return " or ".join(get_args(info.annotation))
     if name == "nrepl":
         return "a list of texts like [KEY=][HOST:]PORT, with ports from 1 to 65535"
     return "a text that is not empty" if info.annotation is str else "a list of texts, none empty"
