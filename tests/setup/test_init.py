@@ -234,3 +234,11 @@ def test_a_dry_run_says_so_also_when_no_client_is_found(init, workspace):
     assert "none found here" in report.text
     assert report.text.endswith("Nothing was written: this was a dry run.\n")
     assert not (workspace / "codriver.toml").exists()
+
+
+def test_what_the_settings_of_a_workspace_would_run_is_shown(init, workspace):
+    write(workspace, {"deps.edn": "{}", "codriver.toml": 'repl = ["make repl"]\nnrepl = ["7888"]\n'})
+    text = init(clients=["vscode"], dry_run=True).text
+    assert 'codriver starts ["make repl"], as the workspace\'s settings say' in text
+    assert 'codriver connects to ["7888"]' in text
+    assert "by hand" not in text

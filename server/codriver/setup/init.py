@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -77,7 +78,11 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
     lines = lines or ["project    none recognised; codriver starts a Python REPL of its own"]
     for port_file in running_repls(workspace):
         lines.append(f"REPL       running, as {port_file} says; codriver connects to it")
-    if projects and not running_repls(workspace):
+    named = _named_repls(workspace) or {}
+    for key, value in named.items():
+        does = "codriver starts" if key == "repl" else "codriver connects to"
+        lines.append(f"REPL       {does} {json.dumps(value, ensure_ascii=False)}, as the workspace's settings say")
+    if projects and not named and not running_repls(workspace):
         first = projects[0]
         lines.append(f"REPL       {first.repl}; by hand: {first.command}")
         if not first.can_start(workspace, environment):
@@ -103,12 +108,18 @@ def _plan_repl(projects: Sequence[Project], workspace: Path, environment: Enviro
 
 def _settings_name_a_repl(workspace: Path) -> bool:
     """Whether the workspace's settings say which REPL to use, or cannot be read and so must be left alone."""
+    named = _named_repls(workspace)
+    return named is None or bool(named)
+
+
+def _named_repls(workspace: Path) -> dict[str, object] | None:
+    """What the workspace's settings say of REPLs, by setting; None when they cannot be read."""
     try:
         own, project = (_toml(workspace / name) for name in ("codriver.toml", "pyproject.toml"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
-        return True
-    table = project.get("tool", {}).get("codriver", {})
-    return bool({"repl", "nrepl"} & (own.keys() | table.keys()))
+        return None
+    layers = (project.get("tool", {}).get("codriver", {}), own)
+    return {key: value for layer in layers for key, value in layer.items() if key in ("repl", "nrepl")}
 
 
 def _toml(file: Path) -> dict[str, Any]:
