@@ -242,3 +242,16 @@ def test_what_the_settings_of_a_workspace_would_run_is_shown(init, workspace):
     assert 'codriver starts ["make repl"], as the workspace\'s settings say' in text
     assert 'codriver connects to ["7888"]' in text
     assert "by hand" not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tool = 3\n", "[tool]\ncodriver = 3\n", "[tool\n", "project = 1\n", "[project]\ndependencies = 'x'\n",
+        "[project]\noptional-dependencies = []\n", "[tool.poetry]\ndependencies = [1]\n", "build-system = []\n",
+        "[build-system]\nrequires = 1\n", "dependency-groups = 1\n", "[dependency-groups]\na = 1\n",
+    ],
+)  # fmt: skip
+def test_a_project_file_of_another_shape_does_not_stop_it(init, workspace, text):
+    write(workspace, {"pyproject.toml": text})
+    assert "VS Code" in init(clients=["vscode"], dry_run=True).text

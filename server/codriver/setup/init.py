@@ -118,7 +118,9 @@ def _named_repls(workspace: Path) -> dict[str, object] | None:
         own, project = (_toml(workspace / name) for name in ("codriver.toml", "pyproject.toml"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
         return None
-    layers = (project.get("tool", {}).get("codriver", {}), own)
+    tool = project.get("tool")
+    table = tool.get("codriver") if isinstance(tool, dict) else None
+    layers = (table if isinstance(table, dict) else {}, own)
     return {key: value for layer in layers for key, value in layer.items() if key in ("repl", "nrepl")}
 
 

@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,22 +131,29 @@ def _python_needs(workspace: Path) -> frozenset[str]:
         document = tomllib.loads(_text(workspace / "pyproject.toml"))
     except tomllib.TOMLDecodeError:
         return frozenset()
-    project = document.get("project", {})
-    poetry = document.get("tool", {}).get("poetry", {})
-    lists = [project.get("dependencies", []), *project.get("optional-dependencies", {}).values()]
-    lists += document.get("dependency-groups", {}).values()
-    lists.append(document.get("build-system", {}).get("requires", []))
+    project, tool, build = (_table(document.get(key)) for key in ("project", "tool", "build-system"))
+    poetry = _table(tool.get("poetry"))
+    lists = [project.get("dependencies"), build.get("requires")]
+    lists += [
+        *_table(project.get("optional-dependencies")).values(),
+        *_table(document.get("dependency-groups")).values(),
+    ]
     names = {
         found.group().lower()
         for requirements in lists
-        for text in requirements
+        for text in (requirements if isinstance(requirements, list) else ())
         if isinstance(text, str) and (found := re.match(r"[A-Za-z0-9._-]+", text))
     }
     return frozenset(names | {name.lower() for name in _names(poetry.get("dependencies"))})
 
 
-def _names(table: object) -> tuple[str, ...]:
-    return tuple(table) if isinstance(table, dict) else ()
+def _table(value: object) -> dict[str, Any]:
+    """The value if it is a table; files of other tools may have any shape."""
+    return value if isinstance(value, dict) else {}
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(_table(value))
 
 
 def _source(workspace: Path, wanted: Callable[[Path], bool]) -> str | None:
