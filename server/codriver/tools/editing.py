@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Self
 
 import anyio.to_thread
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from codriver.editing import Create, Limits, Wanted, lint
 from codriver.editing.diff import cut
@@ -39,20 +39,28 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 
 
 class EditArguments(Arguments):
-    """One edit of `edit_files`."""
+    """One edit of `edit_files`; what each type takes is for clients to read in its schema."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "description": "Beside filePath, by type: replace and insert take line, targetLineText, newForm; delete "
+            "line, targetLineText; append code; create content, overwrite; move line, targetLineText, toLine, "
+            "toLineText, side; rename oldName, newName, and to keep to one form line, targetLineText."
+        }
+    )
 
     type: Literal["replace", "delete", "insert", "append", "create", "move", "rename"]
     file_path: str
     line: int | None = Field(None, description="Of the target form's first line, from 1.")
     target_line_text: str | None = Field(None, description="That line's text.")
-    new_form: str | None = Field(None, description="replace, insert.")
-    code: str | None = Field(None, description="append.")
-    content: str | None = Field(None, description="create.")
-    overwrite: bool | None = Field(None, description="create: replace a file that is there.")
-    to_line: int | None = Field(None, description="move: first line of the form to move to.")
+    new_form: str | None = Field(None, description="One form or more; blank deletes the target.")
+    code: str | None = None
+    content: str | None = None
+    overwrite: bool | None = Field(None, description="Replace a file that is there.")
+    to_line: int | None = Field(None, description="First line of the form to move to.")
     to_line_text: str | None = None
-    side: Literal["before", "after"] | None = Field(None, description="move: of that form (before).")
-    old_name: str | None = Field(None, description="rename: a symbol or keyword; in the target alone, if given.")
+    side: Literal["before", "after"] | None = Field(None, description="Of that form (before).")
+    old_name: str | None = Field(None, description="A symbol or keyword.")
     new_name: str | None = None
 
     @model_validator(mode="after")
