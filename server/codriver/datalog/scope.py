@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from codriver.datalog.budget import Budget
-    from codriver.datalog.clauses import Source
+    from codriver.datalog.clauses import RuleCall, Source
     from codriver.datalog.edn import Text
-    from codriver.datalog.rules import RuleSolver
+    from codriver.datalog.steps import Row, Rows
     from codriver.datalog.store import Snapshot
 
 
@@ -45,6 +45,19 @@ class Scope:
         return Scope(names, {name: value for name, value in self.constants.items() if name in known})
 
 
+class SolvedRules(Protocol):
+    """What a plan asks of the rules: their bodies are plans in turn, so it knows them by this alone."""
+
+    def apart(self) -> SolvedRules:
+        """The same rules with tables of their own, whose answers are complete when they are given."""
+
+    def can_run(self, name: str, places: frozenset[int]) -> bool:
+        """Whether the rule can be solved with the arguments at these places bound."""
+
+    def caller(self, call: RuleCall, places: tuple[int, ...]) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
+        """What answers inputs: given them all, it gives what has the rows of each."""
+
+
 @dataclass(frozen=True)
 class Context:
     """What a query works on. `text` is for errors; `rules` are solved as they are called."""
@@ -52,7 +65,7 @@ class Context:
     text: Text
     sources: Mapping[str, Snapshot]
     budget: Budget
-    rules: RuleSolver
+    rules: SolvedRules
 
     def snapshot(self, source: Source) -> Snapshot:
         """The entities of a source.
