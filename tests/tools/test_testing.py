@@ -138,6 +138,16 @@ def test_no_tests_are_no_success(client):
     assert (answer["ok"], answer["reason"]) == (False, "no-tests")
 
 
+def test_tests_that_need_another_runner_are_named(client):
+    code = "import types, sys\nodd = types.ModuleType('odd')\nsys.modules['odd'] = odd\n"
+    code += "exec('async def test_later(): pass\\ndef test_given(x): pass', odd.__dict__)"
+    assert client.call("evaluate_code", code=code, replSessionKey="py")["ok"]
+    answer = ask(client, namespace="odd", replSessionKey="py")
+    assert answer["reason"] == "no-tests"
+    assert "odd.test_later" in answer["stdout"]
+    assert "odd.test_given" in answer["stdout"]
+
+
 def test_tests_that_take_too_long_are_interrupted_and_the_repl_goes_on(live, client):
     code = "import types, sys\nslow = types.ModuleType('slow')\nsys.modules['slow'] = slow\n"
     code += "exec('def test_forever():\\n  while True: pass', slow.__dict__)"
@@ -168,6 +178,19 @@ def test_clojure_tests_run_by_evaluation(tmp_path):
         assert (answer["reason"], counts(answer)) == ("tests-failed", (2, 1, 1, 0))
         assert (answer["results"][0]["test"], answer["results"][0]["line"]) == ("bad", 3)
         assert answer["results"][0]["file"].endswith("core.clj")
+
+
+def test_questions_are_answered_while_tests_run(tmp_path):
+    address = repl("jvm").endpoint
+    with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        mark = live.workspace / "mark"
+        code = f'(ns suite.slow (:require [clojure.test :refer [deftest is]])) (deftest slow (spit "{mark}" "") '
+        assert client.call("evaluate_code", code=code + "(Thread/sleep 60000) (is true))")["ok"]
+        run = client.begin_call("run_tests", namespace="suite.slow", timeoutMs=600_000)
+        until(mark.exists, "the test to run")
+        assert client.call("macroexpand", code="(when a b)")["expansion"].startswith("(if a")
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": run}})
 
 
 def test_a_repl_without_tests_says_what_would_run_them(tmp_path):

@@ -31,7 +31,7 @@ from codriver.repls.base import (
 )
 from codriver.repls.failures import read_failure, stack_of
 from codriver.repls.message import Message, as_list, as_map, as_text
-from codriver.repls.nrepl_sessions import TOOL_SESSION
+from codriver.repls.nrepl_sessions import TEST_SESSION, TOOL_SESSION
 from codriver.repls.reply import Reply
 from codriver.repls.stacks import Thread, dump_of, read_python
 
@@ -172,7 +172,7 @@ class Inquiries:
         return answers.read_clojuredocs(answer)
 
     async def _test_by_evaluation(self, namespace: str, test: str, timeout_s: float) -> TestRun:
-        tool = await self._sessions.open(TOOL_SESSION)
+        tool = await self._sessions.open(TEST_SESSION)
         code = self._dialect.expression("test", ns=namespace, name=test)
         answer = await self._send_until("eval", tool, timeout_s, code=code)
         output = [text for message in answer if (text := message.text("out") or message.text("err"))]

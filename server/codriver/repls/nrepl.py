@@ -27,7 +27,7 @@ from codriver.repls.base import (
 from codriver.repls.failures import read_failure
 from codriver.repls.heartbeat import watch
 from codriver.repls.inquiries import Inquiries
-from codriver.repls.nrepl_sessions import TOOL_SESSION, NreplSession, SessionTable
+from codriver.repls.nrepl_sessions import OURS, NreplSession, SessionTable
 from codriver.repls.profile import Probed, probe, read_ops
 from codriver.repls.reply import Reply
 
@@ -235,7 +235,7 @@ class NreplAdapter:
 
     async def close_session(self, name: str) -> None:
         """End a session made by `open_session`; an unknown name is ignored."""
-        if name != TOOL_SESSION:
+        if name not in OURS:
             await self._sessions.close(name)
 
     async def wait_closed(self) -> str:

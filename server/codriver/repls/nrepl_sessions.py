@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 TOOL_SESSION: Final = "codriver/tool"
 """Our own session, where questions are asked, so that the caller's `*1`, `*e` and namespace stay as they are."""
 
+TEST_SESSION: Final = "codriver/test"
+"""Our own session for test runs, which may take minutes: meanwhile questions are still answered."""
+
+OURS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
+
 FAREWELL_S: Final = 1.0
 """How long the end of a connection waits for a server to close its sessions: they are closed for its sake."""
 
@@ -102,7 +107,7 @@ class SessionTable:
                 return self._sessions[name]
             kept = self.dialect.keeps_apart if self.dialect else None
             main = self.get(MAIN_SESSION)
-            if kept == "none" and name != TOOL_SESSION:
+            if kept == "none" and name not in OURS:
                 raise CapabilityMissingError("sessions", "this REPL has one namespace for all; start another REPL")
             if kept == "none":
                 return main
@@ -110,9 +115,9 @@ class SessionTable:
                 connection = await self._dial(self._op_timeout_s)
                 session = NreplSession(name, connection)
             else:
-                identity = await self.clone(main.connection, apart=name != TOOL_SESSION)
+                identity = await self.clone(main.connection, apart=name not in OURS)
                 session = NreplSession(name, main.connection, id=identity)
-            session.namespace = main.namespace if name == TOOL_SESSION else None
+            session.namespace = main.namespace if name in OURS else None
             self._sessions[name] = session
             return session
 

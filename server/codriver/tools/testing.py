@@ -28,11 +28,12 @@ class NoTestsError(RefusedError):
 
     reason = "no-tests"
 
-    def __init__(self, namespace: str | None) -> None:
+    def __init__(self, namespace: str | None, said: str) -> None:
         where = f"in {namespace}" if namespace else "in the namespaces that are loaded"
         super().__init__(
             f"there are no tests {where}",
             hint="load the test file with load_file first; only tests that the REPL knows are run",
+            details={"stdout": said} if said else None,
         )
 
 
@@ -73,7 +74,7 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     except OpTimedOutError as error:
         raise TestsTimedOutError(arguments.timeout_ms) from error
     if not run.tests and not run.results:
-        raise NoTestsError(arguments.namespace)
+        raise NoTestsError(arguments.namespace, tail(run.output, TEXT_BYTES).text)
     what = "/".join(part for part in (arguments.namespace, arguments.test) if part) or "all tests"
     counts = f"{run.tests} tests, {run.passed} passed, {run.failed} failed, {run.errors} errors"
     call.dispatch(Say(f"{who} ran {what}: {counts}", error=bool(run.failed + run.errors), repl=target.repl.key))
