@@ -278,3 +278,26 @@ def test_a_file_that_cannot_be_written_is_told(one, file_of):
 def test_a_folder_in_the_place_of_a_file_is_told(one, file_of):
     file_of("claude-code").mkdir()
     assert "cannot be read" in one("claude-code").problem
+
+
+ODD = [
+    "", "[]", "1", "null", "{}", "\ufeff{}", "// c", "/* c */ {}", "{\r\n}\r\n", "\x00", '{"mcpServers": []}',
+    '{"mcpServers": null}', '{"mcpServers": {"codriver": 1}}', '{"mcpServers": {"codriver": null}}', '{"servers": 3}',
+    '{"mcp": {"codriver": []}}', '{"context_servers": "x"}', '{"mcpServers": {"a": {},}}', '{"mcpServers": {}} x',
+    '{"mcpServers": {}, "mcpServers": {}}', "mcp_servers = 3", "[mcp_servers]\ncodriver = 3", "[[mcp_servers]]\na = 1",
+    'mcp_servers.codriver = {command = "x"}', "[mcp_servers.codriver.env]\nA = 'b'", "[mcp_servers]\ncodriver = []",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD)
+@pytest.mark.parametrize("name", CLIENTS)
+def test_whatever_a_file_says_the_entry_is_written_or_refused(name, text, one, file_of):
+    file = file_of(name)
+    file.write_bytes(text.encode())
+    change = one(name, force=True)
+    if change.state == "refused":
+        assert change.problem
+        assert file.read_bytes() == text.encode()
+    else:
+        apply(change)
+        assert one(name).state == "same"

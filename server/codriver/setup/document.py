@@ -157,7 +157,9 @@ def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
     if entry is None:
         del holder[keys[-1]]
     else:
-        table = holder.setdefault(keys[-1], {})
+        if not isinstance(holder.get(keys[-1]), dict):
+            holder[keys[-1]] = {}
+        table = holder[keys[-1]]
         for key in [key for key in table if key not in entry]:
             del table[key]
         table.update(entry)
