@@ -42,7 +42,7 @@ def head(text: str, max_bytes: int) -> Cut:
     """The longest beginning of `text` within `max_bytes` of UTF-8, on a character boundary."""
     if len(text) * 4 <= max_bytes:
         return Cut(text)
-    raw = text.encode("utf-8", "replace")
+    raw = text[: max_bytes + 1].encode("utf-8", "replace")  # a character has at least one byte
     if len(raw) <= max_bytes:
         return Cut(text)
     kept = raw[:max_bytes].decode("utf-8", "ignore")
@@ -53,7 +53,7 @@ def tail(text: str, max_bytes: int) -> Cut:
     """The longest end of `text` within `max_bytes` of UTF-8, on a character boundary."""
     if len(text) * 4 <= max_bytes:
         return Cut(text)
-    raw = text.encode("utf-8", "replace")
+    raw = text[-max_bytes - 1 :].encode("utf-8", "replace")
     if len(raw) <= max_bytes:
         return Cut(text)
     kept = raw[len(raw) - max_bytes :].decode("utf-8", "ignore")

@@ -1,0 +1,146 @@
+"""100,000 lines of output into the log: is the server still there for others, and what does it cost?
+
+Run with `python tests/bench/log_bench.py [ROUNDS]`. First the embedded REPL prints while another client pings every
+10 ms: how late are the answers? Then an nREPL that sends each line as a message of its own, as the JVM's does: the time
+until all is in the log and answered, against decoding the same bytes alone, in turns.
+"""
+
+import contextlib
+import json
+import select
+import socket
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from codriver.wire.bencode import Decoder, encode
+from live_server import serving, until
+
+LINES = 100_000
+PING_S = 0.01
+READ_BYTES = 65_536
+TEXT = "line {} of the output that a program prints while it works\n"
+PRINTING = f"for number in range({LINES}): print({TEXT!r}.format(number), end='')"
+OPS = ("clone", "close", "describe", "eval", "interrupt")
+UNKNOWN = "id of the request"
+PART = 1000
+
+
+class Sender:
+    """An nREPL that answers the code `go` with all lines at once. `sent` is what it sent, `began` is when."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.sent, self.began = [], 0.0
+        # Made beforehand and sent in parts, as making it at once would hold up the pings of this same process.
+        messages = [encode({"id": UNKNOWN, "session": "s1", "out": TEXT.format(number)}) for number in range(LINES)]
+        self.parts = [b"".join(messages[place : place + PART]) for place in range(0, LINES, PART)]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            connection, _ = self.listener.accept()
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        decoder = Decoder()
+        with contextlib.suppress(ConnectionResetError):
+            while data := connection.recv(READ_BYTES):
+                for request in decoder.feed(data):
+                    for answer in self.answers(request):
+                        connection.sendall(answer)
+
+    def answers(self, request):
+        known = {key: request[key] for key in ("id", "session") if key in request}
+        if request.get("code") == "go":
+            self.sent, self.began = [], time.perf_counter()
+            for part in self.parts:
+                data = part.replace(encode("id") + encode(UNKNOWN), encode("id") + encode(request["id"]))
+                self.sent.append(data)
+                yield data
+        more = {"describe": {"ops": {op: {} for op in OPS}}, "clone": {"new-session": "s1"}}.get(request["op"], {})
+        yield encode({**known, **more, "status": ["done"]})
+
+
+def measure_pings(client, pinger, work):
+    """Milliseconds until each ping is answered, sent every 10 ms whether or not those before are, during the work."""
+    began = client.begin_call("evaluate_code", **work)
+    sent, delays = {}, []
+    buffer = b""
+    due = time.perf_counter()
+    over = False
+    while not over or sent:
+        left = 1 if over else max(0, due - time.perf_counter())
+        ready, _, _ = select.select([pinger.socket, *([] if over else [client.socket])], [], [], left)
+        now = time.perf_counter()
+        if pinger.socket in ready:
+            *lines, buffer = (buffer + pinger.socket.recv(READ_BYTES)).split(b"\n")
+            answered = [message["id"] for message in map(json.loads, lines) if "id" in message]
+            delays += [(now - sent.pop(identity)) * 1000 for identity in answered]
+        if client.socket in ready:
+            answer = client.answer(began)["result"]["structuredContent"]
+            assert answer["ok"], answer
+            over = True
+        if not over and now >= due:
+            sent[pinger.begin("ping")] = now
+            due += PING_S
+    return delays
+
+
+def decode_alone(parts):
+    """Seconds to decode the bytes as they come from a socket."""
+    data = b"".join(parts)
+    decoder = Decoder()
+    began = time.perf_counter()
+    count = sum(len(decoder.feed(data[place : place + READ_BYTES])) for place in range(0, len(data), READ_BYTES))
+    assert count == LINES
+    return time.perf_counter() - began
+
+
+def show(name, delays):
+    delays = sorted(delays)
+    p99 = delays[len(delays) * 99 // 100]
+    verdict = "met" if delays[-1] <= 50 else "MISSED"
+    print(  # noqa: T201  # a benchmark prints
+        f"{name:44} median {statistics.median(delays):6.1f} ms  p99 {p99:6.1f} ms  worst {delays[-1]:6.1f} ms"
+        f"  of {len(delays)} pings; none over 50 ms: {verdict}"
+    )
+
+
+def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    with tempfile.TemporaryDirectory() as folder, serving(folder, "--repl", "python") as live:
+        client, pinger = live.client(), live.client()
+        client.call("evaluate_code", code="'ready'")
+        delays = []
+        for _ in range(rounds):
+            delays += measure_pings(client, pinger, {"code": PRINTING, "timeoutMs": 120_000})
+        show("embedded REPL prints, another client pings", delays)
+    sender = Sender()
+    with tempfile.TemporaryDirectory() as folder, serving(folder, "--nrepl", str(sender.port)) as live:
+        client, pinger = live.client(), live.client()
+        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
+        through, alone, delays = [], [], []
+        for _ in range(rounds):
+            client.call("evaluate_code", code="go", timeoutMs=120_000)
+            through.append(time.perf_counter() - sender.began)
+            alone.append(decode_alone(sender.sent))
+        for _ in range(rounds):
+            delays += measure_pings(client, pinger, {"code": "go", "timeoutMs": 120_000})
+        show("a message a line, another client pings", delays)
+        inside, base = statistics.median(through), statistics.median(alone)
+        verdict = "met" if inside <= 3 * base else "MISSED"
+        print(  # noqa: T201  # a benchmark prints
+            f"{'into the log and answered':44} {inside * 1000:8.0f} ms  {LINES / inside:10.0f} lines/s\n"
+            f"{'decoding alone':44} {base * 1000:8.0f} ms  ratio {inside / base:.2f}, at most 3: {verdict}"
+        )
+
+
+if __name__ == "__main__":
+    main()
