@@ -330,7 +330,10 @@ class TestTargeting:
     def test_beyond_the_padding_is_refused_with_the_lines_around(self):
         result = apply(Document(GREET), {0: Replace(at(10, "(defn shout [text]"), "(x)")})
         [(_, problem)] = result.problems
-        assert problem.message == "the text '(defn shout [text]' does not stand at line 10 or within 2 lines of it"
+        assert problem.message == (
+            "the text '(defn shout [text]' does not stand at line 10 or within 2 lines of it; "
+            "a form with this text begins at line 7"
+        )
         lines = problem.context.splitlines()
         assert lines[9] == "→ 10 (comment"
         assert (lines[0], lines[-1]) == ("   1 (ns greet)", '  13   (shout "hey"))')
@@ -348,11 +351,16 @@ class TestTargeting:
         assert problem.context == "→ 1 [" + "1 " * 99 + "…"
         assert len(problem.message) < 300
 
+    def test_a_refusal_names_a_few_places_where_the_text_does_stand(self):
+        text = "(a)\n" * 9
+        [(_, told)] = problems(text, Replace(at(50, "(a)"), "(x)"))
+        assert told.endswith("; a form with this text begins at line 1, 2, 3, 4, 5 and 4 others")
+
     def test_padding_and_context_are_the_callers(self):
         limits = Limits(padding=0, context=1)
         edit = Replace(at(6, "(defn shout [text]"), "(x)")
         [(_, problem)] = apply(Document(GREET), {0: edit}, limits).problems
-        assert problem.message == "the text '(defn shout [text]' does not stand at line 6"
+        assert problem.message.startswith("the text '(defn shout [text]' does not stand at line 6; a form")
         assert len(problem.context.splitlines()) == 3
 
     def test_the_exact_line_wins_over_near_ones(self):

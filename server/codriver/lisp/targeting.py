@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from codriver.lisp.document import Document, Unit
 
 
+MAX_ELSEWHERE = 5
+"""Places far from the line asked for that a refusal names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A form's first line: its number, from 1, and its text. Space around the text does not count.
@@ -74,7 +78,13 @@ def find(document: Document, target: Target, limits: Limits) -> Unit:
     if limits.padding:
         where += f" or within {limits.padding} lines of it"
     told = wanted if len(wanted) <= SHOWN_CHARS else wanted[: SHOWN_CHARS - 1] + "…"
-    raise _refusal(document, target, limits, f"the text {told!r} does not stand at {where}")
+    words = f"the text {told!r} does not stand at {where}"
+    elsewhere = [line for line in document.units_by_line if _has(document, line, wanted)]
+    if elsewhere:
+        numbers = ", ".join(map(str, elsewhere[:MAX_ELSEWHERE]))
+        more = f" and {len(elsewhere) - MAX_ELSEWHERE} others" if len(elsewhere) > MAX_ELSEWHERE else ""
+        words += f"; a form with this text begins at line {numbers}{more}"
+    raise _refusal(document, target, limits, words)
 
 
 def _has(document: Document, line: int, wanted: str) -> bool:
