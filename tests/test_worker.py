@@ -22,6 +22,7 @@ class Repl:
     """The worker in a process of its own, and one client of it."""
 
     def __init__(self, folder, *options):
+        self.folder = folder
         environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         self.process = subprocess.Popen(
             [sys.executable, WORKER, "--workspace", str(folder), *options],
@@ -93,6 +94,10 @@ def texts(messages, key):
     return [message[key] for message in messages if key in message]
 
 
+def text(messages, key):
+    return "".join(texts(messages, key))
+
+
 @pytest.fixture(scope="module")
 def python_process(tmp_path_factory):
     with contextlib.closing(Repl(tmp_path_factory.mktemp("python"))) as repl:
@@ -161,7 +166,7 @@ def test_a_traceback_shows_the_users_lines_and_none_of_the_workers(python):
         "import threading, time\nt = threading.Thread(target=time.sleep, args=(5,)); t.start(); t.join()",
         "import subprocess\nsubprocess.run(['sleep', '100'])",
         # An interrupt that is swallowed comes again.
-        "while True:\n    try:\n        while True: pass\n    except KeyboardInterrupt: break\nwhile True: pass",
+        "import time\ntry: time.sleep(100)\nexcept KeyboardInterrupt: pass\nwhile True: pass",
         "import time\nclass Slow:\n    def __del__(self): time.sleep(100)\nslow = Slow()\ndel slow\nwhile True: pass",
     ],
 )
@@ -191,6 +196,51 @@ def test_an_interrupt_that_comes_late_ends_no_other_evaluation(python):
     assert texts(python.evaluate(after), "value")[-1] == "499500"
 
 
+def test_an_evaluation_that_waits_is_interrupted_and_what_runs_is_not(python):
+    running = python.send("eval", code="print('begun', flush=True)\nimport time; time.sleep(100)")
+    until(lambda: _begun(python, running), "the code to run")
+    waiting = python.send("eval", code="ran = 1")
+    asked = python.send("interrupt", **{"interrupt-id": waiting})
+    assert "interrupted" in python.answer(waiting)[-1]["status"]
+    assert python.answer(asked)[-1]["status"] == ["done"]
+    assert not any("done" in m.get("status", ()) for m in python.received if m["id"] == running)
+    python.send("interrupt", **{"interrupt-id": running})
+    assert "interrupted" in python.answer(running)[-1]["status"]
+    assert texts(python.evaluate("ran"), "ex") == ["NameError"]
+
+
+def test_an_interrupt_loses_nothing_that_was_printed(python):
+    for _ in range(5):
+        running = python.send("eval", code="n = 0\nwhile True:\n    print(n)\n    n += 1")
+        until(lambda running=running: _begun(python, running), "the code to run")
+        python.send("interrupt", **{"interrupt-id": running})
+        out = text(python.answer(running), "out")
+        lines = out.count("\n")
+        assert out.startswith("".join(f"{n}\n" for n in range(lines)))
+        assert int(texts(python.evaluate("n"), "value")[0]) in {lines, lines - 1}
+
+
+def test_an_await_at_the_top_is_interrupted_and_its_loop_goes_on(python):
+    running = python.send("eval", code="import asyncio\nprint('begun', flush=True)\nawait asyncio.sleep(100)")
+    until(lambda: _begun(python, running), "the code to run")
+    python.send("interrupt")
+    assert "interrupted" in python.answer(running)[-1]["status"]
+    assert texts(python.evaluate("await asyncio.sleep(0, 'slept')"), "value") == ["'slept'"]
+
+
+@pytest.mark.parametrize("words", ["raise ValueError", "return 1", "while True: pass"])
+def test_an_error_whose_words_fail_or_never_end_is_reported(python, words):
+    code = (
+        f"class Bad(Exception):\n    def __str__(self):\n        print('begun', flush=True)\n        {words}\nraise Bad"
+    )
+    running = python.send("eval", code=code)
+    until(lambda: _begun(python, running), "the words to be asked for")
+    python.send("interrupt")
+    (parts,) = texts(python.answer(running), "codriver/error")
+    assert parts["type"].endswith("Bad")
+    assert texts(python.evaluate("1 + 1"), "value") == ["2"]
+
+
 def test_an_interrupt_of_nothing_says_so(python):
     assert "session-idle" in python.ask("interrupt")[-1]["status"]
 
@@ -210,6 +260,29 @@ def test_code_that_asks_for_input_gets_it(python):
     python.send("stdin", stdin="Ada\n")
     messages = python.answer(running)
     assert texts(messages, "value") == ["'Ada!'"]
+
+
+def test_input_that_was_not_read_is_not_the_next_evaluations(python):
+    running = python.send("eval", code="input()")
+    python.send("stdin", stdin="first\nsecond\n")
+    assert texts(python.answer(running), "value") == ["'first'"]
+    running = python.send("eval", code="input()")
+    until(lambda: _needs_input(python, running), "the code to ask")
+    python.send("stdin", stdin="third\n")
+    assert texts(python.answer(running), "value") == ["'third'"]
+
+
+def test_all_input_is_read_up_to_its_end(python):
+    running = python.send("eval", code="import sys\nsys.stdin.readline(3), sys.stdin.read(2), sys.stdin.read()")
+    for part in ("abcdef\n", "ж\n", ""):
+        python.send("stdin", stdin=part)
+    assert texts(python.answer(running), "value") == ["('abc', 'de', 'f\\nж\\n')"]
+
+
+def _needs_input(repl, identity):
+    while not any(m.get("id") == identity and "need-input" in m.get("status", []) for m in repl.received):
+        repl.received += repl.decoder.feed(repl.socket.recv(65536))
+    return True
 
 
 def test_exit_is_an_error_and_the_repl_goes_on(python):
@@ -240,9 +313,55 @@ def test_a_module_is_evaluated_in_by_its_name(python):
     assert "namespace-not-found" in python.evaluate("1", ns="no.such")[-1]["status"]
 
 
+def test_the_future_that_was_imported_holds_for_later_evaluations(python):
+    python.evaluate("from __future__ import annotations")
+    assert texts(python.evaluate("def f(x: unknown): pass\nf.__annotations__"), "value") == ["{'x': 'unknown'}"]
+
+
+def test_sessions_that_are_apart_share_no_names(python):
+    python.evaluate("mine = 1")
+    (other,) = texts(python.ask("clone", **{"codriver/apart": "yes"}), "new-session")
+    assert texts(python.evaluate("mine", session=other), "ex") == ["NameError"]
+    (clone,) = texts(python.ask("clone"), "new-session")
+    assert texts(python.evaluate("mine", session=clone), "value") == ["1"]
+    code = "import pickle\nclass Own: pass\ntype(pickle.loads(pickle.dumps(Own()))) is Own"
+    assert texts(python.evaluate(code, session=other), "value") == ["True"]
+
+
+def test_errors_tell_the_place_in_the_file_that_the_code_is_of(python):
+    where = {"file": "/no/such.py", "line": 7, "column": 5}
+    (read,) = texts(python.evaluate("f(", **where), "codriver/error")
+    assert (read["file"], read["line"], read["column"]) == ("/no/such.py", 7, 6)
+    (ran,) = texts(python.evaluate("1\n\n(1 / 0)", **where), "codriver/error")
+    assert (ran["file"], ran["line"]) == ("/no/such.py", 9)
+
+
+def test_a_file_is_loaded_into_the_module_that_it_is(python):
+    package = python.folder / "src" / "parcel"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "thing.py").write_text("value = 1\n")
+    python.evaluate(f"import sys; sys.path.insert(0, {str(python.folder / 'src')!r})")
+    assert texts(python.evaluate("import parcel.thing\nparcel.thing.value"), "value") == ["1"]
+    loaded = python.ask("load-file", **{"file": "value = 2\nvalue * 2", "file-path": str(package / "thing.py")})
+    assert texts(loaded, "value") == ["4"]
+    assert texts(python.evaluate("parcel.thing.value"), "value") == ["2"]
+    (package / "new.py").write_text("")
+    python.ask("load-file", **{"file": "named = __name__", "file-path": str(package / "new.py")})
+    assert texts(python.evaluate("parcel.new.named"), "value") == ["'parcel.new'"]
+
+
+def test_a_file_that_fails_to_load_leaves_no_module(python):
+    file = python.folder / "broken.py"
+    python.ask("load-file", **{"file": "1 / 0", "file-path": str(file)})
+    assert texts(python.evaluate("import sys\n'broken' in sys.modules"), "value") == ["False"]
+
+
 def test_print_limits_are_kept(python):
     options = {"nrepl.middleware.print/options": {"print-length": 3, "print-level": 2}}
     assert texts(python.evaluate("list(range(10))", **options), "value") == ["[0, 1, 2, ...]"]
+    nested = "{'b': (1,), 'a': [[[]]], 'c': {1}, 'd': 0}"
+    assert texts(python.evaluate(nested, **options), "value") == ["{'b': (1,), 'a': [[...]], 'c': {1}, ...}"]
     (message,) = [m for m in python.evaluate("'x' * 100", **{"nrepl.middleware.print/quota": 10}) if "value" in m]
     assert (message["value"], message["status"]) == ("'xxxxxxxxx", ["nrepl.middleware.print/truncated"])
 
@@ -264,6 +383,76 @@ def test_threads_print_under_the_evaluation_that_started_them(python):
     python.answer(cause)
     python.evaluate("1")
     assert _begun(python, cause)
+
+
+def test_what_a_child_process_prints_belongs_to_the_evaluation(python):
+    messages = python.evaluate("import subprocess\nsubprocess.run(['sh', '-c', 'echo 1; echo 2 >&2']).returncode")
+    assert (text(messages, "out"), text(messages, "err")) == ("1\n", "2\n")
+    assert messages[-1]["status"] == ["done"]
+
+
+def test_a_flush_keeps_the_order_of_what_a_child_prints(python):
+    code = "import subprocess, sys\nfor n in range(20):\n    print(n, flush=True)\n"
+    code += "    _ = subprocess.run(['echo', str(-n)])\n    sys.stdout.flush()"
+    assert text(python.evaluate(code), "out") == "".join(f"{n}\n{-n}\n" for n in range(20))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os; os.write(1, b'said')",
+        "import ctypes; ctypes.CDLL(None).printf(b'said')",
+        "import sys; sys.stdout.buffer.write(b'said')",
+        "import sys; sys.__stdout__.write('said')",
+        "import os; os.system('printf said')",
+        "import subprocess, sys; subprocess.run(['printf', 'said'], stdout=sys.stdout)",
+    ],
+)
+def test_what_goes_around_python_is_not_lost(python, code):
+    assert text(python.evaluate(code), "out") == "said"
+
+
+def test_code_that_forks_has_one_answer_and_its_child_no_voice(python):
+    messages = python.evaluate("import os\npid = os.fork()\nprint('parent' if pid else 'child')\npid and os.wait()[1]")
+    assert sorted(text(messages, "out").split()) == ["child", "parent"]
+    assert texts(messages, "value")[-1] == "0"
+    assert texts(python.evaluate("'here'"), "value") == ["'here'"]
+    assert python.received == []
+
+
+@pytest.mark.parametrize(("ending", "status"), [("sys.exit(3)", 3), ("raise ValueError", 1), ("os._exit(4)", 4)])
+def test_a_forked_child_ends_as_it_would_in_a_script(python, ending, status):
+    code = f"import os, sys\nif not os.fork(): {ending}\nos.WEXITSTATUS(os.wait()[1])"
+    assert texts(python.evaluate(code), "value") == [str(status)]
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_processes_of_multiprocessing_work(python, method):
+    code = f"import math, multiprocessing\nwith multiprocessing.get_context({method!r}).Pool(1) as pool:\n"
+    assert texts(python.evaluate(code + "    found = pool.map(math.sqrt, [4])\nfound"), "value") == ["[2.0]"]
+
+
+def test_a_forked_process_finds_what_was_defined_here(python):
+    code = "import multiprocessing\ndef inc(n):\n    print('called')\n    return n + 1\n"
+    code += "with multiprocessing.get_context('fork').Pool(1) as pool:\n    found = pool.map(inc, [1])\nfound"
+    messages = python.evaluate(code)
+    assert (texts(messages, "value"), text(messages, "out")) == (["[2]"], "called\n")
+
+
+def test_finalizers_that_print_block_nothing(python):
+    code = "import gc\nclass Loud:\n    def __init__(self): self.me = self\n"
+    code += "    def __del__(self): print('gone', flush=True)\n"
+    code += "gc.set_threshold(1)\nfor _ in range(1000): Loud(); print('made')\n"
+    code += "gc.set_threshold(700, 10, 10)\n_ = gc.collect()"
+    out = text(python.evaluate(code), "out")
+    assert (out.count("made"), out.count("gone"), out.count("\n")) == (1000, 1000, 2000)
+
+
+@pytest.mark.slow
+def test_a_client_that_never_reads_is_dropped_and_the_others_go_on(python):
+    with socket.create_connection(("127.0.0.1", python.port), timeout=WAIT_S) as stuck:
+        stuck.sendall(encode({"op": "eval", "id": "1", "code": "for _ in range(100): print('x' * 1_000_000)"}))
+        assert texts(python.evaluate("'here'"), "value") == ["'here'"]
 
 
 def test_a_dump_of_all_threads_shows_what_runs(python):
@@ -299,6 +488,23 @@ def test_ten_megabytes_come_and_go(python):
 def test_the_workers_own_folder_is_not_the_projects(python):
     code = f"import sys\n[p for p in sys.path if p == {str(Path(WORKER).parent)!r}]"
     assert texts(python.evaluate(code), "value") == ["[]"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a process")
+def test_an_interrupt_by_hand_ends_what_nobody_supervises(tmp_path):
+    with contextlib.closing(Repl(tmp_path)) as repl:
+        repl.connect()
+        repl.evaluate("1")
+        repl.process.send_signal(signal.SIGINT)
+        assert repl.process.wait(WAIT_S) == 0
+
+
+def test_a_projects_sources_are_found_in_src(tmp_path):
+    (tmp_path / "src" / "parcel").mkdir(parents=True)
+    (tmp_path / "src" / "parcel" / "__init__.py").write_text("name = 'found'\n")
+    with contextlib.closing(Repl(tmp_path)) as repl:
+        repl.connect()
+        assert texts(repl.evaluate("import parcel\nparcel.name"), "value") == ["'found'"]
 
 
 PARENT = """
@@ -349,6 +555,18 @@ def test_lisp_can_be_interrupted(lisp, code):
     lisp.send("interrupt")
     assert "interrupted" in lisp.answer(running)[-1]["status"]
     assert texts(lisp.evaluate("(+ 1 1)"), "value") == ["2"]
+
+
+def test_lisp_says_many_lines_in_few_messages(lisp):
+    messages = lisp.evaluate("(dotimes [n 2000] (println n))")
+    assert text(messages, "out") == "".join(f"{n}\n" for n in range(2000))
+    assert len(messages) < 200
+
+
+def test_lisp_prints_infinite_sequences_up_to_a_limit_of_its_own(lisp):
+    (value,) = texts(lisp.evaluate("(range)"), "value")
+    assert value.startswith("(0 1 2 ")
+    assert value.endswith(" 9999 ...)")
 
 
 def test_lisp_prints_infinite_sequences_up_to_the_limit(lisp):
