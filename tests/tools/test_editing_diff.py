@@ -41,6 +41,14 @@ def test_a_diff_applied_gives_the_text_after(before, after):
     assert (diff == "") == (before == after)
 
 
+def test_each_change_has_three_lines_around_it():
+    before = "".join(f"(def v{n} {n})\n\n" for n in range(50))
+    after = before.replace("(def v25 25)\n", "(def x 1)\n\n(def v25 25)\n")
+    added = unified(before, after, "n.clj")
+    assert added.startswith("--- a/n.clj\n+++ b/n.clj\n@@ -48,6 +48,8 @@\n")
+    assert patched(before, added) == after
+
+
 def test_far_apart_changes_are_hunks_of_their_own():
     before = "".join(f"{n}\n" for n in range(100))
     after = before.replace("\n10\n", "\nten\n").replace("\n90\n", "\nninety\n")

@@ -7,6 +7,8 @@ import re
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
+MARGIN = 20
+"""Equal lines that are compared too: a change among repeated lines may be told some lines higher up."""
 MAX_COMPARED_LINES = 20_000
 """Beyond this, finding the least difference takes too long, and nobody reads it."""
 
@@ -19,8 +21,7 @@ def unified(before: str, after: str, name: str, *, is_new: bool = False, is_gone
     head = f"--- {'/dev/null' if is_new else f'a/{name}'}\n+++ {'/dev/null' if is_gone else f'b/{name}'}\n"
     first = _common(old, new)
     last = _common(old[first:][::-1], new[first:][::-1])
-    begin = max(0, first - 3)
-    end = max(0, last - 3)
+    begin, end = max(0, first - MARGIN), max(0, last - MARGIN)
     old, new = old[begin : len(old) - end], new[begin : len(new) - end]
     return head + "".join(_hunks(old, new, begin))
 
