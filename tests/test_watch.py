@@ -287,3 +287,10 @@ def test_no_color_is_heeded(live, client):
         client.call("evaluate_code", code="'grey ' + 'on grey'")
         terminal.shows("= 'grey on grey'")
         assert not re.search(rb"\x1b\[[0-9;]+m", terminal.output)
+
+
+def test_a_query_can_be_given_its_inputs_as_json_or_as_plain_words(live, client):
+    line = client.call("evaluate_code", code="'asked ' + 'for'", who="gil")["outputLines"]["last"]
+    query = "[:find ?t . :in $ ?who ?line :where [?e :output/line ?line] [?e :output/who ?who] [?e :output/text ?t]]"
+    done = live.run("log", "--query", query, "--input", "gil", "--input", str(line))
+    assert (done.returncode, done.stdout) == (0, "\"'asked for'\"\n")

@@ -36,9 +36,10 @@ SIGNS = {"evaluatedCode": "»", "evaluationResults": "=", "evaluationErrorOutput
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, help="At most this many, the newest (50).")
 @click.option("--follow", "-f", is_flag=True, help="Go on printing what comes.")
 @click.option("--query", metavar="EDN", help="Ask with Datalog instead, and print the answer.")
+@click.option("--input", "inputs", multiple=True, metavar="JSON", help="With --query: the next value that :in names.")
 @workspace_option
 @json_option
-def log_command(  # one argument an option
+def log_command(  # noqa: PLR0913  # one argument an option
     *,
     who: str | None,
     categories: tuple[str, ...],
@@ -46,16 +47,19 @@ def log_command(  # one argument an option
     limit: int,
     follow: bool,
     query: str | None,
+    inputs: tuple[str, ...],
     workspace: Path,
     as_json: bool,
 ) -> None:
     """Print the newest entries of the output log."""
+    asked: dict[str, Any]
     with oneshot.connect(workspace.resolve(), name="codriver-log") as connection:
         if query:
-            answer = connection.call("repl_output_log", {"query": query, "limit": limit})
+            asked = {"query": query, "inputs": [_value(text) for text in inputs], "limit": limit}
+            answer = connection.call("repl_output_log", asked)
             click.echo(json.dumps(answer if as_json or not answer["ok"] else answer["result"], indent=1))
             sys.exit(0 if answer["ok"] else 1)
-        asked: dict[str, Any] = {"limit": limit}
+        asked = {"limit": limit}
         if who:
             asked["who"] = who
         if categories:
@@ -75,6 +79,14 @@ def log_command(  # one argument an option
                     click.echo(note, err=True)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
+
+
+def _value(text: str) -> object:
+    """The JSON value in a text; the text itself when it is none, so that words need no quotes."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _print(entries: Iterable[dict[str, Any]], *, as_json: bool) -> None:
