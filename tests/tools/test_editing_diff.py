@@ -45,7 +45,7 @@ def test_each_change_has_three_lines_around_it():
     before = "".join(f"(def v{n} {n})\n\n" for n in range(50))
     after = before.replace("(def v25 25)\n", "(def x 1)\n\n(def v25 25)\n")
     added = unified(before, after, "n.clj")
-    assert added.startswith("--- a/n.clj\n+++ b/n.clj\n@@ -48,6 +48,8 @@\n")
+    assert added.startswith("--- a/n.clj\n+++ b/n.clj\n@@ -47,6 +47,8 @@\n")
     assert patched(before, added) == after
 
 
