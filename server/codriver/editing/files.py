@@ -218,9 +218,10 @@ def _take_back(done: Iterable[Change]) -> list[str]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put the folder's entries on the disk for good."""
-    number = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+    """Put the folder's entries on the disk for good, where the file system can do that with folders."""
+    with contextlib.suppress(OSError):
+        number = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
