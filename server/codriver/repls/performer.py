@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.core import actions, effects
-from codriver.core.evaluations import session_key
 from codriver.core.state import Capability, Failure, Profile
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.repls import base, nrepl, process, recipes
-from codriver.repls.base import Endpoint, OpTimedOutError
+from codriver.repls.base import Endpoint
+from codriver.repls.hearing import Hearing
 from codriver.repls.heartbeat import Beat
+from codriver.repls.reporting import Reporter
+from codriver.repls.stopping import Stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,20 +28,13 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from codriver.core.dispatch import Action, Core, Effect
-    from codriver.core.state import Evaluation, Repl
-    from codriver.outputlog import Category, OutputLog
-    from codriver.repls.base import Adapter, Ending, Event
-    from codriver.transcripts import StreamRedactor, Transcripts
+    from codriver.core.dispatch import Effect
+    from codriver.core.state import Repl
+    from codriver.outputlog import OutputLog
+    from codriver.repls.base import Adapter, Ending
+    from codriver.transcripts import Transcripts
 
 logger = logging.getLogger(__name__)
-
-ASK_AGAIN_S = 0.1
-ANSWER_S = 3.0
-"""How long an interrupt may take to be answered."""
-
-STACKS_S = 1.5
-"""How long an interrupt waits for what can be learnt before it: a REPL that is stuck may never tell."""
 
 
 @dataclass(slots=True)
@@ -76,33 +71,18 @@ class Repls:
         self._tasks = tasks
         self._workspace = workspace
         self._environ = environ
-        self._log = log
-        self._transcripts = transcripts
         self._limits = limits
-        self._now = now
         self._lives: dict[str, _Life] = {}
         self._adapters: dict[str, Adapter] = {}
-        self._loose: dict[tuple[str, str], StreamRedactor] = {}
-        """Of output that belongs to no evaluation, by REPL and stream: what may be the beginning of a secret waits."""
-        self._core: Core | None = None
-
-    def attach(self, core: Core) -> None:
-        """Tell whom to report to. Called once, before the first effect."""
-        self._core = core
+        self._reporter = Reporter(now)
+        self._hearing = Hearing(self._reporter, log, transcripts)
+        self._stopping = Stopping(self._reporter, self._adapters, transcripts)
+        self.attach = self._reporter.attach
+        self.stop = self._stopping.stop
 
     def limit(self, limits: Limits) -> None:
         """Bound the evaluations that begin from now on by `limits`."""
         self._limits = limits
-
-    @property
-    def core(self) -> Core:
-        """Whom to report to."""
-        assert self._core is not None, "attach comes first"  # noqa: S101  # a programming error
-        return self._core
-
-    def dispatch(self, *what: Action) -> None:
-        """Report to the core."""
-        self.core.dispatch({"now": self._now()}, what)
 
     def adapter(self, repl: str) -> Adapter:
         """The adapter of a connected REPL.
@@ -131,7 +111,7 @@ class Repls:
             case effects.CloseSession():
                 self._tasks.start_soon(self._close_session, effect)
             case effects.SettleEvaluation():
-                self._settle(effect.evaluation)
+                self._hearing.settle(effect.evaluation)
 
     async def end_all(self) -> None:
         """End every connection and every process of ours, and wait until they are gone."""
@@ -156,18 +136,18 @@ class Repls:
                 await before.over.wait()
             with life.scope:
                 try:
-                    cause = await self._connect(self.core.state.repls[repl_id])
+                    cause = await self._connect(self._reporter.core.state.repls[repl_id])
                 except recipes.RecipeError as error:
                     cause, final = str(error), True
                 except CodriverError as error:
                     cause = str(error)
         finally:
             life.over.set()
-            self._end_loose(repl_id)
+            self._hearing.end(repl_id)
             if self._lives.get(repl_id) is life:
                 del self._lives[repl_id]
-        if not life.scope.cancel_called and self.core.state.life.phase in ("starting", "started"):
-            self.dispatch(actions.ReplLost(repl_id, cause, final))
+        if not life.scope.cancel_called and self._reporter.core.state.life.phase in ("starting", "started"):
+            self._reporter.dispatch(actions.ReplLost(repl_id, cause, final))
 
     async def _connect(self, repl: Repl) -> str:
         """Live through one connection; why it ended."""
@@ -176,17 +156,17 @@ class Repls:
             return await self._stay_connected(repl.id, endpoint, elsewhere=repl.origin.kind == "address")
         recipe = await anyio.to_thread.run_sync(recipes.recipe, repl.origin.text, self._workspace, self._environ)
         for note in recipe.notes:
-            self.dispatch(actions.ReplProgress(repl.id, note))
+            self._reporter.dispatch(actions.ReplProgress(repl.id, note))
         async with process.start(
             recipe.command,
             cwd=self._workspace,
             env=recipe.env,
-            on_output=lambda stream, text: self._process_said(repl.id, stream, text),
+            on_output=lambda stream, text: self._hearing.process_said(repl.id, stream, text),
             port_file=recipe.port_file,
             start_timeout_s=recipe.start_timeout_s,
         ) as running:
             endpoint = await running.endpoint()
-            self.dispatch(actions.ReplStarted(repl.id, str(endpoint)))
+            self._reporter.dispatch(actions.ReplStarted(repl.id, str(endpoint)))
             async with anyio.create_task_group() as tasks:
                 causes: list[str] = []
 
@@ -206,35 +186,21 @@ class Repls:
         """Live through one connection; why it ended. `elsewhere`: a tunnel may lie between us and the REPL."""
         async with nrepl.connect(
             endpoint,
-            listener=lambda evaluation, event: self._heard(repl_id, evaluation, event),
+            listener=lambda evaluation, event: self._hearing.heard(repl_id, evaluation, event),
             workspace=self._workspace,
             beat=Beat() if elsewhere else None,
         ) as adapter:
             self._adapters[repl_id] = adapter
             try:
-                self.dispatch(actions.ReplConnected(repl_id, _profile(adapter.profile), str(endpoint)))
+                self._reporter.dispatch(actions.ReplConnected(repl_id, _profile(adapter.profile), str(endpoint)))
                 return await adapter.wait_closed()
             finally:
                 del self._adapters[repl_id]
 
-    def _process_said(self, repl_id: str, stream: str, text: str) -> None:
-        repl = self.core.state.repls.get(repl_id)
-        text = self._loosely(repl_id, f"process {stream}", text)
-        if repl is None or not text.strip():
-            return
-        self._log.append(
-            "otherErrorOutput" if stream == "err" else "otherOutput",
-            text,
-            timestamp_ms=self._now(),
-            session_key=repl.key,
-        )
-        if repl.phase == "starting":
-            self.dispatch(actions.ReplProgress(repl_id, text.strip().splitlines()[-1][:300]))
-
     async def _retry(self, effect: effects.RetryRepl) -> None:
         await anyio.sleep(effect.delay_s)
-        if self.core.state.life.phase == "started":
-            self.core.resume({"now": self._now()}, effect, None)
+        if self._reporter.core.state.life.phase == "started":
+            self._reporter.core.resume({"now": self._reporter.now()}, effect, None)
 
     async def _close_session(self, effect: effects.CloseSession) -> None:
         adapter = self._adapters.get(effect.id)
@@ -275,7 +241,7 @@ class Repls:
             return
         except CodriverError as error:
             failure = Failure(getattr(error, "reason", type(error).__name__), str(error))
-            self.dispatch(actions.EvaluationEnded(effect.evaluation, "failed", failure=failure))
+            self._reporter.dispatch(actions.EvaluationEnded(effect.evaluation, "failed", failure=failure))
 
     def _ended(self, evaluation: str, ending: Ending) -> None:
         failure = ending.error and Failure(
@@ -288,178 +254,21 @@ class Repls:
             form=ending.error.form,
             trace=ending.error.trace,
         )
-        self.dispatch(
+        self._reporter.dispatch(
             actions.EvaluationEnded(evaluation, ending.status, ending.namespace, failure or None, ending.notes)
         )
 
     async def _end_overlong(self, effect: effects.RunEvaluation, adapter: Adapter, evaluation: base.Evaluation) -> None:
         """It ran longer than anything may: interrupt it, and say so whatever comes of it."""
         why = f"it ran longer than the run limit of {self._limits.max_run_s:g} s"
-        await self._keep_stacks(effect.evaluation, effect.repl, effect.session)
+        await self._stopping.keep_stacks(effect.evaluation, effect.repl, effect.session)
         try:
             done = await adapter.interrupt(evaluation.session)
             notes = (f"{why} and was interrupted ({done.outcome})", *([done.note] if done.note else []))
-            self.dispatch(actions.EvaluationEnded(effect.evaluation, "interrupted", notes=notes))
+            self._reporter.dispatch(actions.EvaluationEnded(effect.evaluation, "interrupted", notes=notes))
         except CodriverError as error:
             text = f"{why} and could not be interrupted: {error}"
-            self.dispatch(actions.LatchError("run-limit", text), actions.Say(text, error=True))
-
-    def _heard(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
-        """An event from a REPL: into the transcript of its evaluation, and into the log."""
-        state = self.core.state
-        evaluation = state.evaluations.get(evaluation_id) if evaluation_id else None
-        if isinstance(event, base.InputNeeded):
-            if evaluation is not None:
-                self.dispatch(actions.InputWanted(evaluation.id))
-            return
-        repl = state.repls.get(repl_id)
-        if repl is None:
-            return
-        transcript = self._transcripts.get(evaluation.id) if evaluation else None
-        if isinstance(event, base.Value):
-            text = self._transcripts.redactor(event.text)
-            if transcript is not None:
-                transcript.add_value(text)
-                transcript.server_cut |= event.truncated
-            self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
-            return
-        is_error = event.stream == "err"
-        if transcript is None:
-            text = self._loosely(repl_id, event.stream, event.text)
-        else:
-            text = (transcript.err if is_error else transcript.out).append(event.text)
-        if text:
-            self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
-
-    def _record(
-        self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
-    ) -> None:
-        """Put what a REPL said into the log."""
-        line = self._log.append(
-            category,
-            text,
-            timestamp_ms=self._now(),
-            who=evaluation.who if evaluation else None,
-            namespace=namespace,
-            session_key=session_key(repl, evaluation.session) if evaluation else repl.key,
-            evaluation=evaluation.id if evaluation else None,
-        )
-        transcript = self._transcripts.get(evaluation.id) if evaluation else None
-        if transcript is not None:
-            transcript.saw_line(line)
-
-    def _loosely(self, repl_id: str, stream: str, text: str) -> str:
-        """What may be seen now of output that belongs to no evaluation."""
-        redactor = self._loose.get((repl_id, stream))
-        if redactor is None:
-            redactor = self._loose[repl_id, stream] = self._transcripts.redactor.stream()
-        return redactor.feed(text)
-
-    def _end_loose(self, repl_id: str) -> None:
-        """Record what was kept back of a REPL that says no more."""
-        for key in [key for key in self._loose if key[0] == repl_id]:
-            rest = self._loose.pop(key).flush()
-            repl = self.core.state.repls.get(repl_id)
-            if rest and repl is not None:
-                self._record(_category(None, is_error=key[1].endswith("err")), rest, repl, None)
-
-    def _settle(self, evaluation_id: str) -> None:
-        transcript = self._transcripts.get(evaluation_id)
-        if transcript is None:
-            return
-        evaluation = self.core.state.evaluations[evaluation_id]
-        if evaluation.over:
-            repl = self.core.state.repls.get(evaluation.repl)
-            for stream, is_error in ((transcript.out, False), (transcript.err, True)):
-                rest = stream.end()
-                if rest and repl is not None:
-                    self._record(_category(evaluation, is_error=is_error), rest, repl, evaluation)
-            self._transcripts.settle(evaluation_id)
-        transcript.signal()
-
-    async def stop(self, evaluation_id: str, why: str, *, allow_restart: bool, settle_s: float) -> tuple[str, ...]:
-        """End a running evaluation by what can end it: the REPL's own interrupt, else a restart where allowed.
-
-        Gives, in words, what was done and how the session is now.
-        """
-        evaluation = self.core.state.evaluations[evaluation_id]
-        repl = self.core.state.repls.get(evaluation.repl)
-        if repl is None or repl.profile is None:
-            return ("its REPL is gone, and the evaluation with it",)
-        await self._keep_stacks(evaluation_id, evaluation.repl, evaluation.session)
-        said: list[str] = []
-        if "interrupt" in repl.profile.capabilities:
-            said, over = await self._interrupt_until_over(evaluation_id, settle_s)
-            if over:
-                return (*said, "the evaluation is over and the session takes new ones")
-        else:
-            said.append(repl.profile.missing.get("interrupt", "this REPL cannot interrupt"))
-        if not repl.owned:
-            return (*said, "it still runs: this REPL was not started by codriver, so only its owner can restart it")
-        if not allow_restart:
-            return (
-                *said,
-                (
-                    "it still runs: call interrupt_evaluation with allowRestart true to restart the REPL process, "
-                    "which loses everything defined in it"
-                ),
-            )
-        self.dispatch(actions.RestartRepl(repl.id, why))
-        return (*said, "the REPL process is being restarted: everything defined in it is gone")
-
-    async def _keep_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
-        """Keep with an evaluation what its REPL's threads do now: after the interrupt nobody can tell any more."""
-        transcript, adapter = self._transcripts.get(evaluation_id), self._adapters.get(repl_id)
-        if transcript is None or adapter is None:
-            return
-        with anyio.move_on_after(STACKS_S):
-            dump = await adapter.stacks(session)
-            if dump is not None:
-                redact = self._transcripts.redactor
-                transcript.stacks, transcript.own_stacks = redact(dump.whole), redact(dump.own)
-
-    async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
-        """Ask the REPL to interrupt; what it said in words, and whether the evaluation is over.
-
-        A REPL that says nothing runs may not have begun with what we just sent, so it is asked again for a while.
-        """
-        evaluation = self.core.state.evaluations[evaluation_id]
-        deadline = anyio.current_time() + settle_s
-        while True:
-            said, idle = await self._interrupt(evaluation.repl, evaluation.session)
-            left_s = deadline - anyio.current_time()
-            over = await self._over(evaluation_id, min(ASK_AGAIN_S, left_s) if idle else left_s)
-            if over or not idle or anyio.current_time() >= deadline:
-                return [said], over
-
-    async def _interrupt(self, repl_id: str, session: str) -> tuple[str, bool]:
-        """Ask the REPL once; what it said in words, and whether it said that nothing runs."""
-        try:
-            with anyio.fail_after(ANSWER_S):
-                done = await self.adapter(repl_id).interrupt(session)
-        except (OpTimedOutError, TimeoutError):
-            return "the REPL did not answer the interrupt", False
-        except CodriverError as error:
-            return str(error), False
-        words = {
-            "interrupted": "the REPL interrupted it",
-            "requested": "the REPL was asked to interrupt it",
-            "idle": "the REPL says that nothing runs",
-        }
-        return words[done.outcome] + (f": {done.note}" if done.note else ""), done.outcome == "idle"
-
-    async def _over(self, evaluation_id: str, settle_s: float) -> bool:
-        transcript = self._transcripts.get(evaluation_id)
-        with anyio.move_on_after(max(0, settle_s)):
-            while not self.core.state.evaluations[evaluation_id].over and transcript is not None:
-                await transcript.wait_changed()
-        return self.core.state.evaluations[evaluation_id].over
-
-
-def _category(evaluation: Evaluation | None, *, is_error: bool) -> Category:
-    if evaluation is None:
-        return "otherErrorOutput" if is_error else "otherOutput"
-    return "evaluationErrorOutput" if is_error else "evaluationOutput"
+            self._reporter.dispatch(actions.LatchError("run-limit", text), actions.Say(text, error=True))
 
 
 def _endpoint(address: str) -> Endpoint:
