@@ -1,7 +1,14 @@
 """`wait_for` over a real server: it ends with the rows that are new, or says plainly that there were none."""
 
+from types import SimpleNamespace
+
+import anyio
 import pytest
 
+from codriver.core.state import State
+from codriver.outputlog import OutputLog
+from codriver.tools.base import Call
+from codriver.tools.waiting import WaitArguments, wait_for
 from live_server import serving, until
 
 RESULTS = '[:find ?l ?t :where [?e :output/category "evaluationResults"] [?e :output/line ?l] [?e :output/text ?t]]'
@@ -185,3 +192,60 @@ def test_a_server_that_stops_answers_its_waits(tmp_path):
             until(lambda: open_requests(other, "bare") > 1, "the wait to begin")
         live.process.terminate()
         assert settled(client, waiting)["status"] == "server-stopping"
+
+
+def test_waits_one_after_the_other_miss_nothing_and_tell_nothing_twice(live, client, other):
+    since = last_line(client)
+    code = "import sys, time\nfor number in range(60):\n"
+    code += "    print(number); sys.stdout.flush(); time.sleep(number % 7 / 500)"
+    running = other.begin_call("evaluate_code", code=code)
+    told = ""
+    query = """[:find ?line ?text :where [?e :output/who "other"] [?e :output/category "evaluationOutput"]
+                [?e :output/line ?line] [?e :output/text ?text]]"""
+    while "59\n" not in told:
+        answer = client.call("wait_for", query=query, since=since, timeoutMs=20_000)
+        assert answer["status"] == "found"
+        told += "".join(text for _, text in answer["result"])
+        since = answer["lastLine"]
+    assert told == "".join(f"{number}\n" for number in range(60))
+    other.answer(running)
+
+
+class Counted:
+    """A log whose queries are counted, and what a call needs of a server around it."""
+
+    def __init__(self):
+        self.log = OutputLog()
+        self.asked = []
+        self.core = SimpleNamespace(state=State())
+
+    async def query(self, question):
+        self.asked.append(question.until)
+        return self.log.query(question.text, limit=question.limit, until=question.until, every_row=question.every_row)
+
+    def append(self, category):
+        self.log.append(category, "text", timestamp_ms=0)
+
+
+@pytest.mark.anyio
+async def test_a_quiet_log_is_not_asked_again_and_a_burst_is_asked_about_once():
+    counted = Counted()
+    query = '[:find ?l :where [?e :output/category "evaluationResults"] [?e :output/line ?l]]'
+    arguments = WaitArguments.model_validate({"query": query, "timeoutMs": 60_000})
+    answers = []
+
+    async def wait():
+        answers.append(await wait_for(Call(counted, "c1", "waiter", None), arguments))
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            while not counted.asked:
+                await anyio.sleep(0.01)
+            for _ in range(500):
+                counted.append("evaluationOutput")
+            while len(counted.asked) < 2:
+                await anyio.sleep(0.01)
+            counted.append("evaluationResults")
+    assert counted.asked == [0, 500, 501]
+    assert answers[0].fields["result"] == [[501]]
