@@ -318,6 +318,13 @@ def test_the_future_that_was_imported_holds_for_later_evaluations(python):
     assert texts(python.evaluate("def f(x: unknown): pass\nf.__annotations__"), "value") == ["{'x': 'unknown'}"]
 
 
+def test_the_last_value_has_a_name_that_yields_to_the_users(python):
+    python.evaluate("import json\nlen\n5")
+    python.evaluate("6", ns="json")
+    assert texts(python.evaluate("_\n7\n_"), "value") == ["5", "7", "7"]
+    assert texts(python.evaluate("_ = str.upper\n8\n_('a')"), "value") == ["8", "'A'"]
+
+
 def test_sessions_that_are_apart_share_no_names(python):
     python.evaluate("mine = 1")
     (other,) = texts(python.ask("clone", **{"codriver/apart": "yes"}), "new-session")
@@ -471,13 +478,14 @@ def test_garbage_ends_its_own_connection_alone(python):
     assert texts(python.evaluate("1"), "value") == ["1"]
 
 
-@pytest.mark.parametrize(("op", "word"), [("no-such-op", "unknown-op"), ("eval", "no-code")])
+@pytest.mark.parametrize(("op", "word"), [("no-such-op", "unknown-op"), (["eval"], "unknown-op"), ("eval", "no-code")])
 def test_what_cannot_be_done_is_answered(python, op, word):
     assert word in python.ask(op)[-1]["status"]
 
 
 def test_an_unknown_session_is_answered(python):
     assert "unknown-session" in python.evaluate("1", session="none")[-1]["status"]
+    assert "unknown-session" in python.evaluate("1", session=["none"])[-1]["status"]
 
 
 def test_ten_megabytes_come_and_go(python):

@@ -551,11 +551,11 @@ class Server:
 
     def handle(self, message, connection):
         """Answer one request, or put it in the queue."""
-        op = self._ops.get(message.get("op"))
-        identity = message.get("session")
-        session = self.sessions.get(identity) if identity else self.default
+        name, identity = message.get("op"), message.get("session")
+        op = self._ops.get(name) if isinstance(name, str) else None
+        session = self.default if not identity else self.sessions.get(identity) if isinstance(identity, str) else None
         if op is None:
-            refuse(message, connection, "unknown-op", "there is no op %r" % (message.get("op"),))
+            refuse(message, connection, "unknown-op", "there is no op %r" % (name,))
         elif session is None:
             refuse(message, connection, "unknown-session", "there is no session %r: it may be closed" % (identity,))
         else:
@@ -584,9 +584,7 @@ class Server:
     def _describe(self, message, connection, session):
         versions = {name: {"version-string": text} for name, text in self.dialect.versions().items()}
         versions["codriver-worker"] = {"version-string": VERSION}
-        aux = {"current-ns": self.dialect.name_of(session.namespace)}
-        ops = {op: {} for op in self._ops}
-        connection.answer(message, {"ops": ops, "versions": versions, "aux": aux, "status": ["done"]})
+        connection.answer(message, {"ops": {op: {} for op in self._ops}, "versions": versions, "status": ["done"]})
 
     def _enqueue(self, message, connection, session):
         field = "file" if message["op"] == "load-file" else "code"
@@ -688,8 +686,12 @@ class Server:
         self.take_streams()
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGINT, self._on_signal)  # user code may have changed it
-        job.connection.wait_for_room()
-        error = self._perform(job, lambda: self.dialect.evaluate(job))
+
+        def act():
+            job.connection.wait_for_room()
+            self.dialect.evaluate(job)
+
+        error = self._perform(job, act)
         if self._is_child:
             # User code forked, and this is the child that came back from it: the REPL is its parent's.
             leave_child(error)
@@ -947,6 +949,7 @@ class Python:
         self._roots = roots
         self._numbers = itertools.count(1)
         self._homes = itertools.count(2)
+        self._kept = {}
         # Code that pickles its classes or starts processes finds them in `__main__`, and never this file there.
         self.home = sys.modules["__main__"] = types.ModuleType("__main__")
         self.home.__builtins__ = builtins
@@ -968,10 +971,10 @@ class Python:
         sys.modules[module.__name__] = module
         return module
 
-    @staticmethod
-    def drop_home(module):
+    def drop_home(self, module):
         """Forget a session's own namespace."""
         sys.modules.pop(module.__name__, None)
+        self._kept.pop(module.__name__, None)
 
     def find(self, name):
         """The module `name` if it was imported."""
@@ -994,10 +997,14 @@ class Python:
                 text = self._print(value, job)
                 if value is not None:
                     session.last[:] = [value, *session.last[:2]]
-                    # A name that the user gave to something else, as translations do, stays theirs.
-                    if module.__dict__.get("_", session.last[1]) is session.last[1]:
-                        module.__dict__["_"] = value
+                    self._keep(value, module)
                 tell(job, text, self.name_of(module))
+
+    def _keep(self, value, module):
+        """Name a value `_`, unless the user gave that name to something else, as translations do."""
+        before = self._kept.get(module.__name__)
+        if module.__dict__.get("_", before) is before:
+            module.__dict__["_"] = self._kept[module.__name__] = value
 
     @staticmethod
     def _parse(source, file, line=1):
