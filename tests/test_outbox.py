@@ -79,3 +79,41 @@ async def test_closing_wakes_a_waiting_reader_and_writer():
             tasks.start_soon(box.batch)
             await anyio.wait_all_tasks_blocked()
             box.close()
+
+
+class Wire:
+    """Takes lines at once, unless it is full."""
+
+    def __init__(self):
+        self.sent = []
+        self.is_full = False
+
+    def write(self, line):
+        if not self.is_full:
+            self.sent.append(line)
+        return not self.is_full
+
+
+async def test_a_line_goes_at_once_while_the_writer_waits_and_never_before_one_that_waits():
+    wire = Wire()
+    box = outbox(write_now=wire.write)
+    box.put(b"r0\n")
+    assert wire.sent == []
+    assert await box.batch() == b"r0\n"
+    async with anyio.create_task_group() as tasks:
+        batches = []
+
+        async def write():
+            batches.append(await box.batch())
+
+        tasks.start_soon(write)
+        await anyio.wait_all_tasks_blocked()
+        box.put(b"r1\n")
+        box.offer(b"n1\n")
+        wire.is_full = True
+        box.offer(b"n2\n")
+        wire.is_full = False
+        box.put(b"r2\n")
+        assert wire.sent == [b"r1\n", b"n1\n"]
+    assert batches == [b"n2\nr2\n"]
+    assert (box.waiting, box.is_congested) == (0, False)

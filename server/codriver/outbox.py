@@ -8,17 +8,31 @@ without ever reading is not read any more while `is_congested`.
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BATCH_BYTES = 64 * 1024
 """About what a socket takes in one call."""
 
 
 class Outbox:
-    """A queue of encoded lines for one connection, emptied by one writer."""
+    """A queue of encoded lines for one connection, emptied by one writer.
 
-    def __init__(self, *, max_notifications: int, max_notification_bytes: int, congested_bytes: int) -> None:
+    `write_now` takes a line if it can be sent without waiting; what it takes while nothing else waits is not queued.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_notifications: int,
+        max_notification_bytes: int,
+        congested_bytes: int,
+        write_now: Callable[[bytes], bool] = lambda _line: False,
+    ) -> None:
         self._max_notifications = max_notifications
         self._max_notification_bytes = max_notification_bytes
         self._congested_bytes = congested_bytes
@@ -30,6 +44,9 @@ class Outbox:
         self._filled = anyio.Event()
         self._room: anyio.Event | None = None
         self._closed = False
+        self._write_now = write_now
+        self._is_idle = False
+        """The writer waits for a line, so nothing is on its way that a new one could overtake."""
         self.dropped = 0
         """How many notifications this client lost."""
 
@@ -45,10 +62,13 @@ class Outbox:
 
     def put(self, line: bytes) -> None:
         """Add a response. It stays until it is written or the connection is gone."""
-        self._add(line)
+        if not self._is_written(line):
+            self._add(line)
 
     def offer(self, line: bytes) -> None:
         """Add a notification; the oldest waiting ones make room for it."""
+        if self._is_written(line):
+            return
         self._notifications[self._next] = len(line)
         self._notification_bytes += len(line)
         self._add(line)
@@ -67,7 +87,11 @@ class Outbox:
             if self._closed:
                 return None
             self._filled = anyio.Event()
-            await self._filled.wait()
+            self._is_idle = True
+            try:
+                await self._filled.wait()
+            finally:
+                self._is_idle = False
         size, lines = 0, []
         while self._lines and size < BATCH_BYTES:
             number, line = self._lines.popitem(last=False)
@@ -94,6 +118,9 @@ class Outbox:
         self._filled.set()
         if self._room is not None:
             self._room.set()
+
+    def _is_written(self, line: bytes) -> bool:
+        return self._is_idle and not self._lines and self._write_now(line)
 
     def _add(self, line: bytes) -> None:
         self._lines[self._next] = line
