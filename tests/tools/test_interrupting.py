@@ -31,12 +31,12 @@ def test_where_the_code_was_and_what_it_printed_is_in_the_timed_out_answer(clien
     assert (answer["ok"], answer["reason"], answer["status"]) == (False, "timed-out", "interrupted")
     assert "before" in answer["stdout"]
     assert place in answer["stacks"]
-    assert "threading.py" not in answer["stacks"]
+    assert "site-packages" not in answer["stacks"]
     assert "the evaluation is over and the session takes new ones" in answer["notes"]
     assert client.call("evaluate_code", code="1", replSessionKey=key)["result"] == "1"
     whole = client.call("get_evaluation", evaluationId=answer["evaluationId"], part="stacks")
     assert place in whole["text"]
-    assert "threading.py" in whole["text"]
+    assert ("site-packages" in whole["text"]) is (key == "lpy"), "Basilisp's own frames are in the whole alone"
     uri = f"codriver://evaluation/{answer['evaluationId']}/stacks"
     assert client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"] == whole["text"]
 
