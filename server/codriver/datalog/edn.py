@@ -120,6 +120,7 @@ CHARACTERS = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r", "formf
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", '"': '"'}
 INTEGER = re.compile(r"[+-]?[0-9]+N?")
 DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?M?")
+CODE_POINT = re.compile(r"u[0-9a-fA-F]{4}")
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
@@ -215,7 +216,7 @@ class _Reader:
             return name
         if name in CHARACTERS:
             return CHARACTERS[name]
-        if name.startswith("u") and len(name) == 5:
+        if CODE_POINT.fullmatch(name):
             return chr(int(name[1:], 16))
         raise self._text.error_at("a character such as `\\a` or `\\newline`", f"\\{name}", start)
 

@@ -44,8 +44,9 @@ def balance(text: str) -> Balanced:
     expanded = _expand_tabs(body)
     masked = _mask(expanded)
     result = indent_mode(masked)
-    if result.error is None:
-        balanced = preamble + _merge(body, expanded, _unmask(result.text, masked, expanded))
+    corrected = _unmask(result.text, masked, expanded) if result.error is None else None
+    if corrected is not None:
+        balanced = preamble + _merge(body, expanded, corrected)
         if balanced == text or check(balanced) is None:
             return Balanced(balanced, changed=balanced != text, error=check(text) if balanced == text else None)
     return Balanced(text, changed=False, error=check(text))
@@ -67,14 +68,17 @@ def _mask(text: str) -> str:
     )
 
 
-def _unmask(corrected: str, masked: str, text: str) -> str:
-    """`corrected`, which was made of `masked`, with the strings in brackets that `text` has."""
+def _unmask(corrected: str, masked: str, text: str) -> str | None:
+    """`corrected`, which was made of `masked`, with the strings in brackets that `text` has.
+
+    None when it is not known where they belong: a string that never ends, or a quote that a bracket moved away from.
+    """
     if masked == text:
         return corrected
     kept = [token[0] for token in tokens(text) if token.lastgroup in _STRINGS]
     found = [token for token in tokens(corrected) if token.lastgroup in _STRINGS]
-    if len(found) != len(kept):  # not to be expected: parinfer takes nothing away but closers
-        return corrected
+    if len(found) != len(kept):
+        return None
     parts: list[str] = []
     at = 0
     for token, string in zip(found, kept, strict=True):
