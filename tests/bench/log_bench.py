@@ -1,6 +1,6 @@
 """100,000 lines of output into the log: is the server still there for others, and what does it cost?
 
-Run with `python tests/bench/log_bench.py [ROUNDS]`. First the embedded REPL prints while another client pings every
+Run with `python tests/bench/log_bench.py`. First the embedded REPL prints while another client pings every
 10 ms: how late are the answers? Then an nREPL that sends each line as a message of its own, as the JVM's does: the time
 until all is in the log and answered, against decoding the same bytes alone, in turns.
 """
@@ -10,13 +10,11 @@ import json
 import select
 import socket
 import statistics
-import sys
 import tempfile
 import threading
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from report import main
 
 from codriver.wire.bencode import Decoder, encode
 from live_server import serving, until
@@ -103,44 +101,45 @@ def decode_alone(parts):
     return time.perf_counter() - began
 
 
-def show(name, delays):
+def show_pings(report, title, delays):
     delays = sorted(delays)
-    p99 = delays[len(delays) * 99 // 100]
-    verdict = "met" if delays[-1] <= 50 else "MISSED"
-    print(  # noqa: T201  # a benchmark prints
-        f"{name:44} median {statistics.median(delays):6.1f} ms  p99 {p99:6.1f} ms  worst {delays[-1]:6.1f} ms"
-        f"  of {len(delays)} pings; none over 50 ms: {verdict}"
-    )
+    report.fact(title, "median ping", statistics.median(delays), "ms")
+    report.fact(title, "99 of 100 pings", delays[len(delays) * 99 // 100], "ms")
+    report.fact(title, f"worst of {len(delays)} pings", delays[-1], "ms", at_most=50)
 
 
-def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+def measure_embedded(report):
     with tempfile.TemporaryDirectory() as folder, serving(folder, "--repl", "python") as live:
         client, pinger = live.client(), live.client()
         client.call("evaluate_code", code="'ready'")
         delays = []
-        for _ in range(rounds):
+        for _ in range(report.rounds(5)):
             delays += measure_pings(client, pinger, {"code": PRINTING, "timeoutMs": 120_000})
-        show("embedded REPL prints, another client pings", delays)
+        show_pings(report, f"log: the embedded REPL prints {LINES:,} lines, another client pings", delays)
+
+
+def measure_flood(report):
     sender = Sender()
     with tempfile.TemporaryDirectory() as folder, serving(folder, "--nrepl", str(sender.port)) as live:
         client, pinger = live.client(), live.client()
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
-        through, alone, delays = [], [], []
-        for _ in range(rounds):
+        samples, delays = {"decoding the same bytes": [], "into the log and answered": []}, []
+        for _ in range(report.rounds(5)):
             client.call("evaluate_code", code="go", timeoutMs=120_000)
-            through.append(time.perf_counter() - sender.began)
-            alone.append(decode_alone(sender.sent))
-        for _ in range(rounds):
+            samples["into the log and answered"].append((time.perf_counter() - sender.began) * 1000)
+            samples["decoding the same bytes"].append(decode_alone(sender.sent) * 1000)
+        for _ in range(report.rounds(5)):
             delays += measure_pings(client, pinger, {"code": "go", "timeoutMs": 120_000})
-        show("a message a line, another client pings", delays)
-        inside, base = statistics.median(through), statistics.median(alone)
-        verdict = "met" if inside <= 3 * base else "MISSED"
-        print(  # noqa: T201  # a benchmark prints
-            f"{'into the log and answered':44} {inside * 1000:8.0f} ms  {LINES / inside:10.0f} lines/s\n"
-            f"{'decoding alone':44} {base * 1000:8.0f} ms  ratio {inside / base:.2f}, at most 3: {verdict}"
-        )
+        title = f"log: an nREPL sends {LINES:,} lines, a message each"
+        base = "decoding the same bytes"
+        report.table(title, "ms", samples, base=base, at_most={"into the log and answered": 3})
+        show_pings(report, f"{title}, another client pings", delays)
+
+
+def measure(report):
+    measure_embedded(report)
+    measure_flood(report)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)
