@@ -7,6 +7,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import anyio
 import pytest
 from jsonschema import validate
 
@@ -14,6 +15,7 @@ from codriver.tools.community import clojure_name
 from codriver.tools.manifest import BY_NAME
 from live_server import serving, until
 from real_repls import repl
+from scripted_nrepl import OPS, scripted
 
 
 def var(namespace, name, **parts):
@@ -218,6 +220,22 @@ def test_an_entry_too_long_for_an_answer_is_cut_and_counted(tmp_path, site):
         answer = ask(client, "map")
         assert sum(len(text.encode()) for text in answer["examples"]) <= 50 * 1024
         assert (answer["count"], answer["omitted"]) == (1, 3)
+
+
+@pytest.mark.anyio
+async def test_a_repl_with_an_op_for_it_is_asked_before_the_export(tmp_path):
+    entry = {"ns": "clojure.core", "name": "map", "examples": ["(map inc [1])"], "see-alsos": [], "notes": []}
+    answers = {"clojuredocs-lookup": [{"clojuredocs": entry}, {"status": ["done"]}]}
+
+    def asked(address):
+        with asking(tmp_path, "none", "--nrepl", f"r={address}", "--repl", "none") as client:
+            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            return ask(client, "map")
+
+    async with scripted(answers, ops=(*OPS, "clojuredocs-lookup")) as repl_with_op:
+        answer = await anyio.to_thread.run_sync(asked, repl_with_op.endpoint)
+    assert (answer["source"], answer["examples"]) == ("repl", ["(map inc [1])"])
+    assert [(seen["ns"], seen["sym"]) for seen in repl_with_op.seen("clojuredocs-lookup")] == [("clojure.core", "map")]
 
 
 def test_an_alias_is_resolved_by_the_repl(tmp_path, site):

@@ -1,6 +1,7 @@
 """What the REPLs know of the code in them, asked through a real server."""
 
 import json
+import sys
 from urllib.parse import quote
 
 import pytest
@@ -140,6 +141,14 @@ def test_without_a_repl_there_is_nothing_to_ask(tmp_path):
     with serving(tmp_path, "--repl", "none") as live, live.client() as client:
         assert not {"symbol_info", "complete_symbol", "macroexpand"} & set(client.tools())
         assert ask(client, "symbol_info", symbol="map")["reason"] == "capability-missing"
+
+
+def test_while_the_repl_starts_it_is_said_to_call_again(tmp_path):
+    slow = f"{sys.executable} -c 'import time; time.sleep(60)'"
+    with serving(tmp_path, "--repl", slow) as live, live.client() as client:
+        answer = ask(client, "symbol_info", symbol="map")
+        assert answer["reason"] == "capability-missing"
+        assert "is starting: call again" in answer["hint"]
 
 
 def read(client, *parts):

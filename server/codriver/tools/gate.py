@@ -49,6 +49,9 @@ def _provider(capability: str, state: State) -> str:
     }
     if ways:
         return "; ".join(sorted(ways))
+    coming = ", ".join(repl.key for repl in state.repls.values() if repl.is_coming)
+    if coming:
+        return f"the REPL {coming} is starting: call again when list_sessions shows it connected"
     gone = "; ".join(
         f"{repl.key}: {repl.note}" for repl in state.repls.values() if repl.phase == "stopped" and repl.note
     )
