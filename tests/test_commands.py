@@ -1,8 +1,10 @@
 """The command line, as a person meets it: help, completion, and what is said when something is not as it should be."""
 
 import json
+import socket
 import subprocess
 import sys
+import threading
 
 import click
 import pytest
@@ -152,7 +154,8 @@ def test_an_unknown_client_or_scope_is_wrong_usage(tmp_path):
     [
         ("abc", "holds no port"),
         ("", "holds no port"),
-        ("99999", "nothing answers on port 99999"),
+        ("99999", "holds no port"),
+        ("-1", "holds no port"),
         ("1", "nothing answers on port 1, which its port file names (Connection refused)"),
     ],
 )
@@ -165,6 +168,30 @@ def test_a_port_file_that_leads_nowhere_is_explained(tmp_path, content, words):
     assert words in done.stderr
     assert "codriver serve" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [(b"", "does not answer within"), (b"HTTP/1.1 400 Bad Request\r\n", "is no codriver")]
+)
+def test_what_listens_and_is_no_server_does_not_hold_a_command(tmp_path, answer, words):
+    def serve():
+        connection, _ = listener.accept()
+        connection.sendall(answer)
+        over.wait(WAIT_S)
+        connection.close()
+
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        folder = tmp_path / ".calva" / "mcp-server"
+        folder.mkdir(parents=True)
+        (folder / "port").write_text(str(listener.getsockname()[1]))
+        done = run(tmp_path, "status")
+        over.set()
+        thread.join(WAIT_S)
+    assert done.returncode == 3
+    assert words in done.stdout
 
 
 def test_a_server_that_cannot_be_started_is_explained(tmp_path):

@@ -75,6 +75,9 @@ CONNECTION_CLOSED = -32000
 """The code MCP clients give to a closed connection. Source: the TypeScript SDK, `ErrorCode.ConnectionClosed`."""
 NAMES = (b"id", b"method", b"result", b"error")
 """The members that tell requests, responses and notifications apart."""
+RECORD_BYTES = 4096
+"""What a server writes beside its port file is a tenth of this."""
+SESSION_LINE = b'{"jsonrpc": "2.0", "method": "codriver/token", "params": {"session": "%s"}}\n'
 LIST_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
 
 
@@ -235,7 +238,7 @@ class Target:
         self.tried = f"{host}:{self.port}" if self.port else f"the port that {self.file} names"
 
     def connect(self) -> socket.socket:
-        """A connection over which nothing was sent yet but the token, where there is one.
+        """A connection over which nothing was sent yet but an introduction, where there is one.
 
         Raises:
             UnreachableError: it could not be made; `tried` then is the address that was tried.
@@ -254,7 +257,7 @@ class Target:
                     if connection.getsockname() != connection.getpeername():
                         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                         connection.settimeout(None)
-                        connection.sendall(self.read_token())
+                        connection.sendall(self.introduce(port))
                         return connection
                     problem = "nobody listens there"
                 except OSError as error:
@@ -279,16 +282,41 @@ class Target:
             raise UnreachableError("the port file holds no port number")
         return int(text)
 
-    def read_token(self) -> bytes:
-        """The line that shows the server's token; empty when there is none."""
-        token = os.environ.get("CODRIVER_TOKEN", "")
-        if not token and self.file:
-            try:
-                with open(os.path.join(os.path.dirname(self.file), "token"), encoding="utf-8") as file:  # noqa: PTH118, PTH120, PTH123 - see __init__
-                    token = file.read().strip()
-            except OSError:
-                return b""
-        return encode(method="codriver/token", params={"token": token}) if token else b""
+    def introduce(self, port: int) -> bytes:
+        """The line that says which server is meant and shows its token; empty where neither is known.
+
+        A server that was killed leaves its port file, and its port may be another server's now, which has to hang up.
+        """
+        token = os.fsencode(os.environ.get("CODRIVER_TOKEN", "")) or self.read_beside("token").strip()
+        session = session_of(self.read_beside("server.json"), port)
+        if token:
+            named = {"session": session.decode()} if session else {}
+            return encode(method="codriver/token", params={"token": token.decode("utf-8", "replace"), **named})
+        return SESSION_LINE % session if session else b""
+
+    def read_beside(self, name: str) -> bytes:
+        """A file beside the port file; empty when it cannot be had."""
+        if self.file is None:
+            return b""
+        try:
+            with open(os.path.join(os.path.dirname(self.file), name), "rb") as file:  # noqa: PTH118, PTH120, PTH123 - see __init__
+                return file.read(RECORD_BYTES)
+        except OSError:
+            return b""
+
+
+def session_of(record: bytes, port: int) -> bytes:
+    """The id of the server that wrote `record`, if it wrote the port file too; empty when it names none."""
+    if value_of(record, b"port") != b"%d" % port:
+        return b""  # somebody else wrote the port file since
+    session = value_of(record, b"sessionId")[1:-1]
+    return session if session.isalnum() else b""
+
+
+def value_of(record: bytes, name: bytes) -> bytes:
+    """The plain value of a member of a JSON object, as it is written there; `json` would take too long to load."""
+    behind = record.partition(b'"%s":' % name)[2]
+    return behind.partition(b",")[0].partition(b"}")[0].strip()
 
 
 class Starter:
@@ -478,7 +506,9 @@ class Relay:
     def reach(self, lines: Lines) -> socket.socket | int:
         """A connection that is ready for requests, or the exit status when none is wanted any more."""
         if self.round_start is not None:
-            self.pause(RETRY_S)  # the last connection broke at once: the round goes on
+            # The last connection broke at once: the round goes on. What hung up may be another workspace's server.
+            self.start_server()
+            self.pause(RETRY_S)
         while not self.is_done():
             if self.round_start is None:
                 self.round_start = time.monotonic()
@@ -488,8 +518,7 @@ class Relay:
                 connection = self.target.connect()
             except UnreachableError as error:
                 problem = str(error)
-                if self.starter:
-                    self.starter.start()
+                self.start_server()
             else:
                 try:
                     self.repeat_handshake(connection, lines)
@@ -497,6 +526,7 @@ class Relay:
                     connection.close()
                     lines.rest.clear()
                     problem = f"the connection broke: {error}"
+                    self.start_server()
                 else:
                     self.say(f"connected to {self.target.tried}")
                     return connection
@@ -509,6 +539,11 @@ class Relay:
             else:
                 self.pause(RETRY_S)
         return 0
+
+    def start_server(self) -> None:
+        """Have a server started, if that was asked for and was not done in this round of attempts."""
+        if self.starter:
+            self.starter.start()
 
     def repeat_handshake(self, connection: socket.socket, lines: Lines) -> None:
         """Introduce the client to a server that does not know it, and let requests through.

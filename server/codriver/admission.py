@@ -24,15 +24,24 @@ TOKEN_LINE_BYTES = 4096
 READ_BYTES = 64 * 1024
 
 
-class Admission:
-    """Decides over connections, for the life of one server. `token`: what a peer must show first, None for nothing."""
+INTRODUCTION = b'{"jsonrpc": "2.0", "method": "codriver/token"'
+"""How the line begins with which our own relay and commands show a token and name the server that they mean."""
 
-    def __init__(self, *, token: str | None) -> None:
+
+class Admission:
+    """Decides over connections, for the life of one server. `token`: what a peer must show first, None for nothing.
+
+    A peer that names another server than this `session_id` found this one behind the port file of a server that is
+    gone: it belongs to another workspace, and must not reach the REPLs of this one.
+    """
+
+    def __init__(self, *, token: str | None, session_id: str) -> None:
         self._token = token
+        self._session_id = session_id
         self.refused = 0
 
     async def admit(self, stream: SocketStream) -> bytes | None:
-        """The first bytes of a peer that may come in, its token taken off; None for one that may not.
+        """The first bytes of a peer that may come in, its introduction taken off; None for one that may not.
 
         A refused peer gets no answer: it learns nothing, not even what listens here.
         """
@@ -59,22 +68,34 @@ class Admission:
                     case "refuse":
                         logger.warning("refused a connection that does not speak JSON")
                         return None
-                    case "json" if self._token is None:
+                    case "json" if self._token is None and not _may_introduce(data):
                         return data
                     case "json" if b"\n" in data:
-                        return self._without_token(data)
+                        return self._without_introduction(data)
                 if len(data) > TOKEN_LINE_BYTES:
                     return None
         return None
 
-    def _without_token(self, data: bytes) -> bytes | None:
+    def _without_introduction(self, data: bytes) -> bytes | None:
         line, _, rest = data.lstrip().partition(b"\n")
         try:
             message = json.loads(line)
-            given = message["params"]["token"] if message["method"] == "codriver/token" else ""
-        except (ValueError, KeyError, TypeError, RecursionError):
-            given = ""
-        if isinstance(given, str) and door.token_matches(self._token or "", given):
-            return rest
-        logger.warning("refused a connection without the token")
-        return None
+            given = message["params"] if message["method"] == "codriver/token" else {}
+            token, session = given.get("token", ""), given.get("session", self._session_id)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            if self._token is None:
+                return data  # the reader answers it
+            token, session = "", self._session_id
+        if self._token is not None and not (isinstance(token, str) and door.token_matches(self._token, token)):
+            logger.warning("refused a connection without the token")
+            return None
+        if session != self._session_id:
+            logger.warning("refused a connection that means another server, by the port file of one that is gone")
+            return None
+        return rest
+
+
+def _may_introduce(data: bytes) -> bool:
+    """Whether a first line begins, as far as it is here, as an introduction does."""
+    text = data.lstrip()[: len(INTRODUCTION)]
+    return INTRODUCTION.startswith(text)

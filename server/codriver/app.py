@@ -330,7 +330,7 @@ class Server:
             self.failure = error
             self._dispatch(Stop(str(error)))
             return
-        admission = Admission(token=self._claim.token)
+        admission = Admission(token=self._claim.token, session_id=self._session_id)
         front = Listener(admission=admission, protocol=self._protocol, clients=self._clients, settings=settings)
         async with listener:
             self._core.resume({"now": now_ms()}, effect, (settings.host, port, asked))

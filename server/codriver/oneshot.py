@@ -79,9 +79,20 @@ class CallError(CodriverError):
 
 
 class Connection:
-    """One connection to a server, for a few requests. A context manager."""
+    """One connection to a server, for a few requests. A context manager.
 
-    def __init__(self, host: str, port: int, *, token: str | None = None, timeout_s: float | None = None) -> None:
+    `session` names the server that is meant, by its id; any other one hangs up.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        token: str | None = None,
+        session: str | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
         self._socket = socket.create_connection((host, port), timeout=HEALTH_S)
         # Else a second small message waits some 40 ms for the acknowledgement of the one before it.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -89,8 +100,9 @@ class Connection:
         self._file = self._socket.makefile("rb")
         self._requests = 0
         self.on_notification: Callable[[dict[str, Any]], None] = _ignore
-        if token:
-            self.notify("codriver/token", {"token": token})
+        introduction = {"token": token, "session": session}
+        if token or session:
+            self.notify("codriver/token", {name: value for name, value in introduction.items() if value})
 
     def __enter__(self) -> Self:
         return self
@@ -102,6 +114,10 @@ class Connection:
         """Close the connection."""
         self._file.close()
         self._socket.close()
+
+    def wait_as_long_as_it_takes(self) -> None:
+        """Let answers take any time from now on: evaluations bound themselves."""
+        self._socket.settimeout(None)
 
     def initialize(self, name: str = "codriver-cli") -> dict[str, Any]:
         """Make the handshake; what the server says of itself."""
@@ -179,26 +195,51 @@ def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli")
 
 
 def _connect(workspace: Path, folder: Path, name: str) -> Connection:
-    try:
-        port = int((folder / "port").read_text())
-    except FileNotFoundError:
-        raise NoServerError(workspace, f"there is no port file in {folder}") from None
-    except OSError as error:
-        raise NoServerError(workspace, f"its port file {folder / 'port'} cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise NoServerError(workspace, f"its port file {folder / 'port'} holds no port") from error
-    host, token = "127.0.0.1", None
+    port = _read_port(workspace, folder / "port")
+    host, session, token = "127.0.0.1", None, None
     with contextlib.suppress(OSError, ValueError, KeyError):
-        host = json.loads((folder / "server.json").read_text())["host"]
+        record = json.loads((folder / "server.json").read_text())
+        host, session = record["host"], record["sessionId"] if record["port"] == port else None
     with contextlib.suppress(OSError):
         token = (folder / "token").read_text().strip()
+    token = os.environ.get("CODRIVER_TOKEN") or token
+    there = f"port {port}, which its port file names"
     try:
-        connection = Connection(_reachable(host), port, token=os.environ.get("CODRIVER_TOKEN") or token)
+        connection = Connection(_reachable(host), port, token=token, session=session, timeout_s=HEALTH_S)
         connection.initialize(name)
-    except (OSError, ServerGoneError, ValueError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise NoServerError(workspace, f"nothing answers on port {port}, which its port file names ({why})") from error
+        connection.wait_as_long_as_it_takes()
+    except TimeoutError as error:
+        why = f"what listens on {there}, does not answer within {HEALTH_S:g} s; `codriver doctor` says how to end it"
+        raise NoServerError(workspace, why) from error
+    except json.JSONDecodeError as error:
+        raise NoServerError(workspace, f"what answers on {there}, is no codriver") from error
+    except (ServerGoneError, ConnectionResetError, BrokenPipeError) as error:
+        why = f"what listens on {there}, hung up: it is another program, or the server of another workspace"
+        raise NoServerError(workspace, why) from error
+    except (OSError, ValueError) as error:
+        cause = getattr(error, "strerror", None) or error
+        raise NoServerError(workspace, f"nothing answers on {there} ({cause})") from error
     return connection
+
+
+def _read_port(workspace: Path, file: Path) -> int:
+    """The port that the port file holds.
+
+    Raises:
+        NoServerError: there is none.
+    """
+    try:
+        port = int(file.read_text())
+    except FileNotFoundError:
+        raise NoServerError(workspace, f"there is no port file in {file.parent}") from None
+    except OSError as error:
+        raise NoServerError(workspace, f"its port file {file} cannot be read ({error.strerror})") from error
+    except ValueError:
+        port = 0
+    # Some resolvers take a port above 65535 modulo 65536, which is another server's.
+    if not 0 < port < 1 << 16:
+        raise NoServerError(workspace, f"its port file {file} holds no port")
+    return port
 
 
 def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:

@@ -353,6 +353,28 @@ def test_the_token_beside_the_port_file_goes_first(start_relay, host, tmp_path):
     assert peer.read() == request(1)
 
 
+def test_the_server_that_is_meant_is_named_first(start_relay, host, tmp_path):
+    (tmp_path / "port").write_text(str(host.port))
+    (tmp_path / "server.json").write_text(json.dumps({"pid": 1, "port": host.port, "sessionId": "a1b2"}, indent=1))
+    relay = start_relay(tmp_path / "port")
+    peer = host.accept()
+    assert peer.read() == {"jsonrpc": "2.0", "method": "codriver/token", "params": {"session": "a1b2"}}
+    relay.send(request(1))
+    assert peer.read()["id"] == 1
+
+
+@pytest.mark.parametrize(
+    "record",
+    ["", "{}", "nonsense", '{"port": 1, "sessionId": "a1b2"}', '{"port": %d}', '{"port": %d, "sessionId": "a\\"b"}'],
+)
+def test_a_record_of_another_server_names_none(start_relay, host, tmp_path, record):
+    (tmp_path / "port").write_text(str(host.port))
+    (tmp_path / "server.json").write_text(record % host.port if "%d" in record else record)
+    relay = start_relay(tmp_path / "port")
+    relay.send(request(1))
+    assert host.accept().read()["id"] == 1
+
+
 def test_the_token_may_come_from_the_environment(start_relay, host):
     start_relay(host.port, CODRIVER_TOKEN="secret")
     assert host.accept().read()["params"] == {"token": "secret"}
