@@ -21,14 +21,14 @@ WAIT_S = 60
 class Repl:
     """The worker in a process of its own, and one client of it."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, stderr=subprocess.DEVNULL):
         self.folder = folder
         environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         self.process = subprocess.Popen(
             [sys.executable, WORKER, "--workspace", str(folder), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=stderr,
             cwd=folder,
             env=environ,
             text=True,
@@ -496,6 +496,17 @@ def test_ten_megabytes_come_and_go(python):
 def test_the_workers_own_folder_is_not_the_projects(python):
     code = f"import sys\n[p for p in sys.path if p == {str(Path(WORKER).parent)!r}]"
     assert texts(python.evaluate(code), "value") == ["[]"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="looks for a signal's name")
+def test_a_crash_of_the_interpreter_says_where_it_was(tmp_path):
+    with (tmp_path / "errors").open("w+") as errors:
+        with contextlib.closing(Repl(tmp_path, stderr=errors)) as repl:
+            repl.connect()
+            repl.send("eval", code="import ctypes\ndef crash(): ctypes.string_at(0)\ncrash()")
+            assert repl.process.wait(WAIT_S) == -signal.SIGSEGV
+        errors.seek(0)
+        assert "in crash" in errors.read()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a process")

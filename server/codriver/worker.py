@@ -1483,7 +1483,8 @@ def main():
     os.close(nothing)
     roots = find_roots(os.path.abspath(options.workspace))
     # The folder of this file is not the project's: nothing in it may be imported by accident.
-    sys.path[:1] = roots
+    not_again = {"", os.path.dirname(os.path.abspath(OWN_FILE)), *roots}
+    sys.path[:] = roots + [entry for entry in sys.path if entry not in not_again]
     sys.argv = [""]
     if options.dialect == "lisp" and importlib.util.find_spec("basilisp") is None:
         words = "Basilisp is not installed for %s: run `pip install 'codriver[lisp]'` there" % sys.executable
