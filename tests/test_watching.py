@@ -118,7 +118,7 @@ def until_watched(live, client):
 
     def seen():
         nonlocal count
-        if not count % 50:
+        if not count % 250:  # seldom: a file that is another one at each look counts as still being written
             probe.write_text(f"probe = {count}\n")
         count += 1
         return log(client, who="codriver-watch")
