@@ -142,7 +142,7 @@ def test_requests_beyond_the_limit_are_refused_by_number_and_nobody_else_notices
     gate = live.workspace / "gate"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     with live.client() as greedy:
-        calls = [greedy.begin_call("evaluate_code", code=code, isolate=True) for _ in range(6)]
+        calls = [greedy.begin_call("evaluate_code", code=code, isolate=True, timeoutMs=600_000) for _ in range(6)]
         for refused in calls[4:]:
             error = greedy.answer(refused)["error"]
             assert error["message"].startswith("4 requests of this client are not answered yet")
