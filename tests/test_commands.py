@@ -35,6 +35,12 @@ def test_every_command_and_option_says_what_it_is_for(words):
         assert isinstance(option, click.Argument) or option.help, option.name
 
 
+def test_the_list_of_commands_cuts_nothing(tmp_path):
+    shown = run(tmp_path, "--help").stdout.partition("Commands:")[2]
+    assert "..." not in shown
+    assert all(f"  {name} " in shown for name in COMMANDS)
+
+
 def run(folder, *arguments, **kwargs):
     return subprocess.run(
         [sys.executable, "-m", "codriver", *arguments], cwd=folder, capture_output=True, text=True, timeout=WAIT_S,

@@ -94,7 +94,7 @@ def _print(entries: Iterable[dict[str, Any]], *, as_json: bool) -> None:
         click.echo(json.dumps(entry, ensure_ascii=False) if as_json else shown(entry))
 
 
-@click.command("history")
+@click.command("history", short_help="Search the code that was evaluated in this workspace.")
 @click.argument("text", default="")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, help="At most this many, the newest (20).")
 @workspace_option

@@ -87,8 +87,8 @@ def status_command(*, workspace: Path, as_json: bool) -> None:
     for repl in health["repls"]:
         note = f": {repl['note']}" if "note" in repl else ""
         click.echo(f"  REPL {repl['key']} ({repl['origin']}, {repl['dialect']}): {repl['phase']}{note}")
-    names = ", ".join(client["name"] or "not introduced" for client in health["clients"])
-    click.echo(f"  clients: {names}")
+    names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
+    click.echo(f"  clients: {', '.join(names) or 'none'}")
     for latch in health["errors"]:
         click.echo(f"  error: {latch['message']} ({latch['count']} times)")
 
