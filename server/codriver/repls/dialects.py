@@ -340,6 +340,7 @@ WORKER_PYTHON: Final = Dialect(
 WORKER_LISP: Final = replace(
     BASILISP,
     namespace_by="key",
+    columns_from_zero=False,
     load_moves_namespace=False,
     print_limits="[1 2 3]",
     answers_while_busy=True,
