@@ -45,7 +45,8 @@ def test_text_that_balances_and_is_well_indented_or_refused_stays(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "column"), [('(a "b', 1, 4), ("(a\n\\", 2, 1), ("a ) b", 1, 3), ("#_", 1, 1), ("(a)\n'", 2, 1)]
+    ("text", "line", "column"),
+    [('(a "b', 1, 4), ("(a) #[[b", 1, 5), ("(a\n\\", 2, 1), ("a ) b", 1, 3), ("#_", 1, 1), ("(a)\n'", 2, 1)],
 )
 def test_what_cannot_be_balanced_stays_and_says_why(text, line, column):
     result = balance(text)
@@ -88,6 +89,14 @@ def test_real_code_that_lost_closers_gets_them_back_where_indentation_shows(sour
         assert balance(sound[:at] + sound[at + 1 :]).text == sound
 
 
+@given(st.lists(st.sampled_from(["#[[", "]]", "#[a[", "]a]", *'()[]{}"\\;# \n\tx']), max_size=20).map("".join))
+def test_a_text_with_strings_in_brackets_keeps_all_its_code(text):
+    result = balance(text)
+    assert substance(result.text) == substance(text)
+    assert result.changed == (result.text != text)
+    assert (result.error is None) == (check(result.text) is None)
+
+
 @given(st.text(st.sampled_from("()[]{}\"\\;#_'a1 ,\n\r\t"), max_size=60))
 def test_a_balanced_text_reads_and_holds_all_its_code(text):
     result = balance(text)
@@ -97,9 +106,9 @@ def test_a_balanced_text_reads_and_holds_all_its_code(text):
     else:
         assert result.text == text
         assert check(text) is not None
+    assert substance(result.text) == substance(text)
     if check(text) is None:
         assert result.error is None
-        assert substance(result.text) == substance(text)
 
 
 def test_balancing_again_changes_nothing(sources):

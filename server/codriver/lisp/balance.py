@@ -20,7 +20,7 @@ _PREAMBLE = re.compile(r"\ufeff?(?:#![^\r\n]*)?")
 """What may stand before the code: a byte order mark and the line that names an interpreter."""
 
 
-_CODE = re.compile(r"[^\r\n]")
+_CHARACTER = re.compile(r"[^\r\n]")
 _STRINGS = frozenset({"string", "bracketed"})
 
 
@@ -42,9 +42,7 @@ def balance(text: str) -> Balanced:
     preamble = found[0] if found else ""
     body = text[len(preamble) :]
     expanded = _expand_tabs(body)
-    masked = _mask(expanded)
-    result = indent_mode(masked)
-    corrected = _unmask(result.text, masked, expanded) if result.error is None else None
+    corrected = _correct(expanded)
     if corrected is not None:
         balanced = preamble + _merge(body, expanded, corrected)
         if balanced == text or check(balanced) is None:
@@ -59,32 +57,40 @@ def _expand_tabs(text: str) -> str:
     return "".join(token[0].replace("\t", "  ") if token.lastgroup == "space" else token[0] for token in tokens(text))
 
 
+def _correct(text: str) -> str | None:
+    """`text` with the brackets that its indentation asks for; None when it cannot be had with all its code.
+
+    A string in brackets that never ends begins with brackets to parinfer; and a closer that goes may have stood between
+    what is another token without it.
+    """
+    result = indent_mode(_mask(text))
+    if result.error is not None:
+        return None
+    corrected = _unmask(result.text, text)
+    return corrected if corrected == text or _code(corrected) == _code(text) else None
+
+
+def _code(text: str) -> list[str]:
+    """The tokens of `text` but for space and what balancing may take away or put in."""
+    return [token[0] for token in tokens(text) if token.lastgroup not in ("space", "close")]
+
+
 def _mask(text: str) -> str:
     """`text` with an ordinary string, of the same lines and length, in place of each string in brackets."""
     if "#[" not in text:
         return text
     return "".join(
-        f'"{_CODE.sub("x", token[0][1:-1])}"' if token["ending"] is not None else token[0] for token in tokens(text)
+        f'"{_CHARACTER.sub("x", token[0][1:-1])}"' if token["ending"] is not None else token[0]
+        for token in tokens(text)
     )
 
 
-def _unmask(corrected: str, masked: str, text: str) -> str | None:
-    """`corrected`, which was made of `masked`, with the strings in brackets that `text` has.
-
-    None when it is not known where they belong: a string that never ends, or a quote that a bracket moved away from.
-    """
-    if masked == text:
+def _unmask(corrected: str, text: str) -> str:
+    """`corrected`, which was made of the masked `text`, with the strings that `text` has, one for one."""
+    if "#[" not in text:
         return corrected
-    kept = [token[0] for token in tokens(text) if token.lastgroup in _STRINGS]
-    found = [token for token in tokens(corrected) if token.lastgroup in _STRINGS]
-    if len(found) != len(kept):
-        return None
-    parts: list[str] = []
-    at = 0
-    for token, string in zip(found, kept, strict=True):
-        parts += corrected[at : token.start()], string
-        at = token.end()
-    return "".join([*parts, corrected[at:]])
+    kept = iter([token[0] for token in tokens(text) if token.lastgroup in _STRINGS])
+    return "".join(next(kept, token[0]) if token.lastgroup in _STRINGS else token[0] for token in tokens(corrected))
 
 
 def _merge(original: str, expanded: str, corrected: str) -> str:
