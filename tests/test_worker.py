@@ -151,6 +151,11 @@ def test_text_that_does_not_parse_runs_nothing(python):
     assert texts(python.evaluate("ran"), "ex") == ["NameError"]
 
 
+def test_text_that_is_no_text_of_a_program_is_an_error_of_reading(python):
+    (parts,) = texts(python.evaluate("1\0"), "codriver/error")
+    assert (parts["phase"], parts["trace"], parts.get("file", "<eval")[:5]) == ("read", [], "<eval")
+
+
 def test_a_traceback_shows_the_users_lines_and_none_of_the_workers(python):
     (text,) = texts(python.evaluate("def boom():\n    return 1 / 0\nboom()"), "err")
     assert "return 1 / 0" in text
@@ -362,6 +367,9 @@ def test_a_file_that_fails_to_load_leaves_no_module(python):
     file = python.folder / "broken.py"
     python.ask("load-file", **{"file": "1 / 0", "file-path": str(file)})
     assert texts(python.evaluate("import sys\n'broken' in sys.modules"), "value") == ["False"]
+    python.evaluate("import json")
+    python.ask("load-file", **{"file": "1 / 0", "file-path": str(python.folder / "json.py")})
+    assert texts(python.evaluate("sys.modules['json'] is json"), "value") == ["True"]
 
 
 def test_print_limits_are_kept(python):
@@ -591,6 +599,13 @@ def test_lisp_prints_infinite_sequences_up_to_a_limit_of_its_own(lisp):
 def test_lisp_prints_infinite_sequences_up_to_the_limit(lisp):
     options = {"nrepl.middleware.print/options": {"print-length": 3}}
     assert texts(lisp.evaluate("(range)", **options), "value") == ["(0 1 2 ...)"]
+
+
+def test_lisp_cuts_nothing_that_the_code_itself_prints(lisp):
+    options = {"nrepl.middleware.print/options": {"print-length": 3}}
+    for limits in ({}, options):
+        messages = lisp.evaluate("(def many (vec (range 20000))) (println (count (pr-str many)))", **limits)
+        assert text(messages, "out") == f"{len(' '.join(map(str, range(20000)))) + 2}\n"
 
 
 def test_lisp_errors_know_their_phase_and_place(lisp):

@@ -1072,6 +1072,7 @@ class Python:
         except Exception as error:
             error.codriver_phase = "read"
             raise
+        before = sys.modules.get(name)
         module, is_new = (job.session.namespace, False) if name is None else self._module(name, path)
         text = "<module %r from %r>" % (self.name_of(module), path)
         try:
@@ -1081,6 +1082,8 @@ class Python:
         except BaseException:
             if is_new:
                 sys.modules.pop(name, None)
+            if before is not None:
+                sys.modules[name] = before
             raise
         if is_new and "." in name:
             parent, _, child = name.rpartition(".")
@@ -1164,9 +1167,11 @@ class Python:
     def explain(self, error, job):
         """A failure in parts and as text."""
         parts, frames = begin_parts(error)
-        if parts["phase"] == "read" and isinstance(error, SyntaxError):
-            parts.update(message=error.msg or "", file=error.filename or "", line=error.lineno or 1)
-            parts["column"] = error.offset or 1
+        if parts["phase"] == "read":
+            parts["trace"] = []
+            if isinstance(error, SyntaxError):
+                parts.update(message=error.msg or "", file=error.filename or job.file, line=error.lineno or 1)
+                parts["column"] = error.offset or 1
             text = "".join(traceback.format_exception_only(type(error), error))
         else:
             place(parts, frames)
@@ -1302,11 +1307,9 @@ class Lisp:
             if namespace is None:
                 raise NamespaceMissing("there is no namespace %r: require it first" % (message["ns"],))
             self._furnish(namespace)
-        length, depth = limits(job)
         bound = dict(zip(("*1", "*2", "*3"), session.last))
         bound.update({"*ns*": namespace, "*e": session.error})
         bound.update({"*out*": sys.stdout, "*err*": sys.stderr, "*in*": sys.stdin})
-        bound.update({"*print-length*": length or LISP_LENGTH, "*print-level*": depth})
         with self._runtime.bindings({self._vars[name]: value for name, value in bound.items()}):
             if message["op"] == "macroexpand":
                 self._expand(job)
@@ -1339,13 +1342,17 @@ class Lisp:
             self._tell(job, value, session.namespace)
 
     def _tell(self, job, value, namespace):
+        length, depth = limits(job)
+        # They hold for the value alone: what the code itself prints or writes to files is never cut.
+        bound = {self._vars["*print-length*"]: length or LISP_LENGTH, self._vars["*print-level*"]: depth}
         try:
-            text = self._runtime.lrepr(value)
+            with self._runtime.bindings(bound):
+                text = self._runtime.lrepr(value)
         except Exception as error:
             error.codriver_phase = "print"
             raise
         # A limit that the request does not know of must be said.
-        is_cut = limits(job)[0] is None and text.endswith(("...)", "...]", "...}"))
+        is_cut = length is None and text.endswith(("...)", "...]", "...}"))
         tell(job, text, self.name_of(namespace), is_cut)
 
     def _expand(self, job):
