@@ -1,7 +1,9 @@
 """What the finder tells the core of port files, over real files in a workspace."""
 
 import os
-from contextlib import asynccontextmanager
+import subprocess
+import sys
+from contextlib import asynccontextmanager, contextmanager
 
 import anyio
 import pytest
@@ -12,6 +14,10 @@ from codriver.core.dispatch import Core
 from codriver.core.routes import HANDLERS
 from codriver.core.state import Capability, Life, Profile, State
 from codriver.repls.finder import Finder
+from codriver.repls.recipes import WORKER
+from live_server import serving
+from live_server import until as live_until
+from real_repls import _free_port
 
 pytestmark = pytest.mark.anyio
 CLOJURE = Profile(dialect="clojure", capabilities={"evaluate": Capability("eval")})
@@ -110,3 +116,34 @@ async def test_a_port_file_that_lies_is_said_once(tmp_path):
         write(file, 7001, at=2000)
         await until(shell.connections)
         assert len([text for text in shell.said() if "cannot be used" in text]) == 1
+
+
+@contextmanager
+def worker(port):
+    """A REPL of somebody else at `port`."""
+    command = [sys.executable, str(WORKER), "--dialect", "python", "--port", str(port)]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        assert str(port) in process.stdout.readline()
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("removes_its_file", [True, False])
+def test_a_restarted_repl_has_its_key_and_the_next_generation(tmp_path, removes_its_file):
+    port = _free_port()
+    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+        file = live.workspace / ".nrepl-port"
+        for generation in (1, 2):
+            with worker(port):
+                file.write_text(str(port))
+                live_until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+                answer = client.call("evaluate_code", code="1")
+                assert (answer["result"], answer["sessionKey"], answer["generation"]) == ("1", "py", generation)
+            live_until(lambda: "symbol_info" not in client.tools(), "the loss")
+            if removes_its_file:
+                file.unlink()
+                live_until(lambda: not client.call("list_sessions")["sessions"], "the file to be missed")
