@@ -279,7 +279,7 @@ def _toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # no TOML, numbers too long to read, nesting too deep
         raise SettingsError(str(path), f"cannot be read: {error}") from error
 
 
@@ -296,7 +296,7 @@ def _from_text(name: str, text: str) -> object:
         return text
     try:
         listed = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         listed = None
     return listed if isinstance(listed, list) else [part.strip() for part in text.split(",") if part.strip()]
 

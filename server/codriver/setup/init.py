@@ -116,7 +116,7 @@ def _named_repls(workspace: Path) -> dict[str, object] | None:
     """What the workspace's settings say of REPLs, by setting; None when they cannot be read."""
     try:
         own, project = (_toml(workspace / name) for name in ("codriver.toml", "pyproject.toml"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
+    except (ValueError, RecursionError, OSError):
         return None
     tool = project.get("tool")
     table = tool.get("codriver") if isinstance(tool, dict) else None

@@ -107,7 +107,7 @@ def _find(workspace: Path) -> Iterator[Project]:
 def _find_node(workspace: Path) -> Iterator[Project]:
     try:
         package = json.loads(_text(workspace / "package.json") or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return  # npm will tell; here it only means that nothing is known
     if not isinstance(package, dict):
         return
@@ -129,7 +129,7 @@ def _python_needs(workspace: Path) -> frozenset[str]:
     """The names of all packages that `pyproject.toml` requires, whatever tool they are written for."""
     try:
         document = tomllib.loads(_text(workspace / "pyproject.toml"))
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return frozenset()
     project, tool, build = (_table(document.get(key)) for key in ("project", "tool", "build-system"))
     poetry = _table(tool.get("poetry"))
