@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +123,8 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(tools, indent=2))
         return
+    import shutil  # noqa: PLC0415  # the commands that are called a thousand times do not need it
+
     for tool in tools:
         indent = f"{tool['name']:22} "
         text = str(tool["description"])
