@@ -229,7 +229,7 @@ def own_names(text, old):
 
 PIECES = st.sampled_from(
     ["(", ")", "[", "]", "(comment ", "\n", "\n\n", "\r\n", "  ", " ", ",", "a", "b", ":k", '"s"', "; c\n", "#_", "'",
-     "^", "\\("]
+     "^", "\\(", "#[[", "]]"]
 )  # fmt: skip
 
 

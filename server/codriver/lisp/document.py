@@ -142,7 +142,8 @@ class Document:
             start = self.places.start(line)
             text = self.line_text(line)
             code = text.lstrip(_BLANK)
-            if start < unit.floor or not code.startswith(";"):
+            # A comment behind the elder is the elder's, also where that is a backslash with the line end it takes.
+            if start < unit.floor + unit.has_elder or not code.startswith(";"):
                 break
             begin = start + len(text) - len(code)
         return begin
