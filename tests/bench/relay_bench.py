@@ -1,13 +1,15 @@
 """Measures the relay beside a bare interpreter, a direct socket, and other ways from stdio to TCP.
 
-Run it with `python tests/bench/relay_bench.py`. All of a table's rows are measured in turns within one run
-against one scripted server, which answers every line at once. `mcp-remote` and `mcp-proxy` are not among the peers:
-they reach servers over HTTP only, so they would be measured with another server and protocol than everything else.
+Run it with `python tests/bench/relay_bench.py`. All of a table's rows are measured in turns within one run against one
+scripted server, which answers every line at once. `mcp-remote` (npm) and `mcp-proxy` (PyPI) are measured where they are
+on the PATH; they reach servers over HTTP only, so they have a scripted server of their own, which answers as fast.
 """
 
 from __future__ import annotations
 
+import http.server
 import io
+import json
 import shutil
 import socket
 import statistics
@@ -23,8 +25,12 @@ HERE = Path(__file__).parent
 RELAY = HERE.parents[1] / "relay" / "codriver_relay" / "__init__.py"
 COMMAND = Path(sys.executable).with_name("codriver-relay")
 BARE = [sys.executable, "-I", "-S", "-c", "pass"]
+PEER_ROUNDS = 5
 OURS = "relay, python -I -S"
-INITIALIZE = b'{"method":"initialize","params":{"capabilities":{}},"jsonrpc":"2.0","id":0}\n'
+INITIALIZE = (
+    b'{"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+    b'"clientInfo":{"name":"bench","version":"1"}},"jsonrpc":"2.0","id":0}\n'
+)
 CALL = (
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"evaluate_code","arguments":{"code":"(+ 1 2)"}}}\n'
 )
@@ -47,6 +53,47 @@ def answer(connection: socket.socket) -> None:
             connection.sendall(BIG_ANSWER if b'"big"' in line else SHORT_ANSWER)
 
 
+class OverHttp(http.server.BaseHTTPRequestHandler):
+    """As much of MCP's streamable HTTP as a handshake and a call need."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "id" not in message:
+            self._send(202, b"")
+            return
+        about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}}
+        about["protocolVersion"] = message.get("params", {}).get("protocolVersion", "2025-11-25")
+        result = about if message["method"] == "initialize" else {"content": [{"type": "text", "text": "3"}]}
+        self._send(200, json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode())
+
+    def do_GET(self):
+        self._send(405, b"")
+
+    do_DELETE = do_GET  # noqa: N815 - as above
+
+    def _send(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Nothing: the table is all that is shown."""
+
+
+def http_peers():
+    """Commands of the peers that are installed, with a server that runs as long as this process."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), OverHttp)
+    server.handle_error = lambda *_: None  # a peer that is killed hangs up in the middle
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/mcp"
+    known = {"mcp-remote": [url, "--allow-http"], "mcp-proxy": [url, "--transport", "streamablehttp"]}
+    return {name: [found, *options] for name, options in known.items() if (found := shutil.which(name))}
+
+
 class Way:
     """A way to the server: lines are written to it and read from it. `command` None is a direct socket."""
 
@@ -58,7 +105,8 @@ class Way:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.out, self.write = self.socket.makefile("rb"), self.socket.sendall
         else:
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+            pipe = subprocess.PIPE
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, bufsize=0)
             if process.stdin is None or not isinstance(process.stdout, io.RawIOBase):
                 raise RuntimeError("a process was started without its pipes")
             self.process = process
@@ -90,11 +138,9 @@ def time_start_ms(command: list[str], port: int) -> float:
 
 def measure(report) -> None:
     """The three tables: start, one message and its answer, and a 10 MB answer."""
-    rounds = report.rounds(21)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     threading.Thread(target=serve, args=(listener,), daemon=True).start()
-
     commands = {OURS: [sys.executable, "-I", "-S", str(RELAY), str(port)]}
     if COMMAND.exists():
         commands["relay, installed command"] = [str(COMMAND), str(port)]
@@ -102,29 +148,39 @@ def measure(report) -> None:
         commands["node pipe"] = [node, str(HERE / "relay_pipe.mjs"), str(port)]
     if socat := shutil.which("socat"):
         commands["socat"] = [socat, "-", f"TCP:127.0.0.1:{port},nodelay"]
+    starting(report, commands, port)
+    passing(report, commands, port)
 
-    starts: dict[str, list[float]] = {"bare interpreter": [], **{name: [] for name in commands}}
-    for _ in range(rounds):
+
+def starting(report, commands: dict[str, list[str]], port: int) -> None:
+    peers = http_peers()
+    starts: dict[str, list[float]] = {"bare interpreter": [], **{name: [] for name in {**commands, **peers}}}
+    for number in range(report.rounds(21)):
         starts["bare interpreter"].append(timed_ms(lambda: subprocess.run(BARE, check=True)))
-        for name, command in commands.items():
+        for name, command in {**commands, **(peers if number < PEER_ROUNDS else {})}.items():
             starts[name].append(time_start_ms(command, port))
-    report.table("relay: spawn to initialize answered", "ms", starts, base="bare interpreter", at_most={OURS: 2.5})
+    at_least = dict.fromkeys(peers, 3)
+    report.table(
+        "relay: spawn to initialize answered", "ms", starts,
+        base="bare interpreter", at_most={OURS: 2.5}, at_least=at_least,
+    )  # fmt: skip
 
+
+def passing(report, commands: dict[str, list[str]], port: int) -> None:
     ways = {"direct socket": Way(None, port), **{name: Way(command, port) for name, command in commands.items()}}
     for way in ways.values():
         way.ask(INITIALIZE)
     calls: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
+    big: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(report.rounds(21)):
         for name, way in ways.items():
             calls[name] += [1000 * timed_ms(lambda way=way: way.ask(CALL)) for _ in range(100)]
+    for _ in range(report.rounds(21)):
+        for name, way in ways.items():
+            big[name].append(timed_ms(lambda way=way: way.ask(BIG)))
     report.table("relay: one message and its answer", "us", calls, base="direct socket")
     added = statistics.median(calls[OURS]) - statistics.median(calls["direct socket"])
     report.fact("relay: one message and its answer", "the relay adds", added, "us", at_most=60)
-
-    big: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, way in ways.items():
-            big[name].append(timed_ms(lambda way=way: way.ask(BIG)))
     report.table("relay: a 10 MB answer", "ms", big, base="direct socket", at_most={OURS: 2})
     for way in ways.values():
         way.close()
