@@ -1,6 +1,7 @@
 """The command line, as a person meets it: help, completion, and what is said when something is not as it should be."""
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -248,3 +249,28 @@ def test_a_repl_that_could_not_be_started_is_the_reason_given(tmp_path):
         assert "there is no command 'no-such-program' in PATH" in done.stderr
         again = live.run("call", "restart_repl", '{"replSessionKey": "repl"}')
         assert "there is no command 'no-such-program' in PATH" in again.stdout
+
+
+def test_a_server_that_hangs_is_told_with_the_command_that_ends_it(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        live.process.send_signal(signal.SIGSTOP)
+        try:
+            stopped, examined = live.run("stop"), live.run("doctor")
+        finally:
+            live.process.send_signal(signal.SIGCONT)
+        for done in (stopped, examined):
+            assert done.returncode == 1
+            assert f"kill -9 {live.process.pid}" in done.stdout + done.stderr
+        assert "does not answer within" in examined.stdout
+        assert live.run("stop").stdout == f"stopped pid {live.process.pid}\n"
+        live.process.wait(WAIT_S)
+        assert live.run("stop").stdout == "no server runs for this workspace\n"
+
+
+def test_files_of_a_server_that_was_killed_are_no_server_to_stop(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        live.process.kill()
+        live.process.wait(WAIT_S)
+        assert live.run("stop").stdout == (
+            f"no server runs for this workspace: pid {live.process.pid}, which its files name, is gone\n"
+        )

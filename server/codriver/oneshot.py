@@ -33,12 +33,15 @@ class NoServerError(StartError):
     """No server answers for the workspace."""
 
     exit_status = 3
+    why = ""
+    """The reason alone, for those who have advice of their own."""
 
     def __init__(self, workspace: Path, why: str) -> None:
         super().__init__(
             f"no codriver server runs for {workspace}: {why}; start one with `codriver serve` "
             "(eval, load, call and tools do so themselves with --start)"
         )
+        self.why = why
 
 
 class ServerFailedError(NoServerError):

@@ -162,7 +162,7 @@ def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: flo
 
     def live_server() -> ServerRecord | None:
         record = read_record(folder)
-        is_ours = record is not None and record.pid != os.getpid() and _runs(record.pid) and is_alive(record)
+        is_ours = record is not None and record.pid != os.getpid() and is_running(record.pid) and is_alive(record)
         return record if is_ours else None
 
     try:
@@ -268,7 +268,7 @@ def _remove(stale: Path, folder: Path) -> None:
         raise ClaimError(folder, error) from error
 
 
-def _runs(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     """Whether there is such a process. Where asking needs a signal that would reach it, its server has to tell."""
     if sys.platform == "win32":
         return True

@@ -104,8 +104,15 @@ def stop_command(*, workspace: Path) -> None:
         return
     token = (folder / "token").read_text().strip() if (folder / "token").exists() else None
     if oneshot.health(record, token) != record.session_id:
-        click.echo(f"no server runs for this workspace: pid {record.pid} is none, or does not answer as one")
-        return
+        if not presence.is_running(record.pid):
+            click.echo(f"no server runs for this workspace: pid {record.pid}, which its files name, is gone")
+            return
+        click.echo(
+            f"pid {record.pid} does not answer as the server of this workspace: if it is one that hangs, end it with "
+            f"`kill -9 {record.pid}`; if it is something else, the files in {folder} are left over and do no harm",
+            err=True,
+        )
+        sys.exit(1)
     os.kill(record.pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_S
     while presence.read_record(folder) == record:

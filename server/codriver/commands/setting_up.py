@@ -13,6 +13,7 @@ import click
 import codriver_relay
 from codriver import oneshot, presence
 from codriver.commands.options import complete_client, json_option, workspace_option
+from codriver.errors import StartError
 from codriver.paths import relay_file
 
 if TYPE_CHECKING:
@@ -74,8 +75,11 @@ def doctor_command(*, workspace: Path, as_json: bool) -> None:
     from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
 
     def ask(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        with oneshot.connect(workspace.resolve(), name="codriver-doctor") as connection:
-            return connection.call(tool, arguments)
+        try:
+            with oneshot.connect(workspace.resolve(), name="codriver-doctor") as connection:
+                return connection.call(tool, arguments)
+        except oneshot.NoServerError as error:
+            raise StartError(error.why) from error  # the doctor has its own advice
 
     report = diagnose(Launch.here(workspace), ask, Environment.here())
     click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())

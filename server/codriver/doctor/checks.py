@@ -19,7 +19,7 @@ from codriver.doctor.passage import obstacle
 from codriver.doctor.report import Check, ReplReport, Report, Row
 from codriver.errors import CodriverError
 from codriver.paths import port_file, presence_folder
-from codriver.presence import read_record
+from codriver.presence import is_running, read_record
 from codriver.settings import SettingsError, load
 from codriver.setup.clients import command_line, entry_name, found_clients, starts_relay
 from codriver.setup.document import find_entry
@@ -158,9 +158,10 @@ def _say_no_server(file: Path, problem: str) -> Check:
     if not written:
         return Check("server", "note", "none runs; the first client starts one", "codriver serve")
     record = read_record(file.parent)
-    if record is not None and _is_alive(record.pid):
+    if record is not None and is_running(record.pid):
         text = f"pid {record.pid} is there and does not answer at port {written}: {problem}"
-        return Check("server", "wrong", text, f"kill {record.pid} && codriver serve")
+        fix = f"kill {record.pid}, or kill -9 {record.pid} if it stays; then codriver serve"
+        return Check("server", "wrong", text, fix)
     text = f"{file} says {written}, left by a server that is gone"
     return Check("port file", "note", text, "codriver serve replaces it, and so does the next client")
 
@@ -354,13 +355,3 @@ def _read(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
