@@ -1,18 +1,17 @@
 """How long a REPL's port file waits until the REPL's tools are listed.
 
-Run as ``python tests/bench/discovery_bench.py [ROUNDS]``. Each round has a server of its own, with nothing connected; a
+Run as `python tests/bench/discovery_bench.py`. Each round has a server of its own, with nothing connected; a
 client waits until `tools/list` has what only a connected REPL gives. The port file appears in the workspace itself, in
 a project of a monorepo (a folder with a `deps.edn`), and where one stood that nobody listened behind.
 """
 
 import random
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from report import main
 
 import real_repls
 from live_server import serving
@@ -43,25 +42,17 @@ def round_s(port, where):
             return time.perf_counter() - began
 
 
-def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
-    slow = []
+def measure(report):
     for name in REPLS:
-        if real_repls.missing(name):
-            sys.stdout.write(f"{name}: not installed\n")
+        title = f"from the port file of a REPL to its tools, {name}"
+        if why := real_repls.missing(name):
+            report.skip(title, why)
             continue
         port = real_repls.repl(name).endpoint.port
         for where in ("workspace", "monorepo", "stale"):
-            times = sorted(round_s(port, where) for _ in range(rounds))
-            median = statistics.median(times)
-            span = f"from {times[0]:.3f} to {times[-1]:.3f} s ({rounds} rounds)"
-            sys.stdout.write(f"{name:8} {where:10} median {median:.3f} s, {span}\n")
-            sys.stdout.flush()
-            if median >= LIMIT_S:
-                slow.append(f"{name} {where}")
-    if slow:
-        sys.exit(f"slower than {LIMIT_S} s: {', '.join(slow)}")
+            times = [round_s(port, where) for _ in range(report.rounds(9))]
+            report.fact(title, where, statistics.median(times), "s", at_most=LIMIT_S)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

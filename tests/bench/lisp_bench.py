@@ -1,13 +1,12 @@
 """How fast Lisp text is read, edited and balanced, on clojure/core.clj, with parinfer.js beside it in the same run.
 
-Needs Debian's `clojure`; for the comparison node, and `npm install` in tests/node. Prints medians in milliseconds.
+Needs Debian's `clojure`; for the comparison node, and `npm install` in tests/node.
 """
 
 import json
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import zipfile
@@ -15,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+from report import main
 
 from codriver.editing import Editor, Limits, Wanted
 from codriver.lisp.balance import balance
@@ -30,6 +30,8 @@ RUNS = 15
 WORD = "(defn complement"
 """The first line of a form in the middle of the file."""
 READ_GOAL_MS, EDIT_GOAL_MS = 150, 50
+LINEAR = 1.3
+"""What a text that leaves the processor's caches may add."""
 
 
 def median_ms(work, runs=RUNS, clock=time.perf_counter):
@@ -66,15 +68,6 @@ class ParinferJs:
         self._process.wait(10)
 
 
-def say(text):
-    sys.stdout.write(text + "\n")
-
-
-def row(name, took_ms, goal_ms=None):
-    verdict = "" if goal_ms is None else f"   goal {goal_ms}: {'met' if took_ms < goal_ms else 'MISSED'}"
-    say(f"{name:<52}{took_ms:9.2f} ms{verdict}")
-
-
 def edits(text):
     """Name and edit, of one document each."""
     document = Document(text)
@@ -104,52 +97,68 @@ async def edit_file(text, workspace):
     return statistics.median(taken)
 
 
-def main():
-    with zipfile.ZipFile(JAR) as jar:
-        text = jar.read("clojure/core.clj").decode()
+def measure_editing(report, text):
     lines = text.count("\n")
-    say(f"clojure/core.clj: {lines} lines, {len(text)} characters; medians of {RUNS} runs\n")
-    row("read it", median_ms(partial(read, text)), READ_GOAL_MS)
-    row("read it, and find all forms that can be edited", median_ms(lambda: Document(text).units_by_line), READ_GOAL_MS)
-    row("check its brackets", median_ms(partial(check, text)))
+    title = f"clojure/core.clj, {lines} lines"
+    whole = [
+        ("read it", partial(read, text)),
+        ("read it, and find all forms that can be edited", lambda: Document(text).units_by_line),
+    ]
+    for name, work in whole:
+        report.fact(title, name, median_ms(work), "ms", at_most=READ_GOAL_MS)
+    report.fact(title, "check its brackets", median_ms(partial(check, text)), "ms")
+    report.fact(title, "balance it", median_ms(partial(balance, text)), "ms")
     document, some = edits(text)
     document.units_by_line  # noqa: B018  # read, as after the first edit
     for name, edit in some.items():
-        row(f"{name}, once it is read", median_ms(partial(apply, document, {0: edit})), EDIT_GOAL_MS)
+        took = median_ms(partial(apply, document, {0: edit}))
+        report.fact(title, f"{name}, once it is read", took, "ms", at_most=EDIT_GOAL_MS)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "core.clj").write_text(text)
-        row("edit it as a file: read, edit, write, diff", anyio.run(edit_file, text, Path(folder).resolve()))
-    row("balance it", median_ms(partial(balance, text)))
+        took = anyio.run(edit_file, text, Path(folder).resolve())
+        report.fact(title, "edit it as a file: read, edit, write, diff", took, "ms")
 
+
+def measure_parinfer(report, text):
+    if not (shutil.which("node") and (HERE.parent / "node" / "node_modules" / "parinfer").exists()):
+        report.skip("parinfer.js", "it needs node, and `npm install` in tests/node")
+        return
     broken = text.replace(")\n\n(defn", "\n\n(defn")
     parts = {"core.clj": text, "core.clj, closers missing": broken}
-    ours = {"indent": indent_mode, "paren": paren_mode}
-    if shutil.which("node") and (HERE.parent / "node" / "node_modules" / "parinfer").exists():
-        say("\nparinfer, in turn with parinfer.js")
-        peer = ParinferJs()
-        for name, part in parts.items():
-            for mode, work in ours.items():
-                theirs = [peer.median_ms(mode, part)]
-                mine = median_ms(partial(work, part))
-                theirs.append(peer.median_ms(mode, part))
-                say(
-                    f"{mode + ' mode, ' + name:<52}{mine:9.2f} ms   parinfer.js {min(theirs):6.2f} ms"
-                    f"   ratio {mine / min(theirs):5.1f}"
-                )
-        peer.close()
-    else:
-        say("\nno node or no parinfer package: nothing to compare with")
+    peer = ParinferJs()
+    for name, part in parts.items():
+        for mode, work in {"indent": indent_mode, "paren": paren_mode}.items():
+            theirs = [peer.median_ms(mode, part)]
+            mine = median_ms(partial(work, part))
+            theirs.append(peer.median_ms(mode, part))
+            report.table(
+                f"{mode} mode, {name}", "ms", {"parinfer.js": theirs, "codriver": [mine]},
+                base="parinfer.js", at_most={"codriver": 20},
+            )  # fmt: skip
+    peer.close()
 
-    say("\nlinearity: processor time for a text so many times as long, over that for one, divided by how many")
+
+def measure_growth(report, text):
+    title = "processor time for a text 8 times as long, over that for one, divided by 8"
     works = {"read": read, "indent mode": indent_mode, "paren mode": paren_mode, "balance": balance}
     part = text[: text.index("\n(defn", len(text) // 4) + 1]
     shapes = {"a quarter of core.clj": part, "a deep nest": "(a " * 5000 + ")" * 5000 + "\n"}
     for shape, unit in shapes.items():
         for name, work in works.items():
-            single = cpu_ms(partial(work, unit))
-            ratios = [f"{k}: {cpu_ms(partial(work, unit * k)) / single / k:.2f}" for k in (2, 4, 8)]
-            say(f"{name + ', ' + shape:<40}{'   '.join(ratios)}")
+            ratio = cpu_ms(partial(work, unit * 8)) / cpu_ms(partial(work, unit)) / 8
+            report.fact(title, f"{name}, {shape}", ratio, "x", at_most=LINEAR)
+
+
+def measure(report):
+    if not JAR.exists():
+        report.skip("Lisp text", "it is measured on the sources in Debian's package `clojure`")
+        return
+    with zipfile.ZipFile(JAR) as jar:
+        text = jar.read("clojure/core.clj").decode()
+    measure_editing(report, text)
+    measure_parinfer(report, text)
+    measure_growth(report, text)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)
