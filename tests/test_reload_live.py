@@ -47,6 +47,18 @@ def test_a_limit_that_changed_holds_for_the_next_evaluation(live, client):
     assert "..." in client.call("evaluate_code", code="list(range(10))")["result"]
 
 
+def test_the_setting_bounds_the_images_whatever_a_caller_asks_for(live, client):
+    def images():
+        code = "'data:image/png;base64,' + 'A' * 40"
+        answer = client.answer(client.begin_call("evaluate_code", code=code, maxImages=5))
+        return [part for part in answer["result"]["content"] if part["type"] == "image"]
+
+    assert len(images()) == 1
+    configure(live, "maxImages = 0\n")
+    until(lambda: any("maxImages = 0" in text for text in log(client)), "the new limit")
+    assert images() == []
+
+
 def test_a_setting_that_needs_a_restart_says_so_in_the_log(live, client):
     configure(live, 'portFiles = ["x"]\n')
     until(lambda: any('portFiles = ["x"]' in text and "restart" in text for text in log(client)), "the line")

@@ -1,5 +1,7 @@
 """Settings: layers, origins, and what is said of a wrong one."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -212,3 +214,9 @@ def test_every_value_is_shown_with_where_it_comes_from(workspace, user_file):
     assert rows["repl"] == ('["hy"]', "environment (CODRIVER_REPL)")
     assert rows["watch"] == ("false", "default")
     assert len(rows) == len(Settings.model_fields)
+
+
+def test_every_setting_is_read_by_some_part():
+    server = Path(subject.__file__).parent
+    code = "".join(file.read_text() for file in server.rglob("*.py") if file.name != "settings.py")
+    assert [name for name in Settings.model_fields if f"settings.{name}" not in code] == []

@@ -112,7 +112,8 @@ def describe(
     if transcript is None:
         said.append("what it said is forgotten: too much was evaluated since")
     else:
-        images = _texts(fields, said, transcript, max_images=max_images, max_bytes=max_bytes)
+        allowed = min(max_images, call.services.settings.max_images)
+        images = _texts(fields, said, transcript, max_images=allowed, max_bytes=max_bytes)
     namespace = evaluation.namespace
     if namespace:
         fields["ns"] = namespace
