@@ -43,7 +43,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     else:
         answer = await call.services.query(Question(arguments.query, arguments.inputs, arguments.limit))
         result, count, cut = answer.result, answer.count, answer.cut
-    shown, images = _take_images(result, arguments.max_images)
+    shown, images = _take_images(result, min(arguments.max_images, call.services.settings.max_images))
     fields = {"result": shown, "count": count, "firstLine": log.first_line, "lastLine": log.last_line, "cut": cut}
     return Answer(fields, images=images)
 
