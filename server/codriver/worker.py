@@ -85,7 +85,8 @@ def encode(value):
     if isinstance(value, int):
         return b"i%de" % value
     if isinstance(value, dict):
-        return b"d" + b"".join(encode(key) + encode(value[key]) for key in sorted(value)) + b"e"
+        # One copy of a long string here, not three.
+        return b"".join([b"d", *(encode(one) for key in sorted(value) for one in (key, value[key])), b"e"])
     return b"l" + b"".join(map(encode, value or ())) + b"e"
 
 
