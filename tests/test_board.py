@@ -71,8 +71,10 @@ def test_rows_follow_their_evaluation_however_lines_of_several_mix():
     assert "= 3" in ann
     assert ann.endswith("1.2 s")
     assert "… b says more" in bob
-    assert "(2 lines of output)" in bob
     assert board.unfinished() == ["b"]
+    board.take([entry(5, "evaluationResults", ":done", evaluation="b", who="bob")])
+    board.settle("b", {"status": "done", "elapsedMs": 5})
+    assert any("= :done  (and output)" in line for line in screen(board))
 
 
 def test_what_a_server_has_forgotten_is_not_asked_for_again():

@@ -7,6 +7,7 @@ finder. They go down in the reverse order.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -369,6 +370,8 @@ class Server:
         self._tasks.start_soon(finder.run)
         if self._ends_when_idle:
             self._tasks.start_soon(self._exit_when_idle)
+        # What was made until here stays for good: looking through it again and again for garbage takes 100 ms a time.
+        gc.freeze()
         print(greeting(self._core.state, self._claim.port_file), flush=True)  # noqa: T201  # the one line serve prints
         if life.port_note:
             self._dispatch(Say(life.port_note))

@@ -7,6 +7,7 @@ import pytest
 
 from codriver.core.state import State
 from codriver.outputlog import OutputLog
+from codriver.settings import Settings
 from codriver.tools.base import Call
 from codriver.tools.waiting import WaitArguments, wait_for
 from live_server import serving, until
@@ -181,8 +182,9 @@ def test_lines_that_left_the_log_unseen_are_named(tmp_path):
         for _ in range(20):
             client.call("evaluate_code", code="1")
         answer = client.call("wait_for", query=RESULTS, since=line, timeoutMs=0)
-        assert answer["status"] == "found"
+        assert (answer["status"], answer["gap"]) == ("found", True)
         assert any("have left the log" in note for note in answer["notes"])
+        assert client.call("wait_for", query=RESULTS, since=answer["lastLine"], timeoutMs=0)["gap"] is False
 
 
 def test_a_server_that_stops_answers_its_waits(tmp_path):
@@ -218,6 +220,7 @@ class Counted:
         self.log = OutputLog()
         self.asked = []
         self.core = SimpleNamespace(state=State())
+        self.settings = Settings()
 
     async def query(self, question):
         self.asked.append(question.until)

@@ -43,7 +43,6 @@ class Row:
     error: str = ""
     said: str = ""
     """The last line of output."""
-    said_lines: int = 0
     took_ms: int | None = None
 
     @property
@@ -110,7 +109,6 @@ class Board:
             row.result = text
         elif category != "evaluatedCode":
             row.said = text or row.said
-            row.said_lines += entry["text"].count("\n") or 1
 
     def _row(self, entry: Mapping[str, Any], text: str, *, status: str) -> Row:
         row = Row(
@@ -214,7 +212,7 @@ def _outcome(row: Row) -> str:
     sign = SIGNS.get(row.status, "=" if row.result else "")
     nothing = row.status in UNFINISHED or row.result in NOTHING
     text = row.error or (row.said or row.result if nothing else row.result)
-    more = f"  ({row.said_lines} lines of output)" if row.said_lines > 1 else ""
+    more = "  (and output)" if row.said and text != row.said else ""
     return f"{sign} {text}{more}".strip()
 
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from codriver.oneshot import Connection
 
 WAIT_MS = 20_000
+WHOLE = 16 * 2**20
+"""The longest texts that can be asked for, in bytes together."""
+GAP = "some lines left the log before they could be read: logMaxEntities says how many it holds"
 MAX_ENTITIES = 10_000
 """What one answer carries; a server whose log is larger may skip some, which is said."""
 
@@ -24,15 +27,21 @@ class FollowError(CodriverError):
 
 @dataclass(slots=True)
 class Follower:
-    """Follows a log from the line `since` on. `who` and `categories` leave others out."""
+    """Follows a log from the line `since` on. `who` and `categories` leave others out.
+
+    Texts that come at once have `max_text_bytes` together, long ones losing their end.
+    """
 
     connection: Connection
     since: int
     who: str | None = None
     categories: tuple[str, ...] = ()
+    max_text_bytes: int = WHOLE
 
-    def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], list[str]]:
-        """The entities that came since the last ones, and what was lost in words; none when none came within the time.
+    def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], bool]:
+        """The entities that came since the last ones, and whether some left before they could be read.
+
+        None when none came within the time.
 
         Raises:
             FollowError: the server refuses.
@@ -52,12 +61,13 @@ class Follower:
             "since": self.since,
             "timeoutMs": wait_ms,
             "limit": MAX_ENTITIES,
+            "maxTextBytes": self.max_text_bytes,
         }
         answer = self.connection.call("wait_for", asked)
         if not answer.get("ok"):
             raise FollowError(answer)
         self.since = answer["lastLine"]
-        return [row[0] for row in answer["result"]], answer["notes"] if answer["status"] == "found" else []
+        return [row[0] for row in answer["result"]], answer["gap"]
 
 
 def _with(query: str, binding: str, clause: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codriver import oneshot
-from codriver.commands.following import Follower, FollowError
+from codriver.commands.following import GAP, WHOLE, Follower, FollowError
 from codriver.commands.options import json_option, workspace_option
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
+SHOWN_CHARACTERS = 2000
+SHOWN_BYTES = 2**18
+"""What is asked for at once to be printed for people: more would hold up the server, and nobody could read it."""
 COLOURS = {
     "evaluatedCode": "cyan",
     "evaluationResults": "green",
@@ -55,11 +58,12 @@ def log_command(  # noqa: PLR0913  # one argument an option
     asked: dict[str, Any]
     with oneshot.connect(workspace.resolve(), name="codriver-log") as connection:
         if query:
-            asked = {"query": query, "inputs": [_value(text) for text in inputs], "limit": limit}
+            asked = {"query": query, "inputs": [_value(text) for text in inputs], "limit": limit, "maxTextBytes": WHOLE}
             answer = connection.call("repl_output_log", asked)
             click.echo(json.dumps(answer if as_json or not answer["ok"] else answer["result"], indent=1))
             sys.exit(0 if answer["ok"] else 1)
-        asked = {"limit": limit}
+        max_bytes = WHOLE if as_json else SHOWN_BYTES
+        asked = {"limit": limit, "maxTextBytes": max_bytes}
         if who:
             asked["who"] = who
         if categories:
@@ -69,14 +73,14 @@ def log_command(  # noqa: PLR0913  # one argument an option
         answer = connection.call("repl_output_log", asked)
         if not answer.get("ok"):
             raise FollowError(answer)
-        follower = Follower(connection, max(answer["lastLine"] or 0, since or 0), who, categories)
+        follower = Follower(connection, max(answer["lastLine"] or 0, since or 0), who, categories, max_bytes)
         try:
             _print(answer["result"], as_json=as_json)
             while follow:
-                entries, lost = follower.next()
+                entries, gap = follower.next()
+                if gap:
+                    click.echo(GAP, err=True)
                 _print(entries, as_json=as_json)
-                for note in lost:
-                    click.echo(note, err=True)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
 
@@ -115,7 +119,7 @@ def _remembered(workspace: Path, text: str) -> list[tuple[int, int, str, str, st
     """The history from the server that runs, else from its file: line, time, who, session, code."""
     try:
         with oneshot.connect(workspace, name="codriver-history") as connection:
-            answer = connection.call("repl_output_log", {"query": REMEMBERED, "limit": 10_000})
+            answer = connection.call("repl_output_log", {"query": REMEMBERED, "limit": 10_000, "maxTextBytes": WHOLE})
         rows = [tuple(row) for row in answer.get("result", [])]
     except oneshot.NoServerError:
         from codriver.history import read_transit  # noqa: PLC0415  # only this case reads it
@@ -133,8 +137,8 @@ def shown(entry: dict[str, Any]) -> str:
     when = time.strftime("%H:%M:%S", time.localtime(entry["timestamp"] / 1000))
     where = f"{entry.get('who', '-'):16.16} {entry.get('repl-session-key', '-'):8.8}"
     text = entry["text"].rstrip("\n")
-    if len(text) > 2000:
-        text = text[:2000] + f"… ({len(text)} characters)"
+    if len(text) > SHOWN_CHARACTERS:
+        text = text[:SHOWN_CHARACTERS] + f"… ({len(text)} characters)"
     indented = text.replace("\n", "\n" + " " * 40)
     styled = click.style(f"{SIGNS.get(category, ' ')} {indented}", fg=COLOURS.get(category))
     return f"{entry['line']:>6} {when} {where}  {styled}"

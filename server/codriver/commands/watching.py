@@ -12,8 +12,8 @@ import click
 
 from codriver import oneshot
 from codriver.commands.board import ASKED_AT_START, Board, View, next_filter
-from codriver.commands.following import Follower, FollowError
-from codriver.commands.logs import INTERRUPTED, shown
+from codriver.commands.following import GAP, Follower, FollowError
+from codriver.commands.logs import INTERRUPTED, SHOWN_BYTES, shown
 from codriver.commands.options import workspace_option
 from codriver.errors import CodriverError
 
@@ -52,15 +52,15 @@ def _watch_plainly(workspace: Path, who: str | None, search: str) -> None:
     """One entity after the other, until the server ends."""
     with oneshot.connect(workspace, name="codriver-watch") as connection:
         entries, since = _newest(connection, AT_START)
-        follower = Follower(connection, since, who)
+        follower = Follower(connection, since, who, max_text_bytes=SHOWN_BYTES)
         entries = [entry for entry in entries if who is None or entry.get("who") == who]
         while True:
             for entry in entries:
                 if search in entry["text"].lower():
                     click.echo(shown(entry))
-            entries, lost = follower.next()
-            for note in lost:
-                click.echo(note, err=True)
+            entries, gap = follower.next()
+            if gap:
+                click.echo(GAP, err=True)
 
 
 def _newest(connection: oneshot.Connection, count: int) -> tuple[list[dict[str, Any]], int]:
@@ -69,7 +69,7 @@ def _newest(connection: oneshot.Connection, count: int) -> tuple[list[dict[str, 
     Raises:
         FollowError: the server refuses.
     """
-    answer = connection.call("repl_output_log", {"limit": count})
+    answer = connection.call("repl_output_log", {"limit": count, "maxTextBytes": SHOWN_BYTES})
     if not answer.get("ok"):
         raise FollowError(answer)
     entries: list[dict[str, Any]] = answer["result"]
@@ -175,14 +175,14 @@ class _Feed:
             since = self.board.last_line
         with self.lock:
             self.board.trouble = ""
-        follower = Follower(self._connection, since)
+        follower = Follower(self._connection, since, max_text_bytes=SHOWN_BYTES)
         while True:
             busy = self._settle()
             changed()
-            entries, lost = follower.next(LOOK_AGAIN_MS) if busy else follower.next()
+            entries, gap = follower.next(LOOK_AGAIN_MS) if busy else follower.next()
             with self.lock:
                 self.board.take(entries)
-                self.board.trouble = lost[-1] if lost else ""
+                self.board.trouble = GAP if gap else ""
 
     def _settle(self) -> bool:
         """Ask how the evaluations that are not over stand; whether some still are not."""

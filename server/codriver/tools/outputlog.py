@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import anyio
 from pydantic import Field
 
 from codriver.tools.base import Answer, Arguments, Call, Image, Question, Tool, answer_schema
 from codriver.tools.evaluation import extract_images
+from codriver.tools.shortening import shorten
 
 Category = Literal[
     "evaluatedCode",
@@ -17,6 +19,11 @@ Category = Literal[
     "otherOutput",
     "otherErrorOutput",
 ]
+
+
+MAX_TEXT_BYTES: Any = Field(
+    None, ge=1024, le=16 * 2**20, description="Length of all texts together; long ones lose their end (51200)."
+)
 
 
 class LogArguments(Arguments):
@@ -29,6 +36,7 @@ class LogArguments(Arguments):
     who: str | None = Field(None, description="Without query: only this caller's.")
     limit: int = Field(100, ge=1, le=10_000, description="At most this many rows, the newest.")
     max_images: int = Field(0, ge=0, le=100, description="Images to return from the text.")
+    max_text_bytes: int | None = MAX_TEXT_BYTES
 
 
 async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
@@ -43,9 +51,11 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     else:
         answer = await call.services.query(Question(arguments.query, arguments.inputs, arguments.limit))
         result, count, cut = answer.result, answer.count, answer.cut
-    shown, images = _take_images(result, min(arguments.max_images, call.services.settings.max_images))
+    taken, images = _take_images(result, min(arguments.max_images, call.services.settings.max_images))
+    max_bytes = arguments.max_text_bytes or call.services.settings.max_text_bytes
+    shown, note = await anyio.to_thread.run_sync(shorten, taken, max_bytes)
     fields = {"result": shown, "count": count, "firstLine": log.first_line, "lastLine": log.last_line, "cut": cut}
-    return Answer(fields, images=images)
+    return Answer(fields if note is None else {**fields, "notes": [note]}, images=images)
 
 
 def _take_images(value: object, max_images: int) -> tuple[object, tuple[Image, ...]]:
@@ -80,7 +90,12 @@ TOOLS = (
         ),
         arguments=LogArguments,
         output=answer_schema(
-            result={}, count="integer", firstLine={}, lastLine={}, cut={"enum": [None, "rows", "time"]}
+            result={},
+            count="integer",
+            firstLine={},
+            lastLine={},
+            cut={"enum": [None, "rows", "time"]},
+            notes={"type": "array", "items": {"type": "string"}},
         ),
         run=repl_output_log,
         read_only=True,

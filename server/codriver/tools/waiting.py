@@ -11,6 +11,8 @@ from pydantic import Field
 
 from codriver.errors import RefusedError
 from codriver.tools.base import Answer, Arguments, Call, Question, Tool, answer_schema
+from codriver.tools.outputlog import MAX_TEXT_BYTES
+from codriver.tools.shortening import shorten
 
 if TYPE_CHECKING:
     from codriver.datalog.answer import Cut, QueryAnswer
@@ -52,6 +54,7 @@ class WaitArguments(Arguments):
     )
     timeout_ms: int = Field(25_000, ge=0, le=600_000, description="How long to wait (25000).")
     limit: int = Field(100, ge=1, le=10_000, description="At most this many of the new rows, the newest.")
+    max_text_bytes: int | None = MAX_TEXT_BYTES
 
 
 async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
@@ -76,6 +79,8 @@ class _Wait:
         self._seen = 0
         """The line up to which the query was asked."""
         self._known: frozenset[bytes] = frozenset()
+        self._gap = False
+        """Whether lines have left the log before the query could be asked about them."""
         self._notes: list[str] = []
 
     def heard(self, report: Report) -> None:
@@ -91,7 +96,7 @@ class _Wait:
             TooMuchToWaitForError: its answer at the start is cut.
         """
         last_line = self._log.last_line or 0
-        since = self._arguments.since
+        since, limit = self._arguments.since, self._arguments.limit
         self._seen = last_line if since is None else min(since, last_line)
         before = await self._ask(self._seen)
         if before.cut is not None:
@@ -100,8 +105,7 @@ class _Wait:
         while True:
             rows, cut = await self._gained()
             if rows:
-                limit = self._arguments.limit
-                return self._answer("found", rows[-limit:], "rows" if len(rows) > limit else cut)
+                return self._answer("found", await self._shown(rows), "rows" if len(rows) > limit else cut)
             if self._stopping:
                 return self._answer("server-stopping", [], None)
             if anyio.current_time() >= self._deadline:
@@ -125,11 +129,20 @@ class _Wait:
         first_line = self._log.first_line or 0
         if first_line > self._seen + 1:
             gone = f"lines {self._seen + 1} to {first_line - 1} have left the log: rows made of them may be missing"
+            self._gap = True
             self._notes = [*self._notes[-MAX_NOTES + 1 :], gone]
         self._seen = last_line
         now = anyio.current_time()
         self._rested = now + min(REST_FACTOR * (now - asked_at), MAX_REST_S)
         return rows, answer.cut
+
+    async def _shown(self, rows: list[object]) -> list[object]:
+        """The newest of the rows, within the bounds of an answer."""
+        max_bytes = self._arguments.max_text_bytes or self._call.services.settings.max_text_bytes
+        shown, note = await anyio.to_thread.run_sync(shorten, rows[-self._arguments.limit :], max_bytes)
+        if note is not None:
+            self._notes.append(note)
+        return shown if isinstance(shown, list) else []
 
     async def _sleep(self) -> None:
         """Sleep until the log has grown and the last query is rested from, or the wait is over; tell of progress."""
@@ -158,6 +171,7 @@ class _Wait:
                 "count": len(rows),
                 "lastLine": self._seen,
                 "cut": cut,
+                "gap": self._gap,
                 "waitedMs": round((anyio.current_time() - self._began) * 1000),
                 "notes": self._notes,
             }
@@ -197,6 +211,7 @@ TOOLS = (
             count="integer",
             lastLine="integer",
             cut={"enum": [None, "rows", "time"]},
+            gap="boolean",
             waitedMs="integer",
             notes={"type": "array", "items": {"type": "string"}},
         ),
