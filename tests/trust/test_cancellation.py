@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
@@ -16,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from codriver import app
 from codriver.protocol import server as protocol
+from codriver.settings import load
 from live_server import WAIT_S, Bare, until
 
 pytestmark = [
@@ -79,8 +81,19 @@ def workspace(tmp_path, monkeypatch):
     return folder
 
 
-def options(workspace, *repls):
-    return app.ServeOptions(workspace, {"mcp_socket_server_port": 0, "repl": repls or ("none",)})
+async def serve(workspace):
+    """What `app.run` runs in a loop of its own."""
+    options = app.ServeOptions(workspace, {"mcp_socket_server_port": 0, "repl": ("python",)})
+    await app._run(options, load(workspace, environ=os.environ, overrides=options.overrides))
+
+
+LOOPS = ["asyncio", *(["uvloop"] if find_spec("uvloop") else [])]
+
+
+@pytest.fixture(params=LOOPS)
+def loop(request):
+    """Each event loop that a server may run on."""
+    return {"use_uvloop": request.param == "uvloop"}
 
 
 class Inside:
@@ -103,7 +116,7 @@ class Inside:
         return Counter(files()) + Counter({"task": tasks, "process": len(children())})
 
 
-def play(workspace, monkeypatch, client):
+def play(workspace, monkeypatch, loop, client):
     """Run a server in this thread and `client` in another one, until that has ended."""
     inside, real = Inside(workspace), protocol.answer
 
@@ -118,14 +131,14 @@ def play(workspace, monkeypatch, client):
 
     async def both():
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(app._run, options(workspace, "python"))
+            tasks.start_soon(serve, workspace)
             try:
                 await anyio.to_thread.run_sync(client, inside)
             finally:
                 os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(protocol, "answer", answer)
-    anyio.run(both)
+    anyio.run(both, backend_options=loop)
 
 
 CALLS = {
@@ -143,7 +156,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_cancelled_at_any_await_leaves_nothing(workspace, monkeypatch, name):
+def test_a_call_cancelled_at_any_await_leaves_nothing(workspace, monkeypatch, loop, name):
     (workspace / "shop.py").write_text("def price():\n    return 10\n")
     cancelled = []
 
@@ -168,7 +181,7 @@ def test_a_call_cancelled_at_any_await_leaves_nothing(workspace, monkeypatch, na
             else:
                 raise AssertionError("the call did not come to its end")
 
-    play(workspace, monkeypatch, client)
+    play(workspace, monkeypatch, loop, client)
     assert not cancelled[-1]
     assert name in ("list_sessions", "server_health") or any(cancelled)
     assert sorted(p.name for p in workspace.iterdir() if p.suffix not in (".clj", ".py")) == [".calva"]
@@ -177,12 +190,12 @@ def test_a_call_cancelled_at_any_await_leaves_nothing(workspace, monkeypatch, na
 # The whole server
 
 
-def cancelled_after(workspace, steps):
+def cancelled_after(workspace, loop, steps):
     """Run a server and cancel it after so many turns of the loop; whether it had said where it listens."""
 
     async def main():
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(app._run, options(workspace, "python"))
+            tasks.start_soon(serve, workspace)
             for _ in range(steps):
                 await asyncio.sleep(0)
             # Later moments are reached by what is there, as the loop may turn thousands of times until then.
@@ -191,14 +204,14 @@ def cancelled_after(workspace, steps):
         assert asyncio.all_tasks() == {asyncio.current_task()}
         return is_up
 
-    return anyio.run(main)
+    return anyio.run(main, backend_options=loop)
 
 
-def test_a_server_cancelled_at_any_moment_of_its_start_leaves_nothing(workspace):
+def test_a_server_cancelled_at_any_moment_of_its_start_leaves_nothing(workspace, loop):
     before = files()
     seen = set()
     for steps in (*range(60), *range(60, 2000, 97)):
-        seen.add(cancelled_after(workspace, steps))
+        seen.add(cancelled_after(workspace, loop, steps))
         until(lambda: not children(), f"the processes of a server cancelled after {steps} turns to end")
         assert files() == before
         folder = workspace / ".calva" / "mcp-server"
@@ -207,7 +220,7 @@ def test_a_server_cancelled_at_any_moment_of_its_start_leaves_nothing(workspace)
     assert seen == {False, True}
 
 
-def test_a_server_that_is_told_to_stop_twice_at_any_moment_of_its_end_leaves_nothing(workspace):
+def test_a_server_that_is_told_to_stop_twice_at_any_moment_of_its_end_leaves_nothing(workspace, loop):
     """The second signal comes while it winds down: that is harmless, and clients are answered all the same."""
     before = files()
     for turns in range(0, 60, 4):
@@ -231,9 +244,9 @@ def test_a_server_that_is_told_to_stop_twice_at_any_moment_of_its_end_leaves_not
 
         async def main(client=client):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(app._run, options(workspace, "python"))
+                tasks.start_soon(serve, workspace)
                 await anyio.to_thread.run_sync(client, Inside(workspace))
 
-        anyio.run(main)
+        anyio.run(main, backend_options=loop)
         until(lambda: not children(), "the REPL to end")
         assert files() == before
