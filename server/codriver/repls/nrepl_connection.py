@@ -71,7 +71,7 @@ class NreplConnection:
         self._ids = count(1)
         self._routes: OrderedDict[str, Exchange] = OrderedDict()
         self._active: dict[str, Exchange] = {}
-        self._outgoing = anyio.Lock()
+        self._outgoing = anyio.Lock(fast_acquire=True)
         raw: socket.socket = stream.extra(SocketAttribute.raw_socket)
         self._socket = raw
         self.send_gap_s = 0.0
@@ -149,12 +149,14 @@ class NreplConnection:
             ReplDisconnectedError: the connection ended first.
         """
         await exchange.turned.wait()
-        with anyio.move_on_after(after_failure_s) as scope:
-            await exchange.over.wait()
+        if not exchange.over.is_set():
+            with anyio.move_on_after(after_failure_s):
+                await exchange.over.wait()
+        is_over = exchange.over.is_set()
         self.end(exchange)
-        if not scope.cancelled_caught and "done" not in exchange.status:
+        if is_over and "done" not in exchange.status:
             self.check_open()
-        return not scope.cancelled_caught
+        return is_over
 
     async def send(self, exchange: Exchange, op: str, fields: dict[str, Value]) -> None:
         """Send a request.
