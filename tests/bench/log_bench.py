@@ -1,8 +1,8 @@
 """100,000 lines of output into the log: is the server still there for others, and what does it cost?
 
-Run with `python tests/bench/log_bench.py`. First the embedded REPL prints while another client pings every
-10 ms: how late are the answers? Then an nREPL that sends each line as a message of its own, as the JVM's does: the time
-until all is in the log and answered, against decoding the same bytes alone, in turns.
+Run with `python tests/bench/log_bench.py`. First the embedded REPL prints, then JVM nREPL, while another client pings
+every 10 ms: how late are the answers? Then an nREPL that sends each line as a message of its own at full speed: the
+time until all is in the log and answered, against decoding the same bytes alone, in turns.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ from report import main
 
 from codriver.wire.bencode import Decoder, encode
 from live_server import serving, until
+from real_repls import missing, repl
 
 LINES = 100_000
 PING_S = 0.01
@@ -118,6 +119,22 @@ def measure_embedded(report):
         show_pings(report, f"log: the embedded REPL prints {LINES:,} lines, another client pings", delays)
 
 
+def measure_jvm(report):
+    title = f"log: JVM nREPL prints {LINES:,} lines, another client pings"
+    if why := missing("jvm"):
+        report.skip(title, why)
+        return
+    port = repl("jvm").endpoint.port
+    with tempfile.TemporaryDirectory() as folder, serving(folder, "--nrepl", str(port)) as live:
+        client, pinger = live.client(), live.client()
+        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
+        code = f'(dotimes [number {LINES}] (println "line" number "of the output of a program while it works"))'
+        delays = []
+        for _ in range(report.rounds(5)):
+            delays += measure_pings(client, pinger, {"code": code, "timeoutMs": 120_000})
+        show_pings(report, title, delays)
+
+
 def measure_flood(report):
     sender = Sender()
     with tempfile.TemporaryDirectory() as folder, serving(folder, "--nrepl", str(sender.port)) as live:
@@ -138,6 +155,7 @@ def measure_flood(report):
 
 def measure(report):
     measure_embedded(report)
+    measure_jvm(report)
     measure_flood(report)
 
 
