@@ -116,6 +116,7 @@ def test_variables_of_other_parts_are_no_settings(workspace, name):
         ('watch = "yes"', '"yes"', "true or false"),
         ("host = 1", "1", "a text that is not empty"),
         ('host = ""', '""', "a text that is not empty"),
+        ("repl = [2020-01-01]", '["2020-01-01"]', "a list of texts, none empty"),
         ("host = 2020-01-01", '"2020-01-01"', "a text that is not empty"),
         ('repl = "python"', '"python"', "a list of texts, none empty"),
         ("repl = [1]", "[1]", "a list of texts, none empty"),

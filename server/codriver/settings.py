@@ -224,7 +224,7 @@ def allowed(name: str) -> str:
 
 
 def _printed(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _layers(workspace: Path, environ: Mapping[str, str], overrides: Mapping[str, object]) -> Iterator[_Layer]:
