@@ -304,12 +304,13 @@ def test_a_skill_that_cannot_be_used_is_told_and_not_offered(library, workspace)
     (skills / "bytes").mkdir()
     (skills / "bytes" / "SKILL.md").write_bytes(b"\xff")
     (skills / "empty").mkdir()
+    write(skills / "long" / "SKILL.md", guide(description="x" * 1025))
     subject = library()
     assert names(subject) == [LIVE_REPL, EDITING]
     problems = " ".join(subject.find_all().problems)
-    for words in ("no front matter", "small letters", "cannot be read"):
+    for words in ("no front matter", "small letters", "cannot be read", "longer than 1024"):
         assert words in problems
-    assert len(subject.find_all().problems) == 3
+    assert len(subject.find_all().problems) == 4
 
 
 def test_changes_are_noticed_once(library, workspace, shipped):

@@ -22,6 +22,9 @@ LIVE_REPL: Final = "live-repl"
 EDITING: Final = "editing-lisp-files"
 INDEX_URI: Final = "skill://index.json"
 
+MAX_DESCRIPTION_CHARS: Final = 1024
+"""Descriptions of all skills are read before any skill is."""
+
 _ORDER: Final = (LIVE_REPL, EDITING)
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _MIME: Final = {".md": "text/markdown", ".json": "application/json", ".txt": "text/plain"}
@@ -243,6 +246,8 @@ def _read_skill(candidate: Candidate) -> Skill | str:
         return f"{FILE} cannot be read: {error}"
     if not description:
         return f"{FILE} has no front matter with a description"
+    if len(description) > MAX_DESCRIPTION_CHARS:
+        return f"the description in {FILE} is longer than {MAX_DESCRIPTION_CHARS} characters"
     is_own = candidate.source in ("workspace", "codriver")
     skill_id = candidate.name if is_own else f"{candidate.source}.{candidate.name}"
     return Skill(skill_id, description, candidate.source, candidate.folder)
