@@ -24,7 +24,7 @@ KEYS = {
     "\x1b[1~": "home", "\x1b[4~": "end", "\x1bOH": "home", "\x1bOF": "end",
     "\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace", "\x1b": "escape",
 }  # fmt: skip
-"""By what terminals send: Source: xterm control sequences, PC-style function keys."""
+"""By what terminals send. Source: xterm control sequences, "PC-Style Function Keys"."""
 FALLBACK = (80, 24)
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
