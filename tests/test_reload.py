@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.reload import Reloader
-from codriver.settings import NEED_RESTART, Settings, load
+from codriver.settings import GROWING, NEED_RESTART, Settings, load
 
 
 @pytest.fixture
@@ -54,6 +54,22 @@ def test_a_setting_that_needs_a_restart_stays_and_says_so_once(workspace, reload
     assert subject.look().said == ()
 
 
+def test_repls_that_are_added_come_at_once_and_those_taken_out_stay(workspace, reloader):
+    (workspace / "codriver.toml").write_text('repl = ["python"]\nnrepl = ["1234"]\n')
+    subject = reloader()
+    (workspace / "codriver.toml").write_text('repl = ["python", "lisp"]\nnrepl = []\n')
+    news = subject.look()
+    assert (news.settings.repl, news.settings.nrepl) == (("python", "lisp"), ("1234",))
+    assert any(line.endswith(": lisp comes now") for line in news.said)
+    assert any(line.endswith("1234 stays until a restart: codriver stop && codriver serve") for line in news.said)
+    (workspace / "codriver.toml").write_text('repl = ["lisp"]\nnrepl = ["1234"]\n')
+    news = subject.look()
+    assert (news.settings.repl, news.settings.nrepl) == (("python", "lisp"), ("1234",))
+    assert [line.partition(": ")[2] for line in news.said] == [
+        "python stays until a restart: codriver stop && codriver serve", "nothing is missing and nothing too many",
+    ]  # fmt: skip
+
+
 def test_a_wrong_file_changes_nothing_until_it_is_mended(workspace, reloader):
     (workspace / "codriver.toml").write_text("maxDepth = 3\n")
     subject = reloader()
@@ -82,4 +98,4 @@ def test_stronger_layers_still_win_after_a_change(workspace, reloader):
 
 
 def test_the_settings_that_need_a_restart_are_settings():
-    assert set(Settings.model_fields) >= NEED_RESTART
+    assert set(Settings.model_fields) >= NEED_RESTART >= GROWING

@@ -64,6 +64,17 @@ def test_a_setting_that_needs_a_restart_says_so_in_the_log(live, client):
     until(lambda: any('portFiles = ["x"]' in text and "restart" in text for text in log(client)), "the line")
 
 
+def test_a_repl_that_is_added_is_started_and_the_others_stay(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text('repl = ["python"]\n')
+    with serving(tmp_path) as live, live.client() as client:
+        assert client.call("evaluate_code", code="kept = 1", timeoutMs=60_000)["ok"]
+        configure(live, 'repl = ["python", "lisp"]\n')
+        until(lambda: "lpy" in [row["key"] for row in client.call("list_sessions")["sessions"]], "the Lisp")
+        assert client.call("evaluate_code", code="(+ 1 2)", replSessionKey="lpy", timeoutMs=60_000)["result"] == "3"
+        assert client.call("evaluate_code", code="kept", replSessionKey="py")["result"] == "1"
+
+
 def test_a_wrong_file_is_told_in_the_log_and_changes_nothing(live, client):
     configure(live, "maxDepth = 0\n")
     until(lambda: any("stay as they are" in text and "maxDepth = 0" in text for text in log(client)), "the line")

@@ -367,6 +367,7 @@ class Server:
             now=now_ms,
         )
         finder.begin()
+        self._live.finder = finder
         self._tasks.start_soon(finder.run)
         if self._ends_when_idle:
             self._tasks.start_soon(self._exit_when_idle)

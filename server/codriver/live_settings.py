@@ -15,6 +15,7 @@ from codriver.tools.manifest import MANIFEST
 if TYPE_CHECKING:
     from codriver.core.dispatch import Action, Core
     from codriver.reload import Reloader
+    from codriver.repls.finder import Finder
     from codriver.repls.performer import Repls
     from codriver.settings import Settings
     from codriver.skills import SkillLibrary
@@ -31,6 +32,8 @@ class LiveSettings:
         self._reloader = reloader
         self.settings = reloader.settings
         """The settings now."""
+        self.finder: Finder | None = None
+        """Whom to ask for REPLs that are added; None until the server looks for the first."""
 
     async def run(self, core: Core, repls: Repls, skills: SkillLibrary) -> None:
         """Look at the files until cancelled; tell in the log what became of each change."""
@@ -48,6 +51,12 @@ class LiveSettings:
             if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
                 actions.append(ToolsChanged())
             core.dispatch({"now": time.time_ns() // 1_000_000}, actions)
+            if self.finder is not None:
+                self.finder.ask(_added(before.nrepl, news.settings.nrepl), _added(before.repl, news.settings.repl))
+
+
+def _added(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(item for item in after if item not in before)
 
 
 def selection(settings: Settings) -> Selection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver.settings import NEED_RESTART, SettingsError, as_rows, files, load, spelled
+from codriver.settings import GROWING, NEED_RESTART, SettingsError, as_rows, files, load, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,14 +55,19 @@ class Reloader:
         before, self._loaded = self._loaded, loaded
         warnings = tuple(warning for warning in loaded.warnings if warning not in before.warnings)
         rows = {name: (value, whence) for name, value, whence in as_rows(loaded)}
-        said, kept = [], {}
+        said: list[str] = []
+        kept: dict[str, object] = {}
         for name in type(loaded.settings).model_fields:
-            value = getattr(loaded.settings, name)
+            value, current = getattr(loaded.settings, name), getattr(self.settings, name)
             is_new = value != getattr(before.settings, name)
             words = " = ".join((spelled(name), rows[spelled(name)][0])) + f" from {rows[spelled(name)][1]}"
-            if name in NEED_RESTART:
-                kept[name] = getattr(self.settings, name)
-                if is_new and value != kept[name]:
+            if name in GROWING:
+                kept[name] = (*current, *(item for item in value if item not in current))
+                if is_new:
+                    said.append(f"setting {words}: {_grown(value, current)}")
+            elif name in NEED_RESTART:
+                kept[name] = current
+                if is_new and value != current:
                     said.append(f"setting {words} waits for a restart: {RESTART}")
             elif is_new:
                 said.append(f"setting {words} holds from now on")
@@ -72,6 +77,15 @@ class Reloader:
     def _read_files(self) -> object:
         # The files are small, and a time stamp is too coarse to tell two quick saves apart.
         return tuple(_content(file) for file in files(self._workspace))
+
+
+def _grown(value: tuple[str, ...], current: tuple[str, ...]) -> str:
+    """What becomes of a list that only grows while the server runs."""
+    added = [item for item in value if item not in current]
+    left = [item for item in current if item not in value]
+    parts = [f"{', '.join(added)} comes now"] if added else []
+    parts += [f"{', '.join(left)} stays until a restart: {RESTART}"] if left else []
+    return "; ".join(parts) or "nothing is missing and nothing too many"
 
 
 def _content(file: Path) -> bytes | None:

@@ -127,6 +127,9 @@ NEED_RESTART = frozenset(
 )  # fmt: skip
 """The settings that a running server keeps as they were when it started."""
 
+GROWING = frozenset({"repl", "nrepl"})
+"""Those of them to which a running server adds what is added; what is taken out goes at a restart."""
+
 
 class SettingsError(StartError):
     """A setting has a wrong value, or a settings file cannot be read. `place` is the file, variable or layer."""
@@ -202,6 +205,8 @@ def settings_table() -> str:
     rows = ["| setting | default | allowed | what it is for | a change |", "| --- | --- | --- | --- | --- |"]
     for name, info in Settings.model_fields.items():
         change = "at a restart" if name in NEED_RESTART else "at once"
+        if name in GROWING:
+            change = "what is added: at once"
         cells = (f"`{spelled(name)}`", f"`{_printed(info.default)}`", allowed(name), info.description or "", change)
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)

@@ -73,8 +73,12 @@ class Finder:
 
     def begin(self) -> None:
         """Tell the core of everything that was asked for."""
-        found = [_asked_address(text) for text in self._addresses]
-        found += [_asked_command(text) for text in self._commands if text != "none"]
+        self.ask(self._addresses, self._commands)
+
+    def ask(self, addresses: Sequence[str], commands: Sequence[str]) -> None:
+        """Tell the core of REPLs that are asked for and that it does not know yet."""
+        found = [_asked_address(text) for text in addresses]
+        found += [_asked_command(text) for text in commands if text != "none"]
         self._dispatch(*found)
 
     async def run(self) -> None:
