@@ -143,7 +143,13 @@ def test_a_saved_file_is_loaded_into_the_session_that_serves_it(live, client):
 
 def test_a_file_that_does_not_balance_is_not_loaded_and_that_is_told(live, client):
     (live.workspace / "src" / "broken.lpy").write_text("(ns broken)\n(defn f [x] (inc x)\n")
-    until(lambda: any("src/broken.lpy was saved and not loaded into lpy" in text for text in errors(client)), "it")
+    until(
+        lambda: any(
+            "src/broken.lpy was saved, and loading it into lpy failed: the `(` at line 2 is never closed" in text
+            for text in errors(client)
+        ),
+        "it",
+    )
     assert not any("broken" in entry["text"] for entry in log(client, who="codriver-watch"))
 
 

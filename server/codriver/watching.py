@@ -86,7 +86,7 @@ class Watcher:
         )
         problem = _problem(given)
         if problem:
-            self._say(f"{shown} was saved and not loaded into {repl.key}: {problem}", error=True)
+            self._say(f"{shown} was saved, and loading it into {repl.key} failed: {problem}", error=True)
 
     def _say_unserved(self, suffix: str, text: str) -> None:
         """Once for a kind of file, until one of them is loaded: editors save often."""
@@ -107,7 +107,8 @@ def _problem(given: Answer) -> str | None:
         return None
     error = fields.get("error") or {}
     words = str(error.get("message") or fields.get("message") or fields.get("hint") or fields.get("reason"))
-    place = f", line {error['line']}" if error.get("line") else ""
+    # Where brackets are missing, the message has the line already.
+    place = f", line {error['line']}" if error.get("line") and fields.get("reason") != "unbalanced" else ""
     return f"{words.strip()}{place}"
 
 
