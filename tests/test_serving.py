@@ -391,6 +391,29 @@ def test_a_signal_stops_it_cleanly_also_while_code_runs(tmp_path, number):
     until(lambda: not Path(f"/proc/{pid}").exists(), "the REPL's process to end")
 
 
+def test_a_signal_answers_also_the_call_whose_code_nothing_can_interrupt(tmp_path):
+    live = Live(tmp_path, "--repl", "python")
+    stubborn = """import os, time
+print(os.getpid(), flush=True)
+while True:
+    try: time.sleep(1)
+    except BaseException: pass"""
+    with live.client() as client, live.client() as behind:
+        identity = client.begin_call("evaluate_code", code=stubborn, timeoutMs=60_000)
+        pid = until(lambda: _printed(live), "the loop to run")
+        queued = behind.begin_call("evaluate_code", code="never = 1", timeoutMs=60_000)
+        with live.client() as looking:
+            until(lambda: looking.call("server_health")["evaluations"]["queued"], "the second to queue")
+        live.stop()
+        answered = client.answer(identity)["result"]["structuredContent"]
+        waited = behind.answer(queued)["result"]["structuredContent"]
+    assert (answered["ok"], answered["status"], answered["reason"]) == (False, "lost", "stopping")
+    assert "the server stops" in answered["error"]["message"]
+    assert waited["status"] == "interrupted"
+    assert live.process.returncode == 0
+    until(lambda: not Path(f"/proc/{pid}").exists(), "the REPL's process to end")
+
+
 def _printed(live):
     with live.client() as other:
         log = other.call("repl_output_log", category=["evaluationOutput"])["result"]

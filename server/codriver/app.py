@@ -27,11 +27,20 @@ import codriver_relay
 from codriver import __version__, oneshot, presence
 from codriver.admission import Admission
 from codriver.core import evaluations
-from codriver.core.actions import CancelQueued, HistoryRestored, ResourcesChanged, Say, Start, Stop, Stopped
+from codriver.core.actions import (
+    CancelQueued,
+    EvaluationEnded,
+    HistoryRestored,
+    ResourcesChanged,
+    Say,
+    Start,
+    Stop,
+    Stopped,
+)
 from codriver.core.dispatch import Core
 from codriver.core.effects import Announce, Append, Listen, WindDown
 from codriver.core.routes import HANDLERS
-from codriver.core.state import HELD, State
+from codriver.core.state import HELD, Failure, State
 from codriver.door import is_loopback
 from codriver.editing import Editor
 from codriver.errors import StartError
@@ -401,6 +410,7 @@ class Server:
         self._accepting.cancel()
         with anyio.move_on_after(ANSWER_S):
             await self._end_evaluations()
+        self._give_up_evaluations()
         await _wait_until(lambda: not any(client.open_requests for client in self._clients))
         for client in self._clients:
             client.outbox.close()
@@ -420,6 +430,15 @@ class Server:
                 if evaluation.status in HELD:
                     stop = partial(self._repls.stop, evaluation.id, why, allow_restart=False, settle_s=ANSWER_S)
                     tasks.start_soon(stop)
+
+    def _give_up_evaluations(self) -> None:
+        """End what nothing could end, so that whoever waits for it is answered while there is a connection."""
+        why = "the server stops"
+        text = f"{why}, and the code could not be interrupted: it may have run on until its REPL ended"
+        failure = Failure("server-stopped", text)
+        live = self._core.state.unfinished()
+        self._dispatch(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
+        self._dispatch(*(EvaluationEnded(e.id, "lost", failure=failure) for e in live if e.status in HELD))
 
 
 async def _wait_until(is_so: Callable[[], bool]) -> None:

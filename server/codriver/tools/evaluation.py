@@ -250,6 +250,8 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
 
 def _reason(evaluation: Evaluation) -> tuple[str, str]:
     match evaluation.status:
+        case "lost" if evaluation.failure and evaluation.failure.type == "server-stopped":
+            return "stopping", "codriver never sends code twice: check what it did before you repeat it"
         case "lost":
             return (
                 "repl-disconnected",
