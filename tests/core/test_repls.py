@@ -20,6 +20,7 @@ from codriver.core.actions import (
     RestartRepl,
     RetryDue,
     Say,
+    SessionClosed,
     SessionOpened,
 )
 from codriver.core.dispatch import Core
@@ -333,7 +334,53 @@ def test_the_sessions_of_a_client_that_is_gone_are_closed(server):
     server.do(SessionOpened("r1", "b", "b", "c2"))
     server.do(ClientGone("c2"))
     assert server.of(effects.CloseSession) == [effects.CloseSession(id="r1", name="b")]
+    server.do(SessionClosed("r1", "b"))
     assert list(server.state.repls["r1"].sessions) == ["main"]
+
+
+def test_what_a_client_left_in_its_own_session_is_ended_before_the_session_is(server):
+    server.connect()
+    server.do(SessionOpened("r1", "b", "b", "c2"))
+    running, queued = server.evaluate(session="b"), server.evaluate(session="b")
+    server.do(ClientGone("c2"))
+    assert (server.status(running), server.status(queued)) == ("running", "interrupted")
+    assert [effect.evaluation for effect in server.of(effects.StopEvaluation)] == [running]
+    assert server.of(effects.CloseSession) == []
+    server.do(EvaluationEnded(running, "interrupted"))
+    assert server.of(effects.CloseSession) == [effects.CloseSession(id="r1", name="b")]
+    server.do(SessionClosed("r1", "b"))
+    assert list(server.state.repls["r1"].sessions) == ["main"]
+
+
+def test_an_evaluation_in_a_session_that_has_just_ended_leaves_nothing_behind(server):
+    server.connect()
+    late = server.evaluate(session="gone")
+    server.do(EvaluationEnded(late, "failed"))
+    assert server.of(effects.CloseSession) == [effects.CloseSession(id="r1", name="gone")]
+    server.do(SessionClosed("r1", "gone"))
+    assert list(server.state.repls["r1"].sessions) == ["main"]
+
+
+def test_only_a_session_that_was_left_can_be_closed(server):
+    server.connect()
+    server.do(SessionOpened("r1", "b", "b", "c2"), SessionClosed("r1", "b"), SessionClosed("r1", "main"))
+    assert list(server.state.repls["r1"].sessions) == ["main", "b"]
+
+
+def test_isolated_sessions_end_with_the_connection(server):
+    server.connect()
+    server.do(SessionOpened("r1", "b", "b", "c2"))
+    server.do(ReplLost("r1", "it went away"))
+    assert list(server.state.repls["r1"].sessions) == ["main"]
+
+
+def test_sessions_of_a_repl_that_runs_one_thing_at_a_time_wait_for_each_other(server):
+    server.connect(profile=Profile("python", is_serial=True))
+    server.do(SessionOpened("r1", "b", "b", "c2"))
+    first, second = server.evaluate(), server.evaluate(session="b")
+    assert (server.status(first), server.status(second)) == ("running", "queued")
+    server.do(EvaluationEnded(first, "done"))
+    assert server.status(second) == "running"
 
 
 def test_who_evaluated_since_is_known_by_number(server):

@@ -194,6 +194,14 @@ class SessionOpened(ReplAction):
 
 
 @dataclass(frozen=True, slots=True)
+class SessionClosed(ReplAction):
+    """A session that was left is closed in the REPL."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluate(ReplAction):
     """Accept an evaluation under the id `evaluation`; it runs when its lane is free. `head`: its code, to be shown."""
 

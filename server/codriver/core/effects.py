@@ -96,6 +96,15 @@ class CloseSession(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class StopEvaluation(Effect):
+    """Interrupt an evaluation that nobody wants any more, where its REPL can."""
+
+    namespace: ClassVar[str] = "repl"
+    evaluation: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class SettleEvaluation(Effect):
     """Wake whoever waits for the evaluation: it is over, or its status changed."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from codriver.core import sessions
 from codriver.core.actions import (
     CancelQueued,
     Evaluate,
@@ -18,7 +19,7 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Action, Context, Effect, Outcome
 from codriver.core.effects import Append, RunEvaluation, SettleEvaluation
-from codriver.core.state import HELD, MAIN, Evaluation, Failure, Repl, State, with_item
+from codriver.core.state import HELD, MAIN, Evaluation, Failure, Repl, Session, State, with_item
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,14 +112,16 @@ def fill_lanes(state: State, repl: str, now: int, follow_ups: tuple[Action, ...]
 
 def _lane(state: State, evaluation: Evaluation) -> tuple[str, str]:
     repl = state.repls.get(evaluation.repl)
-    shared = repl is not None and repl.profile is not None and repl.profile.isolation == "none"
+    profile = repl.profile if repl is not None else None
+    shared = profile is not None and (profile.is_serial or profile.isolation == "none")
     return (evaluation.repl, MAIN if shared else evaluation.session)
 
 
 def _accept(state: State, action: Evaluate) -> Outcome:
     number = state.evaluated + 1
     repl = state.repls[action.repl]
-    session = repl.sessions[action.session]
+    # A session that ended in this very moment: the REPL refuses the evaluation, and that ends what is put here.
+    session = repl.sessions.get(action.session, Session(action.session, is_leaving=True))
     evaluation = Evaluation(
         id=action.evaluation,
         number=number,
@@ -229,7 +232,8 @@ def _end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outco
         session = replace(session, namespace=namespace, last_activity=action.now)
         repl = replace(repl, sessions=with_item(repl.sessions, session.name, session))
         state = replace(state, repls=with_item(state.repls, repl.id, repl))
+    effects = (settle, *sessions.settle(state, repl.id, evaluation.session))
     if repl.phase != "connected":
-        return Outcome(state, (settle,))
+        return Outcome(state, effects)
     filled = fill_lanes(state, repl.id, action.now)
-    return Outcome(filled.state, (settle, *filled.effects))
+    return Outcome(filled.state, (*effects, *filled.effects))

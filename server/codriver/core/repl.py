@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from codriver.core import evaluations
+from codriver.core import evaluations, sessions
 from codriver.core.actions import (
     CancelQueued,
     Evaluate,
@@ -27,6 +27,7 @@ from codriver.core.actions import (
     RestartRepl,
     RetryDue,
     Say,
+    SessionClosed,
     SessionOpened,
 )
 from codriver.core.dispatch import Action, Context, Effect, Outcome
@@ -89,7 +90,9 @@ def _connections(state: State, action: ReplAction) -> Outcome:
             return _restart(state, repl, action)
         case SessionOpened():
             session = Session(action.name, action.who, action.client)
-            return Outcome(_put(state, replace(repl, sessions=with_item(repl.sessions, action.name, session))))
+            return Outcome(sessions.put(state, repl.id, session))
+        case SessionClosed():
+            return Outcome(sessions.forget(state, repl.id, action.name))
     return Outcome(state)
 
 
@@ -157,7 +160,7 @@ def _connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         generation=repl.generation + 1,
         failures=0,
         profile=action.profile,
-        sessions=MappingProxyType({MAIN: replace(repl.sessions[MAIN], namespace=None)}),
+        sessions=_main_alone(repl),
     )
     words = f"REPL {key} connected: {action.profile.dialect} at {action.address}, generation {connected.generation}"
     return evaluations.fill_lanes(_put(state, connected), repl.id, action.now, follow_ups=(Say(words, repl=key),))
@@ -180,6 +183,7 @@ def _lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
         failures=failures,
         starts=recent,
         profile=None,
+        sessions=_main_alone(repl),
     )
     effects: tuple[Effect, ...] = ()
     if not final:
@@ -195,9 +199,20 @@ def _lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
     return Outcome(state, effects, says)
 
 
+def _main_alone(repl: Repl) -> Mapping[str, Session]:
+    """What is left of the sessions when the connection is: all others live in the REPL, and end with it."""
+    return MappingProxyType({MAIN: replace(repl.sessions[MAIN], namespace=None)})
+
+
 def _restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
     restarting = replace(
-        repl, phase="starting", note=f"restarting: {action.why}", profile=None, failures=0, starts=repl.starts[:-1]
+        repl,
+        phase="starting",
+        note=f"restarting: {action.why}",
+        profile=None,
+        failures=0,
+        starts=repl.starts[:-1],
+        sessions=_main_alone(repl),
     )
     ended = _end_waiting(_put(state, restarting), repl, f"the REPL was restarted ({action.why})", restarted=True)
     effects = (*ended.effects, EndRepl(id=repl.id), StartRepl(id=repl.id))

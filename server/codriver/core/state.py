@@ -81,11 +81,13 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One session of a REPL. `who` owns it when it is isolated, and it ends with `client`."""
+    """One session of a REPL. `who` of `client` owns it when it is isolated, and it ends with `client`."""
 
     name: str = MAIN
     who: str | None = None
     client: str | None = None
+    is_leaving: bool = False
+    """Its client is gone: it is closed as soon as nothing runs in it, and takes nothing new."""
     namespace: str | None = None
     last_activity: int | None = None
     last_evaluation_by: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -109,6 +111,8 @@ class Profile:
     capabilities: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
     missing: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     isolation: Literal["session", "connection", "none"] = "session"
+    is_serial: bool = False
+    """It runs one evaluation at a time, whatever their sessions."""
     process_id: int | None = None
     project_root: str | None = None
     notes: tuple[str, ...] = ()

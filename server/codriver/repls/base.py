@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 MAIN_SESSION = "main"
 """The adapter's name of the session that all callers share unless they ask for their own."""
 
+NAMESPACE_MISSING = "namespace-not-found"
+"""The type of the failure of an evaluation in a namespace that is not there; nothing was evaluated then."""
+
 CAPABILITIES = (
     "evaluate",
     "load-file",
@@ -86,6 +89,8 @@ class Profile:
     """By capability name: one line that says what would provide it."""
     isolation: Literal["session", "connection", "none"] = "session"
     """Whether sessions of one connection, only separate connections, or nothing at all keep namespaces apart."""
+    is_serial: bool = False
+    """It runs one evaluation at a time, whatever their sessions."""
     process_id: int | None = None
     project_root: str | None = None
     notes: tuple[str, ...] = ()

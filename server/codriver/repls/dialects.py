@@ -158,6 +158,8 @@ class Dialect:
     """Its server answers questions while code runs."""
     keeps_apart: Literal["session", "connection", "none"] | None = None
     """What the dialect's one server keeps apart; None: asked of each server."""
+    is_serial: bool = False
+    """Sessions keep their namespaces apart and still wait for each other: everything runs on one thread."""
     notes: tuple[str, ...] = ()
 
     def print_fields(
@@ -335,6 +337,7 @@ WORKER_PYTHON: Final = Dialect(
     print_limits="[1, 2, 3]",
     answers_while_busy=True,
     keeps_apart="session",
+    is_serial=True,
 )
 
 WORKER_LISP: Final = replace(
@@ -345,5 +348,6 @@ WORKER_LISP: Final = replace(
     print_limits="[1 2 3]",
     answers_while_busy=True,
     keeps_apart="session",
+    is_serial=True,
     notes=(),
 )

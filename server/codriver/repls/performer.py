@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+LEFT_S = 2.0
+"""How long what a client left behind in its own session is given to end after an interrupt."""
+
 
 @dataclass(slots=True)
 class _Life:
@@ -110,6 +113,8 @@ class Repls:
                 self._tasks.start_soon(self._run, effect)
             case effects.CloseSession():
                 self._tasks.start_soon(self._close_session, effect)
+            case effects.StopEvaluation():
+                self._tasks.start_soon(self._stop_left, effect)
             case effects.SettleEvaluation():
                 self._hearing.settle(effect.evaluation)
 
@@ -204,12 +209,16 @@ class Repls:
 
     async def _close_session(self, effect: effects.CloseSession) -> None:
         adapter = self._adapters.get(effect.id)
-        if adapter is None:
-            return
         try:
-            await adapter.close_session(effect.name)
+            if adapter is not None:
+                await adapter.close_session(effect.name)
         except CodriverError as error:
             logger.info("closing the session %s of %s: %s", effect.name, effect.id, error)
+        self._reporter.dispatch(actions.SessionClosed(effect.id, effect.name))
+
+    async def _stop_left(self, effect: effects.StopEvaluation) -> None:
+        said = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=LEFT_S)
+        logger.info("evaluation %s, as %s: %s", effect.evaluation, effect.why, "; ".join(said))
 
     # Evaluations
 
@@ -284,6 +293,7 @@ def _profile(profile: base.Profile) -> Profile:
         capabilities={name: Capability(s.op, s.adapted) for name, s in profile.support.items()},
         missing=profile.missing,
         isolation=profile.isolation,
+        is_serial=profile.is_serial,
         process_id=profile.process_id,
         project_root=profile.project_root,
         notes=profile.notes,

@@ -133,6 +133,7 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         support=support,
         missing={name: line for name in CAPABILITIES if name not in support and (line := missing(name, dialect.name))},
         isolation=isolation,
+        is_serial=dialect.is_serial,
         process_id=process_id,
         project_root=root if isinstance(root, str) else None,
         notes=notes,

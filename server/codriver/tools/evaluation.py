@@ -9,6 +9,7 @@ import anyio
 
 from codriver.core import evaluations
 from codriver.core.actions import CancelQueued
+from codriver.repls.base import NAMESPACE_MISSING
 from codriver.tools.base import Answer, Call, Image
 from codriver.tools.notes import notes_of_others, notes_of_repetition
 from codriver.tools.target import evaluation_of, key_of
@@ -23,6 +24,9 @@ SETTLE_S = 2.0
 """How long an interrupted evaluation is given to end."""
 
 MAX_VALUES = 100
+READING = frozenset({"read", "read-source"})
+"""The phases of a failure in which no part of its form has run."""
+
 SHOWN_STACKS_BYTES = 8000
 """What an answer shows of a thread dump: about a hundred frames."""
 
@@ -85,12 +89,13 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     if holder is None:
         return ["other evaluations are ahead of it in this session"]
     since_s = max(0, call.services.now() - (holder.started_at or holder.requested_at)) // 1000
-    return [
-        (
-            f"the session is held by evaluation {holder.id} of {holder.who}, for {since_s} s; "
-            "wait with get_evaluation, or end that one with interrupt_evaluation, or evaluate with isolate: true"
-        )
-    ]
+    how = ", which waits for input," if holder.status == "needs-input" else ""
+    ways = ["give it input with send_input" if how else "wait with get_evaluation"]
+    ways.append("end that one with interrupt_evaluation")
+    profile = repl.profile if repl is not None else None
+    if profile is not None and not profile.is_serial and profile.isolation != "none":
+        ways.append("evaluate with isolate: true")
+    return [f"the session is held by evaluation {holder.id} of {holder.who}{how} for {since_s} s; {', or '.join(ways)}"]
 
 
 def describe(
@@ -134,7 +139,7 @@ def describe(
     fields["notes"] = [*said, *notes, *notes_of_others(call, who)]
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
-        fields["reason"], fields["hint"] = _reason(evaluation)
+        fields["reason"], fields["hint"] = _reason(call, evaluation)
     return Answer(fields, ok=not failed, images=images)
 
 
@@ -248,7 +253,7 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
     return "the code reads from standard input, which this REPL cannot be given: interrupt_evaluation ends it"
 
 
-def _reason(evaluation: Evaluation) -> tuple[str, str]:
+def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     match evaluation.status:
         case "lost" if evaluation.failure and evaluation.failure.type == "server-stopped":
             return "stopping", "codriver never sends code twice: check what it did before you repeat it"
@@ -259,4 +264,11 @@ def _reason(evaluation: Evaluation) -> tuple[str, str]:
             )
         case "interrupted":
             return "interrupted", "its output until then is kept; evaluate again when the session is free"
+    failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
+    if failure is not None and failure.type == NAMESPACE_MISSING:
+        return "evaluation-failed", "load or require the namespace first, or leave namespace out; nothing was evaluated"
+    # Python is parsed whole before any of it runs, Lisp form by form.
+    reads_all_first = repl is not None and repl.dialect == "python"
+    if failure is not None and failure.phase in READING and (reads_all_first or failure.form == 1):
+        return "evaluation-failed", "correct the code and call again; nothing was evaluated"
     return "evaluation-failed", "read error and stderr; what ran before the failing form has taken effect"

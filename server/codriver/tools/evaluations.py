@@ -115,7 +115,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     if arguments.evaluation_id is not None:
         evaluation = evaluation_of(call.state, arguments.evaluation_id).id
     elif arguments.repl_session_key is not None:
-        target = resolve(call.state, arguments.repl_session_key)
+        target = resolve(call.state, arguments.repl_session_key, may_leave=True)
         running = [
             e.id
             for e in call.state.unfinished()

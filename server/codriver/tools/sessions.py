@@ -100,6 +100,8 @@ def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]
         row["lastActivity"] = iso(session.last_activity)
     if session.who:
         row["who"] = session.who
+    if session.is_leaving:
+        row["note"] = "its client is gone: it ends with what still runs in it"
     running = _running(state, repl, session)
     if running:
         row["running"] = {"evaluationId": running.id, "who": running.who, "code": running.head}

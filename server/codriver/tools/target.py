@@ -91,8 +91,8 @@ class UnknownEvaluationError(RefusedError):
         )
 
 
-def resolve(state: State, key: str | None) -> Target:
-    """The session that `key` names, or the only one there is.
+def resolve(state: State, key: str | None, *, may_leave: bool = False) -> Target:
+    """The session that `key` names, or the only one there is; one that is leaving only if it `may_leave`.
 
     A REPL that was never reached, such as one behind a stale port file, does not make the others ambiguous.
 
@@ -109,7 +109,7 @@ def resolve(state: State, key: str | None) -> Target:
         return Target(reachable[0], reachable[0].sessions[MAIN])
     for repl in state.repls.values():
         for session in repl.sessions.values():
-            if session_key(repl, session.name) == key:
+            if session_key(repl, session.name) == key and (may_leave or not session.is_leaving):
                 if repl.phase == "stopped":
                     raise ReplStoppedError(repl)
                 return Target(repl, session)
