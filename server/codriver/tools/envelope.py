@@ -45,6 +45,7 @@ REASONS = frozenset(
         "request-unsafe",
         "stopping",
         "switched-off",
+        "syntax-error",
         "tests-failed",
         "timed-out",
         "unbalanced",

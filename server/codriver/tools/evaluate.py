@@ -12,36 +12,19 @@ from codriver.core import evaluations
 from codriver.core.actions import Evaluate
 from codriver.core.state import Request
 from codriver.errors import RefusedError
-from codriver.lisp.balance import balance
-from codriver.lisp.reader import Unbalanced, check, top_level_forms
+from codriver.lisp.reader import top_level_forms
 from codriver.tools.base import Answer, Arguments, Call, Schema, Tool, answer_schema
 from codriver.tools.evaluation import describe, stop, wait
 from codriver.tools.isolation import isolated
+from codriver.tools.syntax import check_brackets, check_python, speaks_lisp
 from codriver.tools.target import Target, evaluation_of, resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codriver.core.state import Evaluation, State
+    from codriver.core.state import Evaluation
 
-NOT_LISP = frozenset({"python", "unknown"})
 MAX_FILE_BYTES = 16 * 2**20
-
-
-class UnbalancedError(RefusedError):
-    """The code's brackets do not balance, so it was not evaluated."""
-
-    reason = "unbalanced"
-
-    def __init__(self, unbalanced: Unbalanced, proposal: str | None) -> None:
-        details: dict[str, object] = {
-            "error": {"message": unbalanced.message, "line": unbalanced.line, "column": unbalanced.column}
-        }
-        hint = "correct the code and call again; nothing was evaluated"
-        if proposal is not None:
-            details["balancedText"] = proposal
-            hint += "; balancedText is what its indentation suggests: use it only if it says what you mean"
-        super().__init__(f"the brackets do not balance: {unbalanced.message}", hint=hint, details=details)
 
 
 class FileUnreadableError(RefusedError):
@@ -87,9 +70,11 @@ class LoadFileArguments(Arguments):
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     """Evaluate, wait, and say how it stands."""
     who = call.who(arguments.who)
-    lisp = _speaks_lisp(call.state, arguments.repl_session_key)
+    lisp = speaks_lisp(call.state, arguments.repl_session_key)
     if lisp:
-        _check_brackets(arguments.code)
+        check_brackets(arguments.code)
+    else:
+        check_python(call.state, arguments.repl_session_key, arguments.code)
     target = resolve(call.state, arguments.repl_session_key)
     if arguments.isolate:
         target = await isolated(call, target, who)
@@ -114,9 +99,11 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     who = call.who(arguments.who)
     path = call.services.workspace / arguments.file_path
     text = await anyio.to_thread.run_sync(_read, path)
-    lisp = path.suffix != ".py" and _speaks_lisp(call.state, arguments.repl_session_key)
+    lisp = path.suffix != ".py" and speaks_lisp(call.state, arguments.repl_session_key)
     if lisp:
-        _check_brackets(text)
+        check_brackets(text)
+    else:
+        check_python(call.state, arguments.repl_session_key, text)
     target = resolve(call.state, arguments.repl_session_key)
     request = Request(code=text, kind="load-file", path=str(path), forms=_forms(text) if lisp else ())
     settings = call.services.settings
@@ -160,22 +147,6 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
     return Answer(fields, ok=False, images=answer.images)
 
 
-def _speaks_lisp(state: State, key: str | None) -> bool:
-    """Whether the code is Lisp, as far as the sessions it may be meant for tell."""
-    repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
-    if key is not None:
-        repls = [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")]
-    return bool(repls) and all(repl.dialect not in NOT_LISP for repl in repls)
-
-
-def _check_brackets(code: str) -> None:
-    unbalanced = check(code)
-    if unbalanced is None:
-        return
-    balanced = balance(code)
-    raise UnbalancedError(unbalanced, None if balanced.error else balanced.text)
-
-
 def _forms(code: str) -> tuple[tuple[str, int, int], ...]:
     return tuple((code[span.start : span.end], span.line, span.column) for span in top_level_forms(code))
 
@@ -216,7 +187,7 @@ TOOLS = (
         description=(
             "Evaluate code in the live REPL. Answers result, stdout, stderr, ns and, on failure, error. "
             "If it takes longer than timeoutMs the answer has status running and an evaluationId for get_evaluation. "
-            "Lisp code with unbalanced brackets is refused, never evaluated."
+            "Code that cannot be read (brackets, Python syntax) is refused, never evaluated."
         ),
         arguments=EvaluateArguments,
         output=answer_schema(**EVALUATION),

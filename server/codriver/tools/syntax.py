@@ -1,0 +1,118 @@
+"""Code that cannot be read is refused before anything of it is accepted: Lisp by its brackets, Python by its parser."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from typing import TYPE_CHECKING
+
+from codriver.errors import RefusedError
+from codriver.lisp.balance import balance
+from codriver.lisp.reader import Unbalanced, check
+
+if TYPE_CHECKING:
+    from codriver.core.state import Repl, State
+
+NOT_LISP = frozenset({"python", "unknown"})
+MAX_PYTHON_CHARACTERS = 2**18
+"""Parsing more holds up everybody for a fifth of a second or longer; the REPL itself parses all before it runs any."""
+
+
+class UnbalancedError(RefusedError):
+    """The code's brackets do not balance, so it was not evaluated."""
+
+    reason = "unbalanced"
+
+    def __init__(self, unbalanced: Unbalanced, proposal: str | None) -> None:
+        details: dict[str, object] = {
+            "error": {"message": unbalanced.message, "line": unbalanced.line, "column": unbalanced.column}
+        }
+        hint = "correct the code and call again; nothing was evaluated"
+        if proposal is not None:
+            details["balancedText"] = proposal
+            hint += "; balancedText is what its indentation suggests: use it only if it says what you mean"
+        super().__init__(f"the brackets do not balance: {unbalanced.message}", hint=hint, details=details)
+
+
+class PythonSyntaxError(RefusedError):
+    """The code is no Python, so it was not evaluated."""
+
+    reason = "syntax-error"
+
+    def __init__(self, error: SyntaxError) -> None:
+        line, column = error.lineno or 1, max(error.offset or 1, 1)
+        super().__init__(
+            f"this is no Python: {error.msg} (line {line}, column {column})",
+            hint="correct the code and call again; nothing was evaluated",
+            details={
+                "error": {
+                    "class": type(error).__name__,
+                    "message": error.msg,
+                    "phase": "read",
+                    "line": line,
+                    "column": column,
+                }
+            },
+        )
+
+
+def speaks_lisp(state: State, key: str | None) -> bool:
+    """Whether the code is Lisp, as far as the sessions it may be meant for tell."""
+    repls = _meant(state, key)
+    return bool(repls) and all(repl.dialect not in NOT_LISP for repl in repls)
+
+
+def check_brackets(code: str) -> None:
+    """Refuse Lisp that a reader cannot read to its end.
+
+    Raises:
+        UnbalancedError: says where, and what the indentation suggests.
+    """
+    unbalanced = check(code)
+    if unbalanced is None:
+        return
+    balanced = balance(code)
+    raise UnbalancedError(unbalanced, None if balanced.error else balanced.text)
+
+
+def check_python(state: State, key: str | None, code: str) -> None:
+    """Refuse what is no Python for any of the sessions it may be meant for.
+
+    A REPL with a newer Python than ours, or one that did not say which it has, parses for itself.
+
+    Raises:
+        PythonSyntaxError: says where.
+    """
+    repls = _meant(state, key)
+    if len(code) > MAX_PYTHON_CHARACTERS or not repls or not all(map(_parses_as_we_do, repls)):
+        return
+    try:
+        # What is only doubtful is for the REPL to warn of.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(code)
+    except SyntaxError as error:
+        raise PythonSyntaxError(error) from error
+    except (ValueError, RecursionError, MemoryError):
+        # A null character, or code nested too deep: the limits of our parser are not those of the REPL's.
+        return
+
+
+def _meant(state: State, key: str | None) -> list[Repl]:
+    repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
+    if key is not None:
+        repls = [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")]
+    return repls
+
+
+def _parses_as_we_do(repl: Repl) -> bool:
+    """Whether code that our parser refuses is refused by the REPL's too."""
+    profile = repl.profile
+    if profile is None or profile.dialect != "python":
+        return False
+    major, _, rest = profile.versions.get("python", "").partition(".")
+    minor = rest.partition(".")[0]
+    if not (major.isdecimal() and minor.isdecimal()):
+        return False
+    return (int(major), int(minor)) <= sys.version_info[:2]
