@@ -1,7 +1,14 @@
 """Secrets do not leave."""
 
+import html
+import itertools
+import json
+import re
+import shlex
+from urllib.parse import quote, quote_plus
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codriver.redaction import Redactor
@@ -95,3 +102,80 @@ def test_chunks_leave_no_secret_that_the_whole_would_not(secrets, chunks, data):
     chunks = [*chunks, data.draw(st.sampled_from(sorted(secrets))), *chunks]
     stream = redactor.stream()
     assert "".join([*map(stream.feed, chunks), stream.flush()]) == redactor("".join(chunks))
+
+
+def clojure_prints(text):
+    names = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
+    return '"' + "".join(names.get(character, character) for character in text) + '"'
+
+
+def json_with_escaped_slashes(text):
+    return json.dumps(text).replace("/", r"\/")
+
+
+PRINTERS = [
+    repr,
+    ascii,
+    lambda text: repr(text.encode()),
+    json.dumps,
+    lambda text: json.dumps(text, ensure_ascii=False),
+    json_with_escaped_slashes,
+    clojure_prints,
+]
+ENCODERS = [
+    str,
+    quote,
+    quote_plus,
+    lambda text: quote(text, safe=""),
+    lambda text: re.sub("%..", lambda match: match[0].lower(), quote(text)),
+    html.escape,
+    shlex.quote,
+]
+NASTY = st.text("ab\"'`\\/\n\r\t\b\x01\x1b\x7f\xa0é€😀 %&<@=+\u200b", min_size=8, max_size=14)
+UNTIDY = 'p@ss"wo\\rd é1'
+
+
+@given(NASTY, st.sampled_from(PRINTERS), st.sampled_from([str, *PRINTERS]))
+@example(UNTIDY, repr, str)
+@example(UNTIDY, json.dumps, str)
+@example(UNTIDY, json.dumps, repr)
+def test_a_secret_is_known_however_a_language_prints_it(secret, prints, prints_again):
+    redactor = Redactor.from_environment({"DB_PASSWORD": secret})
+    out = redactor(prints_again(prints(f"({secret})")))
+    assert out.strip("b'\"\\") == "(<<redacted:DB_PASSWORD>>)"
+
+
+@given(NASTY, st.sampled_from(ENCODERS))
+def test_a_secret_is_known_in_an_address_on_a_page_and_in_a_shell(secret, encodes):
+    redactor = Redactor.from_environment({"DB_PASSWORD": secret})
+    assert redactor(encodes(secret)).strip("'") == "<<redacted:DB_PASSWORD>>"
+
+
+@given(NASTY, st.sampled_from(PRINTERS), st.data())
+def test_a_printed_secret_that_is_split_between_chunks_does_not_leave(secret, prints, data):
+    redactor = Redactor.from_environment({"DB_PASSWORD": secret})
+    text = f"x{prints(secret)}y{secret}"
+    cuts = sorted({0, len(text), *data.draw(st.sets(st.integers(0, len(text)), max_size=6))})
+    stream = redactor.stream()
+    fed = [stream.feed(text[start:end]) for start, end in itertools.pairwise(cuts)]
+    out = "".join([*fed, stream.flush()])
+    assert out == redactor(text)
+    assert out.count("<<redacted:DB_PASSWORD>>") == 2
+
+
+def test_a_key_of_many_lines_is_known_with_its_lines_escaped():
+    key = "-----BEGIN KEY-----\n" + ("Abc/+d8" * 9 + "\n") * 25 + "-----END KEY-----\n"
+    redactor = Redactor.from_environment({"TLS_KEY": key})
+    assert redactor(f"{key}|{key!r}|{json.dumps(key)}|{json.dumps(repr(key))}") == (
+        "<<redacted:TLS_KEY>>|'<<redacted:TLS_KEY>>'|\"<<redacted:TLS_KEY>>\"|\"'<<redacted:TLS_KEY>>'\""
+    )
+
+
+def test_what_is_undecodable_in_a_secret_does_not_leave_either():
+    secret = b"gr\xfc\xdfe-abcdef".decode("utf-8", "surrogateescape")
+    redactor = Redactor.from_environment({"OLD_PASSWORD": secret})
+    raw = secret.encode("utf-8", "surrogateescape")
+    for text in (secret, raw.decode("utf-8", "replace"), quote(raw)):
+        assert redactor(text) == "<<redacted:OLD_PASSWORD>>"
+    assert redactor(repr(raw)) == "b'<<redacted:OLD_PASSWORD>>'"
+    assert redactor(repr(secret)) == "'<<redacted:OLD_PASSWORD>>'"

@@ -1,6 +1,7 @@
 """A secret that a program prints in pieces, cut anywhere, neither leaves the server nor enters the log."""
 
 import itertools
+import json
 import os
 
 import pytest
@@ -13,16 +14,20 @@ from live_server import Live
 
 SECRET = "sk-Tr4vel-light-0042"
 MARK = "<<redacted:TRIP_TOKEN>>"
+UNTIDY = 'p@ss"wo\\rd é1'
+SLUG = "sk-slug-like-77"
 redactor = Redactor.from_environment({"TRIP_TOKEN": SECRET, "OTHER_KEY": "light-0042-and-more"})
 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    os.environ["TRIP_TOKEN"] = SECRET
+    environ = {"TRIP_TOKEN": SECRET, "DB_PASSWORD": UNTIDY, "SLUG_TOKEN": SLUG}
+    os.environ.update(environ)
     running = Live(tmp_path_factory.mktemp("secrets"), "--repl", "python")
     yield running
     running.stop()
-    del os.environ["TRIP_TOKEN"]
+    for name in environ:
+        del os.environ[name]
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +121,80 @@ def test_the_head_of_code_is_cut_only_after_its_secrets_are_out(live, client, be
         careless.answer(running)
     assert notes
     assert SECRET[:6] not in str((sessions, notes))
+
+
+PRINTED = """
+import json, os, urllib.parse
+secret = os.environ["DB_PASSWORD"]
+for text in (repr(secret), ascii(secret), repr(secret.encode()), json.dumps(secret), json.dumps([secret]),
+             repr(json.dumps(secret)), urllib.parse.quote(secret)):
+    print(text)
+{value}
+"""
+
+
+@pytest.mark.parametrize("value", ["secret", "ascii(secret)", "json.dumps(secret)", "{secret: secret.encode()}"])
+def test_an_untidy_secret_is_redacted_in_every_form_a_program_prints(live, client, value):
+    answer = client.call("evaluate_code", code=PRINTED.format(value=value))
+    assert answer["ok"]
+    address = f"codriver://evaluation/{answer['evaluationId']}/"
+    seen = [
+        answer["result"],
+        answer["stdout"],
+        *(client.request("resources/read", {"uri": address + part})["result"] for part in ("result", "stdout")),
+        client.call("repl_output_log", category=["evaluationOutput", "evaluationResults"], limit=20)["result"],
+    ]
+    for shown in seen:
+        text = json.dumps(shown)
+        assert "<<redacted:DB_PASSWORD>>" in text
+        for piece in ("p@ss", "p%40ss", "wo\\\\"):
+            assert piece not in text
+
+
+def log_and_history(client):
+    """What the log and the history know of their callers."""
+    query = "[:find [?w ...] :in $ $history :where (or [$ ?e :output/who ?w] [$history ?e :output/who ?w])]"
+    answer = client.call("repl_output_log", query=query)
+    return answer["result"] if answer["ok"] else pytest.fail(str(answer))
+
+
+def test_a_secret_as_who_enters_neither_log_nor_history(client):
+    answer = client.call("evaluate_code", code="1", who=SLUG)
+    assert answer["who"] == "<<redacted:SLUG_TOKEN>>"
+    assert "<<redacted:SLUG_TOKEN>>" in log_and_history(client)
+    assert SLUG not in str(log_and_history(client))
+    assert SLUG not in str(client.request("resources/read", {"uri": "codriver://log"}))
+
+
+def test_a_secret_in_the_name_of_a_client_is_known_to_nobody(live, client):
+    with live.client(name=f"Agent {SECRET}") as careless:
+        answer = careless.call("evaluate_code", code="1")
+        assert answer["who"] == "agent-redacted-trip-token"
+        names = [row["name"] for row in client.call("server_health")["clients"]]
+    assert f"Agent {MARK}" in names
+    assert not [who for who in log_and_history(client) if "tr4vel" in who]
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        (SECRET, {}),
+        ("tools/call", {"name": SECRET, "arguments": {}}),
+        ("resources/read", {"uri": f"codriver://{SECRET}"}),
+        ("resources/read", {"uri": f"codriver://evaluation/{SECRET}/result"}),
+        ("resources/read", {"uri": f"skill://{SECRET}"}),
+        ("prompts/get", {"name": SECRET}),
+        ("tools/call", {"name": [SECRET]}),
+    ],
+)
+def test_an_error_repeats_no_secret(client, method, params):
+    answer = client.request(method, params)
+    assert "error" in answer
+    assert SECRET not in str(answer)
+    assert "invalid" in answer["error"]["message"].lower() or MARK in str(answer)
+
+
+def test_a_prompt_repeats_no_secret(client):
+    answer = client.request("prompts/get", {"name": "start_repl_session", "arguments": {"topic": SECRET}})
+    assert MARK in str(answer["result"])
+    assert SECRET not in str(answer)

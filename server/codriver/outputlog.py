@@ -127,8 +127,8 @@ class OutputLog:
     """The log of one server run. It is capped by count and by bytes of text: the lowest line leaves first.
 
     The newest entity always stays, however long its text. Any thread may call. `redact` is applied to every text on its
-    way in. `listener`, and each of `listening`, is given the report of every transaction, in the thread that appended,
-    with no lock held; when it raises, that is logged and the entity stays.
+    way in, and to its caller and namespace. `listener`, and each of `listening`, is given the report of every
+    transaction, in the thread that appended, with no lock held; when it raises, that is logged and the entity stays.
     """
 
     def __init__(
@@ -200,6 +200,7 @@ class OutputLog:
     ) -> int:
         """Add an entity and give its line; what is then over the caps leaves."""
         text = self._redact(text)
+        who, namespace = who and self._redact(who), namespace and self._redact(namespace)
         with self._lock:
             line = self._next_line
             entry = Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation)

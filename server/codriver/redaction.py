@@ -1,20 +1,51 @@
 """Secrets of the environment are taken out of text before it goes anywhere.
 
 A secret is the value, at least 8 characters long, of an environment variable whose name ends in `_KEY`, `_SECRET`,
-`_TOKEN` or `_PASSWORD`. It becomes `<<redacted:NAME>>`, also where it stands escaped as in a printed string.
+`_TOKEN` or `_PASSWORD`. It becomes `<<redacted:NAME>>`, also where it stands as languages print it within a string:
+with quotes, backslashes and what is not ASCII escaped, once or twice, or percent-encoded, or encoded for HTML or a
+shell. What a program does to it beyond that, such as base64 or spelling it backwards, is not known for what it is.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
 MIN_CHARACTERS = 8  # shorter values are words like "true" or "dev", and would tear ordinary text apart
+
+
+@dataclass(frozen=True, slots=True)
+class _Secrets:
+    """What to look for. `forms`: every form of every secret, the longest first. `marks`: what stands for each.
+
+    `groups`: for each secret a piece that all its forms have in common, and the forms.
+    """
+
+    forms: tuple[str, ...]
+    marks: Mapping[str, str]
+    groups: tuple[tuple[str, tuple[str, ...]], ...]
+    pattern: re.Pattern[str]
+
+    def any_in(self, text: str) -> bool:
+        """Whether any form is in the text: far faster than the pattern, and nearly always all there is to do."""
+        for piece, forms in self.groups:
+            if piece in text:
+                for form in forms:
+                    if form in text:
+                        return True
+        return False
+
+    def out_of(self, text: str) -> str:
+        """The text with each form replaced by its mark."""
+        return self.pattern.sub(lambda match: self.marks[match[0]], text)
 
 
 class Redactor:
@@ -22,13 +53,20 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """`secrets`: by variable name. When two have the same value, the first name in the alphabet stands for it."""
-        self._marks: dict[str, str] = {}
+        marks: dict[str, str] = {}
+        groups: dict[str, tuple[str, tuple[str, ...]]] = {}
         for name, secret in sorted(secrets.items()):
-            for form in (secret, _escaped(secret)):
-                self._marks.setdefault(form, f"<<redacted:{name}>>")
-        longest_first = sorted(self._marks, key=len, reverse=True)
-        self._secrets = tuple(longest_first)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)")
+            if secret in groups:
+                continue
+            forms = printed_forms(secret)
+            groups[secret] = _common(secret), forms
+            for form in forms:
+                marks.setdefault(form, f"<<redacted:{name}>>")
+        for name, secret in sorted(secrets.items(), reverse=True):
+            marks[secret] = f"<<redacted:{name}>>"  # a form of another secret gives way to the secret itself
+        longest_first = tuple(sorted(marks, key=len, reverse=True))
+        pattern = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)")
+        self._secrets = _Secrets(longest_first, marks, tuple(groups.values()), pattern)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Redactor:
@@ -43,11 +81,7 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """The text without secrets. Where two overlap, the one that begins first goes, the longer one at a tie."""
-        # Looking for each literal is far faster than the pattern, and nearly always all there is to do.
-        for secret in self._secrets:
-            if secret in text:
-                return self._pattern.sub(lambda match: self._marks[match[0]], text)
-        return text
+        return self._secrets.out_of(text) if self._secrets.any_in(text) else text
 
     def redact_json(self, value: object) -> object:
         """A JSON value with every string in it redacted, keys included. Lists and tuples become lists."""
@@ -61,7 +95,7 @@ class Redactor:
 
     def stream(self) -> StreamRedactor:
         """A redactor for one stream of text that comes in chunks."""
-        return StreamRedactor(self._secrets, self._pattern, self._marks)
+        return StreamRedactor(self._secrets)
 
 
 class StreamRedactor:
@@ -71,27 +105,24 @@ class StreamRedactor:
     all other text goes out at once. Ordinary text mostly keeps back nothing, and never more than the longest secret.
     """
 
-    def __init__(self, secrets: tuple[str, ...], pattern: re.Pattern[str], marks: Mapping[str, str]) -> None:
+    def __init__(self, secrets: _Secrets) -> None:
         self._secrets = secrets
-        self._pattern = pattern
-        self._marks = marks
         self._kept = ""
 
     def feed(self, chunk: str) -> str:
         """What can go out now, without secrets."""
         text = self._kept + chunk if self._kept else chunk
-        # As above: looking for each literal is far faster, and nearly always all there is to do.
-        if not any(secret in text for secret in self._secrets):
+        if not self._secrets.any_in(text):
             undecided = self._beginning(text, 0)
             self._kept = text[undecided:]
             return text[:undecided] if self._kept else text
         done: list[str] = []
         place = 0
-        for match in self._pattern.finditer(text):
+        for match in self._secrets.pattern.finditer(text):
             undecided = self._beginning(text, place)
             if undecided <= match.start():  # it may become a longer secret that begins no later
                 break
-            done += text[place : match.start()], self._marks[match[0]]
+            done += text[place : match.start()], self._secrets.marks[match[0]]
             place = match.end()
         undecided = self._beginning(text, place)
         self._kept = text[undecided:]
@@ -101,12 +132,12 @@ class StreamRedactor:
     def flush(self) -> str:
         """What was kept back: call it when the stream ends, or pauses for longer than its reader should wait."""
         kept, self._kept = self._kept, ""
-        return self._pattern.sub(lambda match: self._marks[match[0]], kept)
+        return self._secrets.out_of(kept)
 
     def _beginning(self, text: str, start: int) -> int:
         """The first place from `start` on from which the rest of the text is the beginning of a secret, or its end."""
         first = len(text)
-        for secret in self._secrets:
+        for secret in self._secrets.forms:
             place = text.find(secret[0], max(start, len(text) - len(secret) + 1), first)
             while place >= 0:
                 if secret.startswith(text[place:]):
@@ -116,6 +147,114 @@ class StreamRedactor:
         return first
 
 
-def _escaped(secret: str) -> str:
-    """The secret as it stands in a printed string."""
-    return json.dumps(secret, ensure_ascii=False)[1:-1]
+# How languages print a character within a string, the quotes aside
+
+_NAMED = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
+
+
+def _python(character: str) -> str:
+    return repr(character)[1:-1]
+
+
+def _python_ascii(character: str) -> str:
+    return ascii(character)[1:-1]
+
+
+def _python_bytes(character: str) -> str:
+    return repr(_utf_8(character))[2:-1]
+
+
+def _json(character: str) -> str:
+    return character if character == '"' else json.dumps(character, ensure_ascii=False)[1:-1]
+
+
+def _json_ascii(character: str) -> str:
+    return character if character == '"' else json.dumps(character)[1:-1]
+
+
+def _json_ascii_upper(character: str) -> str:
+    return re.sub(r"[0-9a-f]{4}", lambda match: match[0].upper(), _json_ascii(character))
+
+
+def _json_slash(character: str) -> str:
+    return r"\/" if character == "/" else _json(character)
+
+
+def _json_ascii_slash(character: str) -> str:
+    return r"\/" if character == "/" else _json_ascii(character)
+
+
+def _clojure(character: str) -> str:
+    return _NAMED.get(character, character)
+
+
+def _javascript(character: str) -> str:
+    named = _NAMED.get(character, character)
+    return named if named.isprintable() or not character.isascii() else f"\\x{ord(character):02X}"
+
+
+_PRINTERS: tuple[Callable[[str], str], ...] = (
+    _python,
+    _python_ascii,
+    _python_bytes,
+    _json,
+    _json_ascii,
+    _json_ascii_upper,
+    _json_slash,
+    _json_ascii_slash,
+    _clojure,
+    _javascript,
+)
+_QUOTES = ("", '"', "'", "`")
+"""The quote that is escaped: none where another one stands around the string."""
+
+
+def printed_forms(secret: str) -> tuple[str, ...]:
+    """The secret as it is and as it stands in texts, the longest form first, each once.
+
+    In texts it is escaped within a string, perhaps of a string, or encoded for a URL, for HTML or for a shell.
+    """
+    once = {secret, _utf_8(secret).decode("utf-8", "replace")}
+    if not secret.isalnum() or not secret.isascii():
+        once |= _within_strings(secret)
+        once |= _percent_encoded(secret)
+        once |= {html.escape(secret), html.escape(secret, quote=False), html.escape(secret).replace("&#x27;", "&#39;")}
+        once |= {secret.replace("'", "'\"'\"'"), secret.replace("'", r"'\''")}
+    twice = {form for printed in once for form in _within_strings(printed)}
+    return tuple(sorted(once | twice, key=lambda form: (-len(form), form)))
+
+
+def _within_strings(text: str) -> set[str]:
+    special = [character for character in set(text) if not (character.isascii() and character.isalnum())]
+    forms = set()
+    for printer in _PRINTERS:
+        table = {ord(character): printer(character) for character in special}
+        for quoted in _QUOTES:
+            forms.add(text.translate({**table, ord(quoted): f"\\{quoted}"} if quoted else table))
+    return forms
+
+
+def _percent_encoded(secret: str) -> set[str]:
+    raw = _utf_8(secret)
+    # In order: everything, a path, a form, JavaScript's encodeURIComponent, its encodeURI.
+    forms = {
+        quote(raw, safe=""),
+        quote(raw),
+        quote_plus(raw),
+        quote(raw, safe="!'()*"),
+        quote(raw, safe=";,/?:@&=+$!'()*#"),
+    }
+    return forms | {re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), form) for form in forms}
+
+
+def _utf_8(text: str) -> bytes:
+    """The bytes of an environment variable; what was no UTF-8 there is kept as it was."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a pair of surrogates, as Windows allows
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _common(secret: str) -> str:
+    """The longest piece of the secret that no printing changes, empty when there is none."""
+    return max(re.findall("[A-Za-z0-9]+", secret), key=len, default="")

@@ -123,13 +123,14 @@ class Protocol:
             receive,
             max_line_bytes=settings.max_line_bytes,
             max_open_requests=settings.max_requests_per_client,
+            redact=self._redact,
         )
         about = self._about_us()
         await serve_dual_era_loop(self._server, wire, wire, lifespan_state=session, init_options=about)
 
     def _about_us(self) -> InitializationOptions:
         """What a client is told first; one object for all clients that come while nothing changes."""
-        instructions = self._instructions()
+        instructions = self._cleared(self._instructions())
         if self._about is None or self._about.instructions != instructions:
             about = self._server.create_initialization_options(
                 NotificationOptions(tools_changed=True, resources_changed=True)
@@ -162,7 +163,7 @@ class Protocol:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
         client = ctx.lifespan_context
         client.calls += 1
-        call = Call(self._services, client.id, client.name, _progress(ctx))
+        call = Call(self._services, client.id, client.name, self._progress(ctx))
         given = await answer(tool, call, params.arguments or {})
         # Notifications of this call that wait in listen streams leave before its answer.
         await anyio.lowlevel.checkpoint()
@@ -181,12 +182,31 @@ class Protocol:
         content += [types.ImageContent(data=image.data, mime_type=image.mime_type) for image in given.images]
         return types.CallToolResult(content=content, structured_content=fields, is_error=not given.ok)
 
+    def _cleared(self, text: str) -> str:
+        return str(self._redact(text))
+
+    def _progress(self, ctx: Context) -> Callable[[float, str], Awaitable[None]]:
+        async def report(elapsed_s: float, words: str) -> None:
+            await ctx.session.report_progress(elapsed_s, None, self._cleared(words))
+
+        return report
+
     async def _list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         del params
         self._introduce(ctx)
-        return types.ListResourcesResult(resources=self._resources.listed())
+        return types.ListResourcesResult(
+            resources=[
+                found.model_copy(
+                    update={
+                        "name": self._cleared(found.name),
+                        "description": self._cleared(found.description or ""),
+                    }
+                )
+                for found in self._resources.listed()
+            ]
+        )
 
     async def _list_templates(
         self, ctx: Context, params: types.PaginatedRequestParams | None
@@ -198,7 +218,7 @@ class Protocol:
         self._introduce(ctx)
         uri = str(params.uri)
         mime_type, text = await self._resources.read(uri, ctx.protocol_version)
-        text = str(self._redact(text)).encode("utf-8", "replace").decode()
+        text = self._cleared(text).encode("utf-8", "replace").decode()
         content = types.TextResourceContents(uri=params.uri, mime_type=mime_type, text=text)
         return types.ReadResourceResult(contents=[content])
 
@@ -216,7 +236,8 @@ class Protocol:
 
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         del ctx
-        return prompts.filled(params.name, params.arguments)
+        given = {name: self._cleared(value) for name, value in (params.arguments or {}).items()}
+        return prompts.filled(params.name, given)
 
     async def _discover(self, ctx: Context, params: types.RequestParams | None) -> types.DiscoverResult:
         del params
@@ -226,7 +247,7 @@ class Protocol:
             capabilities=self._server.get_capabilities(
                 NotificationOptions(tools_changed=True, resources_changed=True), protocol_version=ctx.protocol_version
             ),
-            instructions=self._instructions(),
+            instructions=self._cleared(self._instructions()),
         )
 
     async def _initialized(self, ctx: Context, params: types.NotificationParams | None) -> None:
@@ -240,8 +261,8 @@ class Protocol:
         info = known.client_info if known else None
         self._clients.introduce(
             session,
-            name=info.name if info else session.name,
-            version=info.version if info else "",
+            name=self._cleared(info.name) if info else session.name,
+            version=self._cleared(info.version) if info else "",
             protocol=ctx.protocol_version,
             handshake=session.handshake if handshake is None else handshake,
         )
@@ -262,13 +283,6 @@ def _guarded(
             raise MCPError(INTERNAL_ERROR, "internal error in codriver: see server_health") from error
 
     return guarded
-
-
-def _progress(ctx: Context) -> Callable[[float, str], Awaitable[None]]:
-    async def report(elapsed_s: float, words: str) -> None:
-        await ctx.session.report_progress(elapsed_s, None, words)
-
-    return report
 
 
 def _listed(tool: Tool) -> types.Tool:

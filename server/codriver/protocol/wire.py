@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    ErrorData,
     JSONRPCError,
     JSONRPCNotification,
     JSONRPCRequest,
@@ -42,6 +43,7 @@ class Wire:
     """Both directions of one connection.
 
     `receive` gives the next bytes: empty when the client has said all it will, None when the connection is broken.
+    `redact` takes the secrets out of errors, which repeat what was asked; results come without any.
     """
 
     def __init__(
@@ -51,11 +53,13 @@ class Wire:
         *,
         max_line_bytes: int,
         max_open_requests: int,
+        redact: Callable[[object], object],
     ) -> None:
         self._session = session
         self._receive = receive
         self._lines = LineDecoder(max_line_bytes=max_line_bytes)
         self._max_open_requests = max_open_requests
+        self._redact = redact
         self._ready: list[SessionMessage] = []
         """Messages that are not taken yet, the last one first."""
         self._ended = False
@@ -170,6 +174,9 @@ class Wire:
     async def send(self, item: SessionMessage, /) -> None:
         """Queue a message for the client. Never waits: the outbox bounds what may be lost."""
         message = item.message
+        if isinstance(message, JSONRPCError):
+            cleared = self._redact(message.error.model_dump(by_alias=True, exclude_unset=True))
+            message = message.model_copy(update={"error": ErrorData.model_validate(cleared)})
         line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         if isinstance(message, JSONRPCNotification):
             self._session.outbox.offer(line)

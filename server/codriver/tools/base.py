@@ -116,7 +116,7 @@ class Call:
         self.services.core.dispatch({"client": self.client, "now": self.services.now()}, actions)
 
     def who(self, given: str | None) -> str:
-        """The slug of the caller: the one given, else made from the client's name.
+        """The slug of the caller, without secrets: the one given, else made from the client's name.
 
         Raises:
             BadWhoError: what was given is no slug, or a reserved one.
@@ -125,7 +125,7 @@ class Call:
             return slug(self.client_name) or "mcp-client"
         if slug(given) in RESERVED or given != slug(given):
             raise BadWhoError(given)
-        return given
+        return self.services.transcripts.redactor(given)
 
 
 RESERVED = frozenset({"", "ui", "api"})
