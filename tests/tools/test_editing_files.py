@@ -166,6 +166,42 @@ class TestWhatIsRefused:
         assert [index for index, _ in told] == [1, 2, 3, 4]
         assert told[0][1] == "nowhere.clj is not there: look at the path, or make the file with an edit of type create"
 
+    async def test_a_refused_creation_hides_no_problem_of_the_edits_beside_it(self, editor):
+        told = await refusal(
+            editor,
+            ("a.clj", Replace(Target(2, "b 1"), "x")),
+            ("a.clj", Replace(Target(3, "(def b 1)"), "(bad")),
+            ("a.clj", Create("(ns a)")),
+            ("a.clj", NEW_B),
+        )
+        assert [index for index, _ in told] == [0, 1, 2]
+        assert told[1][1].startswith("the new text does not balance")
+        assert told[2][1] == "a.clj is there already: edit it, or say overwrite"
+
+    async def test_beside_a_creation_that_does_not_balance_new_text_is_still_checked(self, editor):
+        told = await refusal(
+            editor,
+            ("n.clj", Create("(ns n")),
+            ("n.clj", Append("(bad")),
+            ("n.clj", Append("(good)")),
+        )
+        assert [index for index, _ in told] == [0, 1]
+
+    async def test_beside_a_second_creation_edits_mean_what_the_first_one_made(self, editor):
+        told = await refusal(
+            editor,
+            ("n.clj", Create("(a)")),
+            ("n.clj", Create("(b)")),
+            ("n.clj", Replace(Target(1, "(a)"), "(c)")),
+            ("n.clj", Replace(Target(1, "(b)"), "(c)")),
+        )
+        assert [index for index, _ in told] == [1, 3]
+
+    async def test_edits_at_odds_are_told_also_where_another_edit_is_wrong(self, editor):
+        again = Replace(Target(3, "(def b 1)"), "(def b 3)")
+        told = await refusal(editor, ("a.clj", NEW_B), ("a.clj", again), ("a.clj", Append("(bad")))
+        assert [index for index, _ in told] == [0, 1, 2]
+
     async def test_a_refusal_is_bounded_however_much_is_wrong(self, editor, workspace):
         (workspace / "wide.clj").write_text("".join(f"(def v{n} [{'1 ' * 5000}])\n" for n in range(50)))
         wrong = ("wide.clj", Replace(Target(25, "(nowhere)"), "x"))

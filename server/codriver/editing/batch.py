@@ -10,7 +10,7 @@ from codriver.editing.files import Change, UnreadableError, read
 from codriver.editing.places import NotEditableError, check_is_lisp, show
 from codriver.errors import RefusedError
 from codriver.lisp.document import Document
-from codriver.lisp.edit import Done, Refused, TextEdit, apply, check_new
+from codriver.lisp.edit import Append, Done, Insert, Refused, Replace, TextEdit, apply, check_new
 from codriver.lisp.targeting import Limits, Problem, ProblemError
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ def plan(
     problems = _problems_of_creation(name, creations, is_there=before.data is not None)
     if not creations and before.data is None:
         words = f"{name} is not there: look at the path, or make the file with an edit of type create"
-        problems = [(index, Problem(words)) for index in others]
-    if problems:
-        return problems
+        return [(index, Problem(words)) for index in others]
     bom, old = b"", ""
     if before.data is not None:
         bom = BOM if before.data.startswith(BOM) else b""
@@ -118,6 +116,12 @@ def plan(
                 words = f"{name} is no UTF-8 text: the byte at offset {len(bom) + error.start} does not fit"
                 return [(index, Problem(words)) for index in edits]
             old = before.data.decode(errors="replace")
+    if problems:
+        first = min(creations)
+        there = old if before.data is not None else creations[first].content
+        if before.data is None and any(index == first for index, _ in problems):
+            there = None
+        return problems + _problems_beside(there, others, limits)
     text = old
     done: dict[int, Done] = {}
     for index, creation in creations.items():
@@ -151,4 +155,22 @@ def _problems_of_creation(name: str, creations: Mapping[int, Create], *, is_ther
             check_new(creation.content)
         except ProblemError as error:
             problems.append((index, error.problem))
+    return problems
+
+
+def _problems_beside(there: str | None, others: Mapping[int, TextEdit], limits: Limits) -> list[tuple[int, Problem]]:
+    """What else is wrong in a batch whose creation is refused: its other edits can only mean what is `there`.
+
+    Where nothing is, their new text alone can be looked at.
+    """
+    if there is not None:
+        edited = apply(Document(there), others, limits)
+        return list(edited.problems) if isinstance(edited, Refused) else []
+    problems = []
+    for index, edit in others.items():
+        if isinstance(edit, Replace | Insert | Append):
+            try:
+                check_new(edit.new)
+            except ProblemError as error:
+                problems.append((index, error.problem))
     return problems

@@ -105,8 +105,7 @@ def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | No
     plan = _Plan(document, limits or Limits())
     for number, edit in edits.items():
         plan.attempt(number, edit)
-    if not plan.problems:
-        plan.settle()
+    plan.settle()
     if plan.problems:
         return Refused(tuple(sorted(plan.problems, key=itemgetter(0))))
     assembly = assemble(document, plan.splices, plan.names)
