@@ -130,7 +130,37 @@ def test_an_unknown_test_is_refused(client, key, namespace):
 
 @pytest.mark.parametrize("key", ["py", "lpy"])
 def test_an_unknown_namespace_is_refused(client, key):
-    assert ask(client, namespace="no.such.suite", replSessionKey=key)["reason"] == "evaluation-failed"
+    answer = ask(client, namespace="no.such.suite", replSessionKey=key)
+    assert answer["reason"] == "unknown-namespace"
+    assert "'no.such.suite'" in answer["message"]
+    assert "load_file" in answer["hint"]
+
+
+@pytest.mark.parametrize(("key", "file", "text"), [
+    ("py", "needy.py", "import no_such_thing\n"),
+    ("lpy", "needy.lpy", "(ns needy (:require [no.such.thing]))\n"),
+])  # fmt: skip
+def test_a_namespace_that_is_there_and_does_not_load_is_not_called_unknown(live, client, key, file, text):
+    (live.workspace / file).write_text(text)
+    answer = ask(client, namespace="needy", replSessionKey=key)
+    assert answer["reason"] == "evaluation-failed"
+    assert "thing" in answer["message"]
+
+
+def test_tests_defined_in_the_main_python_session_are_found(client):
+    client.call("evaluate_code", code="def test_here(): assert 1 == 1", replSessionKey="py")
+    try:
+        answer = ask(client, namespace="user", replSessionKey="py", passed=True)
+        assert [(row["test"], row["ns"], row["outcome"]) for row in answer["results"]] == [("test_here", "user", "pass")]
+    finally:
+        client.call("evaluate_code", code="del test_here", replSessionKey="py")
+
+
+def test_a_fresh_lisp_has_no_tests_and_knows_unknown_namespaces(tmp_path):
+    with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
+        client.call("evaluate_code", code="1", timeoutMs=120_000)
+        assert ask(client)["reason"] == "no-tests"
+        assert ask(client, namespace="nope")["reason"] == "unknown-namespace"
 
 
 def test_no_tests_are_no_success(client):
@@ -178,6 +208,7 @@ def test_clojure_tests_run_by_evaluation(tmp_path):
         assert (answer["reason"], counts(answer)) == ("tests-failed", (2, 1, 1, 0))
         assert (answer["results"][0]["test"], answer["results"][0]["line"]) == ("bad", 3)
         assert answer["results"][0]["file"].endswith("core.clj")
+        assert ask(client, namespace="no.such.suite")["reason"] == "unknown-namespace"
 
 
 def test_questions_are_answered_while_tests_run(tmp_path):

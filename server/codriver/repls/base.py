@@ -343,6 +343,18 @@ class EvaluationFailedError(RefusedError):
         self.error = error
 
 
+class NamespaceMissingError(RefusedError):
+    """The namespace that was named is neither loaded nor in any file that the REPL would load."""
+
+    reason = "unknown-namespace"
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(
+            f"there is no namespace {namespace!r}: it is not loaded, and no file of that name is on the REPL's path",
+            hint="load its file with load_file, or correct the name",
+        )
+
+
 class CapabilityMissingError(RefusedError):
     """The REPL cannot do what was asked."""
 

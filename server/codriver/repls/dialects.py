@@ -66,8 +66,9 @@ _CLOJURE_TIDY: Final = """(let [loader? (fn [l] (= clojure.lang.DynamicClassLoad
 """nREPL 1.0 leaves a class loader behind with every evaluation, each the child of the one before: evaluations become
 slower, and after some 2,400 of them every one fails with a stack overflow. Those that carry nothing are unlinked."""
 
-_CLOJURE_TEST: Final = """(do (require 'clojure.test)
- (when (seq $ns) (when-not (find-ns (symbol $ns)) (require (symbol $ns))))
+_CLOJURE_TEST: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
+  (try (require (symbol $ns)) false (catch java.io.FileNotFoundException _ true)))
+ {:missing true}
  (let [results (atom []) seen (atom #{})
   tests (if (seq $name) [(or (ns-resolve (the-ns (symbol $ns)) (symbol $name))
       (throw (ex-info (str "there is no test " $name " in " $ns) {})))]
@@ -90,8 +91,12 @@ _BASILISP_LOOKUP: Final = """(let [v (ns-resolve (or (find-ns (symbol $ns)) *ns*
  (when v {:name (str (:name m)) :ns (str (:ns m)) :doc (:doc m) :arglists (map pr-str (:arglists m))
   :file (:file m) :line (:line m) :column (:col m) :macro (:macro m)}))"""
 
-_BASILISP_TEST: Final = """(do (require 'basilisp.test)
- (when (seq $ns) (when-not (find-ns (symbol $ns)) (require (symbol $ns))))
+_BASILISP_TEST: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
+  (try (require (symbol $ns)) false
+   (catch python/ImportError e
+    (or (.startswith (str (munge $ns) ".") (str (python/getattr (or (.-__cause__ e) e) "name" nil) "."))
+     (throw e)))))
+ {:missing true}
  (let [is-test (fn [v] (:basilisp.test/test (meta v)))
   tests (if (seq $name)
     [(or (get (ns-interns (the-ns (symbol $ns))) (symbol $name))
@@ -130,6 +135,8 @@ class Dialect:
     process_id: str | None = None
     ask: Mapping[str, str] = field(default_factory=dict)
     """By capability, an expression that gives its answer; `$name`, `$ns`, `$code`, `$session` are string literals."""
+    before: Mapping[str, str] = field(default_factory=dict)
+    """By capability, what the expression requires: a form is compiled whole before any of it runs."""
     tooling: tuple[str, ...] = ()
     """Parts of file or class names whose stack frames are not the user's."""
     unsafe_bytes: int | None = None
@@ -188,7 +195,7 @@ class Dialect:
         code = self.ask[capability]
         for name, text in names.items():
             code = code.replace(f"${name}", text if name == "expand" else self.quote(text))
-        return self.json % code
+        return self.before.get(capability, "") + self.json % code
 
     def read(self, printed: str) -> object:
         """The data whose JSON text a server printed as a string.
@@ -221,6 +228,7 @@ CLOJURE: Final = Dialect(
         "tidy": _CLOJURE_TIDY,
         "test": _CLOJURE_TEST,
     },
+    before={"test": "(require 'clojure.test)"},
     tooling=_JAVA_TOOLING,
     print_limits="[1 2 3]",
     answers_while_busy=True,
@@ -249,6 +257,7 @@ BABASHKA: Final = Dialect(
         "macroexpand": _CLOJURE_EXPAND,
         "test": _CLOJURE_TEST,
     },
+    before={"test": "(require 'clojure.test)"},
     tooling=_JAVA_TOOLING,
     notes=("babashka's nREPL server cannot interrupt: stop an endless loop by restarting it",),
 )
@@ -294,6 +303,7 @@ BASILISP: Final = Dialect(
     python_text=True,
     facts='{:root (.getcwd (python/__import__ "os")) :pid (.getpid (python/__import__ "os"))}',
     ask={"lookup": _BASILISP_LOOKUP, "macroexpand": "(pr-str ($expand (read-string $code)))", "test": _BASILISP_TEST},
+    before={"test": "(require 'basilisp.test)"},
     namespace_by="in-ns",
     adapted={"stacktrace": "the traceback of the last failure"},
     sends_traceback=True,

@@ -17,11 +17,13 @@ from codriver.errors import CodriverError
 from codriver.repls import answers
 from codriver.repls.base import (
     MAIN_SESSION,
+    NAMESPACE_MISSING,
     CapabilityMissingError,
     ClojureDocs,
     Completion,
     EvaluationError,
     EvaluationFailedError,
+    NamespaceMissingError,
     OpTimedOutError,
     StackFrame,
     StackTrace,
@@ -117,6 +119,8 @@ class Inquiries:
             query["tests"] = [test]
         op = support.op if namespace else self._all_tests_op(support.op)
         answer = await self._send_until(op, target, timeout_s, **{**query, "load?": "true"})
+        if namespace and any(NAMESPACE_MISSING in message.status for message in answer):
+            raise NamespaceMissingError(namespace)
         self._check("the test run", answer)
         return answers.read_tests(answer)
 
@@ -176,7 +180,10 @@ class Inquiries:
         code = self._dialect.expression("test", ns=namespace, name=test)
         answer = await self._send_until("eval", tool, timeout_s, code=code)
         output = [text for message in answer if (text := message.text("out") or message.text("err"))]
-        return answers.tests_of(self._read("the test run", answer), output="".join(output))
+        data = self._read("the test run", answer)
+        if as_map(cast("Value", data)).get("missing"):
+            raise NamespaceMissingError(namespace)
+        return answers.tests_of(data, output="".join(output))
 
     async def _send_until(self, op: str, session: NreplSession, timeout_s: float, **fields: Value) -> list[Message]:
         """The answer to an op that runs the user's code: when nobody waits any more, it is interrupted if it can be."""

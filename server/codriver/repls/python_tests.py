@@ -9,7 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 _PROGRAM: Final = """
-import importlib, inspect, json, os, sys, traceback, unittest
+import importlib, importlib.util, inspect, json, os, sys, traceback, unittest
+
+
+def shown(module):
+    return "user" if module == "__main__" else module
 
 
 class Recorder(unittest.TestResult):
@@ -22,8 +26,8 @@ class Recorder(unittest.TestResult):
         code = getattr(function, "__code__", None)
         owner = "" if hasattr(test, "_testFunc") else type(test).__qualname__ + "."
         row = {
-            "test": owner + function.__name__, "ns": function.__module__, "outcome": outcome, "message": message,
-            "file": code and code.co_filename, "line": code and code.co_firstlineno,
+            "test": owner + function.__name__, "ns": shown(function.__module__), "outcome": outcome,
+            "message": message, "file": code and code.co_filename, "line": code and code.co_firstlineno,
         }
         if error:
             kind, value, trace = error
@@ -63,7 +67,7 @@ class Recorder(unittest.TestResult):
 
 def own(module):
     file = getattr(module, "__file__", None) or ""
-    return (file.startswith(os.getcwd() + os.sep) and "site-packages" not in file) or module.__name__ == "user"
+    return (file.startswith(os.getcwd() + os.sep) and "site-packages" not in file) or module.__name__ == "__main__"
 
 
 def tests_of(module):
@@ -81,7 +85,23 @@ def tests_of(module):
                 yield name, name, unittest.FunctionTestCase(value)
 
 
+def is_there(ns):
+    if ns in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(ns) is not None
+    except ModuleNotFoundError as error:
+        if (ns + ".").startswith((error.name or "?") + "."):
+            return False
+        raise
+    except ValueError:
+        return False
+
+
 def answer(ns, wanted):
+    ns = "__main__" if ns == "user" else ns
+    if ns and not is_there(ns):
+        return json.dumps({"missing": True})
     if ns:
         modules = [sys.modules.get(ns) or importlib.import_module(ns)]
     else:
@@ -93,7 +113,7 @@ def answer(ns, wanted):
                 seen.add((module.__name__, full))
                 suite.addTest(case)
     if wanted and not seen:
-        raise LookupError(f"there is no test {wanted} in {ns or 'the loaded modules'}")
+        raise LookupError(f"there is no test {wanted} in {shown(ns) or 'the loaded modules'}")
     recorder = Recorder()
     suite.run(recorder)
     worst = {"error": 0, "fail": 1, "pass": 2}

@@ -50,6 +50,7 @@ REASONS = frozenset(
         "timed-out",
         "unbalanced",
         "unknown-evaluation",
+        "unknown-namespace",
         "unknown-session",
         "unknown-symbol",
     }
