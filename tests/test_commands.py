@@ -1,6 +1,7 @@
 """The command line, as a person meets it: help, completion, and what is said when something is not as it should be."""
 
 import json
+import shlex
 import signal
 import socket
 import subprocess
@@ -274,3 +275,35 @@ def test_files_of_a_server_that_was_killed_are_no_server_to_stop(tmp_path):
         assert live.run("stop").stdout == (
             f"no server runs for this workspace: pid {live.process.pid}, which its files name, is gone\n"
         )
+
+
+def follow(live, said, before):
+    """Run the command line that follows `before` in what was said; its answer."""
+    line = next(line for line in said.splitlines() if before in line).partition(f"{before}: ")[2]
+    program, *words = shlex.split(line)
+    assert program == "codriver"
+    words = [word.replace("LINE", "a line") for word in words]
+    done = subprocess.run(
+        [sys.executable, "-m", program, *words], env=live.environ, capture_output=True, text=True, timeout=WAIT_S,
+        check=False,
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+def test_an_evaluation_that_goes_on_is_named_with_the_command_that_waits_for_it(live):
+    gate = live.workspace / "gate"
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n'through'"
+    done = live.run("eval", code, "--session", "py", "--timeout", "1")
+    assert done.returncode == 4
+    assert "with this evaluationId" not in done.stderr
+    assert "codriver call interrupt_evaluation" in done.stderr
+    gate.touch()
+    assert follow(live, done.stderr, "to wait for its end")["result"] == "'through'"
+
+
+def test_an_evaluation_that_reads_is_named_with_the_command_that_gives_it_a_line(live):
+    done = live.run("eval", "input()", "--session", "py")
+    assert done.returncode == 4
+    assert "with send_input" not in done.stderr
+    answer = follow(live, done.stderr, "to give it a line")
+    assert answer["result"] == "'a line'"

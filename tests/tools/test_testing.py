@@ -151,7 +151,8 @@ def test_tests_defined_in_the_main_python_session_are_found(client):
     client.call("evaluate_code", code="def test_here(): assert 1 == 1", replSessionKey="py")
     try:
         answer = ask(client, namespace="user", replSessionKey="py", passed=True)
-        assert [(row["test"], row["ns"], row["outcome"]) for row in answer["results"]] == [("test_here", "user", "pass")]
+        rows = [(row["test"], row["ns"], row["outcome"]) for row in answer["results"]]
+        assert rows == [("test_here", "user", "pass")]
     finally:
         client.call("evaluate_code", code="del test_here", replSessionKey="py")
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,10 +19,11 @@ from codriver.commands.options import complete_session, complete_tool, json_opti
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 FAILED, TIMED_OUT = 1, 4
 NOT_ENDED = frozenset({"running", "queued", "needs-input"})
+GOING_ON = ("get_evaluation", "send_input", "interrupt_evaluation")
+"""The tools that an answer names where its evaluation has not ended."""
 
 start_option = click.option("--start", is_flag=True, help="Start a server if none runs.")
 session_option = click.option(
@@ -156,7 +159,7 @@ def _evaluate(
     if as_json:
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
     else:
-        _print(answer)
+        _print(answer, workspace)
     sys.exit(_status(answer))
 
 
@@ -167,7 +170,7 @@ def _status(answer: dict[str, Any]) -> int:
     return 0 if answer.get("ok") else FAILED
 
 
-def _print(answer: dict[str, Any]) -> None:
+def _print(answer: dict[str, Any], workspace: Path) -> None:
     """Output as the program printed it, results on standard output, everything else on standard error."""
     click.echo(answer.get("stdout", ""), nl=False)
     click.echo(answer.get("stderr", ""), nl=False, err=True)
@@ -176,8 +179,28 @@ def _print(answer: dict[str, Any]) -> None:
             click.echo(value)
     if answer.get("status") == "done" and answer.get("ok"):
         return
-    for line in _explained(answer):
+    for line in _ways_on(answer, workspace) if answer.get("status") in NOT_ENDED else _explained(answer):
         click.echo(line, err=True)
+
+
+def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
+    """What can be done about an evaluation that has not ended, as command lines: its notes name tools, for agents."""
+    name, status, notes = answer["evaluationId"], answer["status"], answer.get("notes", ())
+    place = [] if workspace.resolve() == Path.cwd() else ["--workspace", str(workspace)]
+
+    def command(tool: str, **arguments: object) -> str:
+        given = json.dumps({"evaluationId": name, **arguments}, ensure_ascii=False)
+        return shlex.join(["codriver", "call", tool, given, *place])
+
+    yield from (note for note in notes if status == "queued" or not any(tool in note for tool in GOING_ON))
+    takes_input = any("send_input" in note for note in notes)
+    if status != "needs-input":
+        yield f"evaluation {name} is {status}; to wait for its end: {command('get_evaluation', waitMs=25_000)}"
+    elif takes_input:
+        yield f"evaluation {name} reads from standard input; to give it a line: {command('send_input', text='LINE')}"
+    else:
+        yield f"evaluation {name} reads from standard input, which this REPL cannot be given"
+    yield f"to end it: {command('interrupt_evaluation')}"
 
 
 def _explained(answer: dict[str, Any]) -> Iterator[str]:
