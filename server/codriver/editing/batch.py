@@ -117,10 +117,9 @@ def plan(
                 return [(index, Problem(words)) for index in edits]
             old = before.data.decode(errors="replace")
     if problems:
-        first = min(creations)
-        there = old if before.data is not None else creations[first].content
-        if before.data is None and any(index == first for index, _ in problems):
-            there = None
+        there = old if before.data is not None else None
+        if problems[0][0] != min(creations):
+            there = creations[min(creations)].content
         return problems + _problems_beside(there, others, limits)
     text = old
     done: dict[int, Done] = {}
