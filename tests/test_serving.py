@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,28 @@ def test_code_that_reads_is_given_a_line(client):
     assert (asked["status"], asked["stdout"]) == ("needs-input", "name? ")
     given = client.call("send_input", evaluationId=asked["evaluationId"], text="Ada")
     assert (given["status"], given["result"]) == ("done", "'Ada'")
+
+
+def test_code_that_reads_holds_the_session_only_as_long_as_its_client_is_there(live, client):
+    with live.client(name="asker") as asker:
+        asked = asker.call("evaluate_code", code="input('name? ')")
+        waiting = client.call("evaluate_code", code="1 + 1", timeoutMs=1000)
+        assert waiting["status"] == "queued"
+        [note] = [note for note in waiting["notes"] if asked["evaluationId"] in note]
+        assert "waits for input" in note
+        assert "send_input" in note
+    ask = partial(client.call, "get_evaluation", evaluationId=asked["evaluationId"])
+    until(lambda: ask()["status"] == "interrupted", "the end of the question")
+    served = client.call("get_evaluation", evaluationId=waiting["evaluationId"], waitMs=30_000)
+    assert (served["status"], served["result"]) == ("done", "2")
+
+
+def test_a_one_shot_command_leaves_no_question_behind(live, client):
+    given = live.run("eval", "input('name? ')", "--timeout", "2")
+    assert given.returncode == 4
+    assert "standard input" in given.stderr
+    assert "send_input" not in given.stderr
+    assert client.call("evaluate_code", code="'free'")["result"] == "'free'"
 
 
 def test_an_image_in_a_result_becomes_content(client):

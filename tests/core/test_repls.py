@@ -7,6 +7,7 @@ import pytest
 from codriver.core import effects, repl
 from codriver.core.actions import (
     CancelQueued,
+    ClientConnected,
     ClientGone,
     Evaluate,
     EvaluationEnded,
@@ -261,6 +262,29 @@ def test_an_evaluation_that_needs_input_still_holds_its_session(server):
     assert (server.status(first), server.status(second)) == ("needs-input", "queued")
     server.do(InputGiven(first))
     assert server.status(first) == "running"
+
+
+def test_code_that_waits_for_input_is_ended_when_its_client_leaves(server):
+    server.connect()
+    server.do(ClientConnected("c1"), ClientConnected("c2"))
+    reading = server.evaluate(client="c1")
+    server.do(InputWanted(reading))
+    assert server.of(effects.StopEvaluation) == []
+    server.do(ClientGone("c2"))
+    assert server.of(effects.StopEvaluation) == []
+    server.do(ClientGone("c1"))
+    assert [effect.evaluation for effect in server.of(effects.StopEvaluation)] == [reading]
+    assert reading in server.log()[0][1]
+
+
+def test_code_that_asks_for_input_when_its_client_has_left_is_ended(server):
+    server.connect()
+    server.do(ClientConnected("c1"))
+    running = server.evaluate(client="c1")
+    server.do(ClientGone("c1"))
+    assert server.of(effects.StopEvaluation) == []
+    server.do(InputWanted(running))
+    assert [effect.evaluation for effect in server.of(effects.StopEvaluation)] == [running]
 
 
 def test_an_evaluation_that_comes_while_the_repl_starts_waits_for_it(server):

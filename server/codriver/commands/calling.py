@@ -212,6 +212,9 @@ def _explained(answer: dict[str, Any]) -> Iterator[str]:
     if answer.get("reason") == "ambiguous-session":
         yield f"there are several REPL sessions; choose one with --session: {', '.join(answer.get('sessions', ()))}"
         return
+    if answer.get("status") == "needs-input":
+        yield "the code reads from standard input, which a one-shot command cannot give it: it is interrupted"
+        return
     if message:
         yield message
     if "balancedText" in answer:

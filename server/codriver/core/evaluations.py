@@ -56,7 +56,7 @@ def handle(state: State, action: EvaluationAction, context: Context) -> Outcome:
             ended = EvaluationEnded(evaluation.id, "interrupted", notes=(action.why,), now=action.now)
             return _end(state, evaluation, ended)
         case InputWanted():
-            return _set_status(state, replace(evaluation, status="needs-input"))
+            return _want_input(state, replace(evaluation, status="needs-input"))
         case InputGiven() if evaluation.status == "needs-input":
             return _set_status(state, replace(evaluation, status="running"))
     return Outcome(state)
@@ -208,6 +208,14 @@ def _put(state: State, evaluation: Evaluation) -> State:
 
 def _set_status(state: State, evaluation: Evaluation) -> Outcome:
     return Outcome(_put(state, evaluation), effects=(SettleEvaluation(evaluation=evaluation.id),))
+
+
+def _want_input(state: State, evaluation: Evaluation) -> Outcome:
+    waiting = _set_status(state, evaluation)
+    if not evaluation.client or evaluation.client in state.clients:
+        return waiting
+    effect, said = sessions.end_unanswerable(evaluation)
+    return replace(waiting, effects=(*waiting.effects, effect), follow_ups=(said,))
 
 
 def _end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcome:
