@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -382,6 +383,17 @@ def test_lisp_needs_its_key_where_python_runs_too(tmp_path):
 
 def test_serve_says_in_one_line_where_it_listens(live):
     assert live.greeting.startswith(f"codriver listens on 127.0.0.1:{live.port}; port file {live.port_file}; REPLs: py")
+
+
+def test_a_repl_that_cannot_be_started_is_told_on_the_terminal_and_to_clients(tmp_path):
+    with serving(tmp_path, "--repl", "nosuchrepl-xyz") as live:
+        said = live.process.stdout.readline()
+        assert said.startswith("codriver: ")
+        assert "there is no command 'nosuchrepl-xyz'" in said
+        with live.client() as client:
+            assert "repl is stopped: `--repl nosuchrepl-xyz` cannot work here" in client.about["instructions"]
+            named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", client.about["instructions"]))
+            assert named <= set(client.tools())
 
 
 def test_a_second_server_is_refused_and_the_first_is_named(live):

@@ -368,8 +368,10 @@ def many(count):
 @pytest.mark.parametrize("repls", [0, 1, 2, 50])
 @pytest.mark.parametrize("skills", [0, 1, 2, 8, 100])
 @pytest.mark.parametrize("evaluates", [True, False])
-def test_instructions_are_never_too_long(repls, skills, evaluates):
+@pytest.mark.parametrize("away", [0, 1, 2, 50])
+def test_instructions_are_never_too_long(repls, skills, evaluates, away):
     connected = [Connected(f"key-{n}" * 20, "clojure") for n in range(repls)]
+    connected += [Connected(f"away-{n}" * 20, "unknown", "stopped", "because " * 50) for n in range(away)]
     text = instructions(many(skills), connected, evaluates=evaluates)
     assert len(text) <= INSTRUCTIONS_CHARS
     assert ("skill://skill-0/SKILL.md" in text) == (skills > 0)
@@ -386,6 +388,28 @@ def test_instructions_say_what_is_connected_and_how_to_work():
         assert words in text
     assert len(text) < INSTRUCTIONS_CHARS
     assert "no REPL is connected yet" in instructions([], [])
+
+
+def test_instructions_call_no_repl_live_that_is_stopped_and_say_why_it_is():
+    gone = Connected("repl", "unknown", "stopped", "there is no such command")
+    text = instructions([], [gone], offered={"repl_output_log", "edit_files", "list_sessions"})
+    assert "no REPL is connected yet" in text
+    assert "repl is stopped: there is no such command" in text
+    assert "live REPLs" not in text
+    assert "evaluate_code" not in text
+    beside = instructions([], [gone, Connected("py", "python")])
+    assert "agents: py (python, connected). repl is stopped" in beside
+    assert "Pass replSessionKey" not in beside
+
+
+def test_instructions_name_no_tool_that_is_not_on_offer():
+    offered = {"evaluate_code", "load_file", "get_evaluation", "repl_output_log", "edit_files"}
+    text = instructions([], [Connected("nbb", "nbb")], offered=offered)
+    assert "interrupt_evaluation" not in text
+    assert "get_evaluation" in text
+
+
+def test_instructions_without_evaluation_do_not_ask_for_it():
     assert "evaluate_code" not in instructions([], [], evaluates=False)
 
 

@@ -60,6 +60,8 @@ from codriver.session import Clients
 from codriver.settings import load
 from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.base import Services
+from codriver.tools.gate import on_offer
+from codriver.tools.manifest import MANIFEST
 from codriver.transcripts import Transcripts
 from codriver.watching import Watcher
 
@@ -263,9 +265,11 @@ class Server:
         self._core.dispatch({"now": now_ms()}, actions)
 
     def _instructions(self) -> str:
-        connected = [Connected(repl.key, repl.dialect, repl.phase) for repl in self._core.state.repls.values()]
-        evaluates = self._live.settings.enable_mcp_repl_evaluation
-        return instructions(self._skills.skills(), connected, evaluates=evaluates)
+        state, settings = self._core.state, self._live.settings
+        repls = [Connected(repl.key, repl.dialect, repl.phase, repl.note or "") for repl in state.repls.values()]
+        offered = {tool.name for tool in on_offer(MANIFEST, state, settings)}
+        evaluates = settings.enable_mcp_repl_evaluation
+        return instructions(self._skills.skills(), repls, evaluates=evaluates, offered=offered)
 
     # Effects
 

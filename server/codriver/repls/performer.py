@@ -153,6 +153,9 @@ class Repls:
                 del self._lives[repl_id]
         if not life.scope.cancel_called and self._reporter.core.state.life.phase in ("starting", "started"):
             self._reporter.dispatch(actions.ReplLost(repl_id, cause, final))
+            given_up = self._reporter.core.state.repls.get(repl_id)
+            if given_up is not None and given_up.phase == "stopped":
+                logger.warning("the REPL %s is stopped: %s", given_up.key, given_up.note)
 
     async def _connect(self, repl: Repl) -> str:
         """Live through one connection; why it ended."""

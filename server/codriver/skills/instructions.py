@@ -9,49 +9,108 @@ from typing import TYPE_CHECKING, Final
 from codriver.skills.library import INDEX_URI
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from codriver.skills.library import Skill
 
 INSTRUCTIONS_CHARS: Final = 1500
 """Clients cut instructions at about 2 KB, and characters may be two bytes."""
 
-LOOP: Final = (
+EVALUATE: Final = (
     "Work in small steps: evaluate_code one form (who: a kebab-case slug of your task; description: why), look at the "
-    "result, build on it. repl_output_log holds everything evaluated and printed here by anyone: read what is new "
-    "before you rely on state. When it works, write it to the file (Lisp: edit_files), load_file, and verify. "
-    "status running or queued is no failure: get_evaluation waits, interrupt_evaluation ends it. Never send code twice "
-    "because an answer is late. A refusal's hint says what to do next."
+    "result, build on it."
 )
-NO_LOOP: Final = "Evaluation is switched off by the settings; repl_output_log and edit_files work."
+READ: Final = (
+    "repl_output_log holds everything evaluated and printed here by anyone: read what is new before you rely on state."
+)
+LOOP: Final = (
+    ("evaluate_code", EVALUATE),
+    ("repl_output_log", READ),
+    ("load_file", "When it works, write it to the file (Lisp: edit_files), load_file, and verify."),
+    ("get_evaluation", "status running or queued is no failure: get_evaluation waits for the end."),
+    ("interrupt_evaluation", "interrupt_evaluation ends it."),
+    ("", "Never send code twice because an answer is late. A refusal's hint says what to do next."),
+)
+"""How to work, each sentence with the tool that it is about."""
+WITHOUT: Final = ("repl_output_log", "edit_files")
+"""What works without evaluating."""
+NOT_LIVE: Final = frozenset({"stopped", "waiting"})
+MAX_SHOWN: Final = 6
+NAMES_CHARS: Final = 480
+"""What the names of live REPLs may take, together with why others are away."""
+MAX_WHYS: Final = 2
+WHY_CHARS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A REPL session, as the instructions name it."""
+    """A REPL, as the instructions name it. `why`: what is in its way, where it is stopped or waited for."""
 
     key: str
     dialect: str
     state: str = "connected"
+    why: str = ""
 
 
-def instructions(skills: Sequence[Skill], connected: Sequence[Connected], *, evaluates: bool = True) -> str:
+def instructions(
+    skills: Sequence[Skill],
+    connected: Sequence[Connected],
+    *,
+    evaluates: bool = True,
+    offered: Collection[str] | None = None,
+) -> str:
     """What is connected, how to work, which skills there are.
 
-    At most `INSTRUCTIONS_CHARS` characters, however many REPLs and skills there are.
+    Of the tools only those in `offered` are named, all where it is None. At most `INSTRUCTIONS_CHARS` characters,
+    however many REPLs and skills there are.
     """
-    parts = [_say_connected(connected), LOOP if evaluates else NO_LOOP]
+    parts = [_say_connected(connected), _say_how(evaluates=evaluates, offered=offered)]
     budget = INSTRUCTIONS_CHARS - sum(len(part) + 1 for part in parts)
     return "\n".join([*parts, *_say_skills(skills, budget)])
 
 
 def _say_connected(connected: Sequence[Connected]) -> str:
-    if not connected:
-        return "Codriver: no REPL is connected yet; one that is started in the workspace is found, see list_sessions."
-    shown = ", ".join(f"{repl.key} ({repl.dialect}, {repl.state})"[:80] for repl in connected[:6])
-    more = f" and {len(connected) - 6} more" if len(connected) > 6 else ""
-    several = " Pass replSessionKey." if len(connected) > 1 else ""
-    return f"Codriver: live REPLs of this workspace, shared with the human and other agents: {shown}{more}.{several}"
+    live = [repl for repl in connected if repl.state not in NOT_LIVE]
+    away = _say_away([repl for repl in connected if repl.state in NOT_LIVE])
+    said = "Codriver: no REPL is connected yet; one that is started in the workspace is found, see list_sessions."
+    if live:
+        shown: list[str] = []
+        room = NAMES_CHARS - len(away)
+        for repl in live[:MAX_SHOWN]:
+            room -= len(_named(repl))
+            if shown and room < 0:
+                break
+            shown.append(_named(repl))
+        more = f" and {len(live) - len(shown)} more" if len(live) > len(shown) else ""
+        several = " Pass replSessionKey." if len(live) > 1 else ""
+        whose = "shared with the human and other agents"
+        said = f"Codriver: live REPLs of this workspace, {whose}: {', '.join(shown)}{more}.{several}"
+    return said + away
+
+
+def _say_away(away: Sequence[Connected]) -> str:
+    said = ""
+    for repl in away[:MAX_WHYS]:
+        how = "is stopped" if repl.state == "stopped" else "cannot be reached now"
+        why = f"{repl.key} {how}: {repl.why or 'no reason is known'}"
+        said += f" {why if len(why) <= WHY_CHARS else why[: WHY_CHARS - 1] + '…'}."
+    if len(away) > MAX_WHYS:
+        said += f" {len(away) - MAX_WHYS} more are away, see list_sessions."
+    return said
+
+
+def _named(repl: Connected) -> str:
+    about = repl.state if repl.dialect == "unknown" else f"{repl.dialect}, {repl.state}"
+    return f"{repl.key} ({about})"[:80]
+
+
+def _say_how(*, evaluates: bool, offered: Collection[str] | None) -> str:
+    """How to work with the tools that there are."""
+    if evaluates and (offered is None or "evaluate_code" in offered):
+        return " ".join(words for tool, words in LOOP if not tool or offered is None or tool in offered)
+    why = "until a REPL is connected: the tools for it are listed then" if evaluates else "as the settings say"
+    working = " and ".join(tool for tool in WITHOUT if offered is None or tool in offered)
+    return f"Nothing can be evaluated {why}." + (f" {working} work all the same." if working else "")
 
 
 def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
