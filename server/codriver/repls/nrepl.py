@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.errors import ReplDisconnectedError
 from codriver.repls.base import (
     MAIN_SESSION,
     CapabilityMissingError,
@@ -63,7 +63,7 @@ class _Work:
     session: NreplSession
     over: anyio.Event = field(default_factory=anyio.Event)
     ending: Ending | None = None
-    fault: CodriverError | None = None
+    fault: Exception | None = None
 
 
 @asynccontextmanager
@@ -274,7 +274,7 @@ class NreplAdapter:
                 work.session.is_stopping = False
                 work.ending = await act(work)
                 work.fault = None
-        except CodriverError as error:
+        except Exception as error:  # noqa: BLE001  # it is raised where the work is waited for
             work.fault = error
         finally:
             work.session.running = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -23,7 +23,7 @@ from codriver.repls.reporting import Reporter
 from codriver.repls.stopping import Stopping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from codriver.repls.base import Adapter, Ending
     from codriver.transcripts import Transcripts
 
+E = TypeVar("E")
 logger = logging.getLogger(__name__)
 
 LEFT_S = 2.0
@@ -108,15 +109,36 @@ class Repls:
                 if life is not None:
                     life.scope.cancel()
             case effects.RetryRepl():
-                self._tasks.start_soon(self._retry, effect)
+                self._begin("trying to reach a REPL again", self._retry, effect)
             case effects.RunEvaluation():
-                self._tasks.start_soon(self._run, effect)
+                self._begin(f"the evaluation {effect.evaluation}", self._run, effect)
             case effects.CloseSession():
-                self._tasks.start_soon(self._close_session, effect)
+                self._begin(f"closing the session {effect.name}", self._close_session, effect)
             case effects.StopEvaluation():
-                self._tasks.start_soon(self._stop_left, effect)
+                self._begin(f"stopping the evaluation {effect.evaluation}", self._stop_left, effect)
             case effects.SettleEvaluation():
                 self._hearing.settle(effect.evaluation)
+
+    def _begin(self, what: str, act: Callable[[E], Awaitable[None]], effect: E) -> None:
+        """Do `what` in a task of its own, whose faults end nothing but itself."""
+
+        async def guarded() -> None:
+            try:
+                await act(effect)
+            except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
+                self._fault(what, error)
+
+        self._tasks.start_soon(guarded)
+
+    def _fault(self, what: str, error: Exception) -> str:
+        """Remember that codriver itself failed in `what`; in words, for who is concerned."""
+        text = f"codriver itself failed in {what}: {_words(error)}"
+        logger.error("%s", text, exc_info=error)
+        try:
+            self._reporter.dispatch(actions.LatchError("internal-error", text), actions.Say(text, error=True))
+        except Exception:
+            logger.exception("this could not be put into the log")
+        return text
 
     async def end_all(self) -> None:
         """End every connection and every process of ours, and wait until they are gone."""
@@ -146,6 +168,8 @@ class Repls:
                     cause, final = str(error), True
                 except CodriverError as error:
                     cause = str(error)
+                except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
+                    cause = self._fault(f"the connection to the REPL {repl_id}", error)
         finally:
             life.over.set()
             self._hearing.end(repl_id)
@@ -254,6 +278,10 @@ class Repls:
         except CodriverError as error:
             failure = Failure(getattr(error, "reason", type(error).__name__), str(error))
             self._reporter.dispatch(actions.EvaluationEnded(effect.evaluation, "failed", failure=failure))
+        except Exception as error:  # noqa: BLE001  # who waits for its end must be told of it, whatever happened
+            text = self._fault(f"the evaluation {effect.evaluation}", error)
+            failure = Failure("internal-error", f"{text}; the code was sent and may have run, in part or whole")
+            self._reporter.dispatch(actions.EvaluationEnded(effect.evaluation, "failed", failure=failure))
 
     def _ended(self, evaluation: str, ending: Ending) -> None:
         failure = ending.error and Failure(
@@ -281,6 +309,13 @@ class Repls:
         except CodriverError as error:
             text = f"{why} and could not be interrupted: {error}"
             self._reporter.dispatch(actions.LatchError("run-limit", text), actions.Say(text, error=True))
+
+
+def _words(error: BaseException) -> str:
+    """What went wrong: of a group of faults, the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
 
 
 def _endpoint(address: str) -> Endpoint:

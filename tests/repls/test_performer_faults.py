@@ -1,0 +1,128 @@
+"""A fault of our own while a REPL is served ends what it concerns, is remembered, and never ends the server."""
+
+import logging
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from codriver.core.actions import Evaluate, ReplFound
+from codriver.core.dispatch import Core
+from codriver.core.effects import Append, CloseSession
+from codriver.core.routes import HANDLERS
+from codriver.core.state import Life, Origin, Request, State
+from codriver.outputlog import OutputLog
+from codriver.redaction import Redactor
+from codriver.repls.performer import Limits, Repls
+from codriver.transcripts import Transcripts
+from scripted_nrepl import scripted
+
+pytestmark = pytest.mark.anyio
+
+UNREADABLE_PLACE = f"Execution error (E) at user/eval (x.clj:{'9' * 5000}).\nno\n"
+"""The interpreter refuses to make a number of so many digits: a fault that nothing expects."""
+ANSWERS = {
+    ("eval", "fails"): [{"err": UNREADABLE_PLACE, "ex": "E"}, {"status": ["eval-error", "done"]}],
+    ("eval", "fine"): [{"value": "3", "ns": "user"}, {"status": ["done"]}],
+    ("eval", "booby trap"): [{"status": ["need-input"]}, {"status": ["done"]}],
+}
+
+
+class UnexpectedError(Exception):
+    """What nobody foresaw."""
+
+
+@asynccontextmanager
+async def served(workspace, handlers=HANDLERS):
+    """A core and the REPLs that it has performed, connected to a scripted server."""
+    log = OutputLog()
+    transcripts = Transcripts(kept=100, max_bytes=10**6, max_stream_bytes=10**6, redactor=Redactor({}))
+    said = []
+
+    def now():
+        return 1000
+
+    async with scripted(ANSWERS) as server, anyio.create_task_group() as tasks:
+        repls = Repls(
+            tasks=tasks,
+            workspace=workspace,
+            environ={},
+            log=log,
+            transcripts=transcripts,
+            limits=Limits(60, 25, 7),
+            now=now,
+        )
+
+        def note(effect):
+            if isinstance(effect, Append):
+                said.append(effect.text)
+
+        core = Core(
+            state=State(life=Life(phase="started", session_id="abcdef")),
+            settings=None,
+            handlers=handlers,
+            performers={"app": note, "mcp": note, "db": note, "log": note, "repl": repls.perform},
+        )
+        repls.attach(core)
+        core.dispatch({"now": 1000}, [ReplFound("r1", "x", Origin("address", str(server.endpoint)))])
+        with anyio.fail_after(15):
+            await until(lambda: core.state.repls["r1"].phase == "connected")
+            yield core, repls, said, transcripts
+            await repls.end_all()
+        tasks.cancel_scope.cancel()
+
+
+async def until(condition):
+    while not condition():
+        await anyio.sleep(0.01)
+
+
+async def run(core, transcripts, name, code):
+    """Evaluate `code` and wait until it is over."""
+    transcripts.open(name, (code,))
+    request = Request(code=code)
+    core.dispatch({"now": 1000}, [Evaluate(name, "r1", "main", "me", None, request)])
+    await until(lambda: core.state.evaluations[name].over)
+    return core.state.evaluations[name]
+
+
+async def test_a_fault_while_an_answer_is_read_ends_that_evaluation_alone(tmp_path, caplog):
+    async with served(tmp_path) as (core, _, said, transcripts):
+        ended = await run(core, transcripts, "e-1", "fails")
+        assert (ended.status, ended.failure.type) == ("failed", "internal-error")
+        assert "codriver itself failed in the evaluation e-1: ValueError" in ended.failure.message
+        assert "may have run" in ended.failure.message
+        assert core.state.latches["internal-error"].count == 1
+        assert any("codriver itself failed" in text for text in said)
+        assert caplog.records[-1].exc_info
+        assert (await run(core, transcripts, "e-2", "fine")).status == "done"
+
+
+def failing_at(name):
+    """The handlers of the core, where the action `name` meets a fault."""
+
+    def repl(state, action, context):
+        if type(action).__name__ == name:
+            raise UnexpectedError
+        return HANDLERS["repl"](state, action, context)
+
+    return {**HANDLERS, "repl": repl}
+
+
+async def test_a_fault_in_what_takes_a_repls_messages_costs_the_connection_alone(tmp_path):
+    async with served(tmp_path, handlers=failing_at("InputWanted")) as (core, _, _, transcripts):
+        ended = await run(core, transcripts, "e-1", "booby trap")
+        assert ended.status == "lost"
+        assert "UnexpectedError" in ended.failure.message
+        assert core.state.latches["internal-error"].count == 1
+        await until(lambda: core.state.repls["r1"].phase == "connected")
+        assert (await run(core, transcripts, "e-2", "fine")).status == "done"
+
+
+async def test_a_fault_in_the_core_while_a_session_closes_is_remembered(tmp_path, caplog):
+    async with served(tmp_path, handlers=failing_at("SessionClosed")) as (core, repls, _, transcripts):
+        repls.perform(CloseSession(id="r1", name="mine"))
+        await until(lambda: "internal-error" in core.state.latches)
+        assert "closing the session mine" in core.state.latches["internal-error"].text
+        assert caplog.records[-1].levelno == logging.ERROR
+        assert (await run(core, transcripts, "e-1", "fine")).status == "done"
