@@ -48,7 +48,6 @@ from codriver.history import History
 from codriver.live_settings import LiveSettings, limits, selection
 from codriver.outputlog import OutputLog
 from codriver.paths import cache_folder, presence_folder, relay_file, workspace_state_folder
-from codriver.protocol.resources import LOG_URI
 from codriver.protocol.server import Protocol
 from codriver.redaction import Redactor
 from codriver.reload import Reloader
@@ -321,12 +320,12 @@ class Server:
         return await anyio.to_thread.run_sync(ask)
 
     async def _tell_of_log(self) -> None:
-        """Tell who subscribed that the log grew, at most once in a while."""
+        """Tell who subscribed that the log grew, at most once in a while, and by the end of each call of their own."""
         while True:
             await self._log_grew.wait()
             await anyio.sleep(LOG_NEWS_S)
             self._log_grew = anyio.Event()
-            self._protocol.resource_changed(LOG_URI)
+            self._protocol.tell_of_log()
 
     async def _watch_skills(self) -> None:
         """Notice and announce changed skills."""

@@ -36,6 +36,14 @@ class ClientSession:
         self.open_requests: Counter[object] = Counter()
         """Requests read from it and not answered yet, by id."""
         self.calls = 0
+        self.told_line = 0
+        """The log is told of up to here, this line not included."""
+
+    def announce_resource(self, uri: str) -> None:
+        """Tell it by the way of the handshake eras that a resource changed, if it subscribed to that."""
+        if uri in self.subscribed:
+            message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
+            self.outbox.offer(json.dumps(message).encode() + b"\n")
 
 
 class Clients:
@@ -85,14 +93,6 @@ class Clients:
         line = _LIST_CHANGED[changed]
         for session in self._sessions.values():
             if session.handshake:
-                session.outbox.offer(line)
-
-    def announce_resource(self, uri: str) -> None:
-        """Tell every client of the handshake eras that subscribed to `uri` that it changed."""
-        message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
-        line = json.dumps(message).encode() + b"\n"
-        for session in self._sessions.values():
-            if uri in session.subscribed:
                 session.outbox.offer(line)
 
     def counters(self) -> list[dict[str, object]]:

@@ -8,24 +8,18 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.runner import serve_dual_era_loop
-from mcp.server.subscriptions import (
-    ListenHandler,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ServerEvent,
-    ToolsListChanged,
-)
+from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
 from codriver.protocol import prompts
-from codriver.protocol.resources import Resources
+from codriver.protocol.listening import Streams
+from codriver.protocol.resources import LOG_URI, Resources
 from codriver.protocol.wire import Wire
 from codriver.session import ClientSession
 from codriver.tools.base import Call
@@ -53,28 +47,6 @@ Context = ServerRequestContext[ClientSession]
 R = TypeVar("R")
 
 
-class Bus:
-    """Carries events to the open listen streams, at once and in order, also from code that cannot wait."""
-
-    def __init__(self) -> None:
-        self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
-
-    def deliver(self, event: ServerEvent) -> None:
-        """Give `event` to every listener; each has a bounded buffer of its own."""
-        for listener in tuple(self._listeners.values()):
-            listener(event)
-
-    async def publish(self, event: ServerEvent) -> None:
-        """The same, as the SDK calls it."""
-        self.deliver(event)
-
-    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Add a listener; calling what is given removes it again."""
-        token = object()
-        self._listeners[token] = listener
-        return lambda: self._listeners.pop(token, None) and None
-
-
 class Protocol:
     """The MCP side of one server, shared by all its connections."""
 
@@ -93,7 +65,7 @@ class Protocol:
         self._instructions = instructions
         self._redact = redact
         self._resources = Resources(services, skills)
-        self._bus = Bus()
+        self._streams = Streams()
         self._server: Server[ClientSession] = Server(
             "codriver",
             version=version,
@@ -107,7 +79,7 @@ class Protocol:
             on_unsubscribe_resource=_guarded(self._unsubscribe),
             on_list_prompts=_guarded(self._list_prompts),
             on_get_prompt=_guarded(self._get_prompt),
-            on_subscriptions_listen=ListenHandler(self._bus),
+            on_subscriptions_listen=_guarded(self._listen),
         )
         self._server.middleware.clear()  # tracing that nobody exports costs a tenth of every call
         self._server.add_request_handler("server/discover", types.RequestParams, self._discover)
@@ -143,12 +115,19 @@ class Protocol:
         changed: Changed = getattr(effect, "changed", "tools")
         self._clients.announce(changed)
         event = ToolsListChanged() if changed == "tools" else ResourcesListChanged()
-        self._bus.deliver(event)
+        self._streams.deliver(event)
 
-    def resource_changed(self, uri: str) -> None:
-        """Tell the clients that asked for it that a resource changed."""
-        self._clients.announce_resource(uri)
-        self._bus.deliver(ResourceUpdated(uri=uri))
+    def tell_of_log(self) -> None:
+        """Tell every client that asked for it that the log grew, if it is not told yet."""
+        for session in self._clients:
+            self._tell_of_log(session)
+
+    def _tell_of_log(self, session: ClientSession) -> None:
+        next_line = self._services.log.next_line
+        if session.told_line < next_line:
+            session.told_line = next_line
+            session.announce_resource(LOG_URI)
+            self._streams.deliver(ResourceUpdated(uri=LOG_URI), session.id)
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         del params
@@ -165,8 +144,8 @@ class Protocol:
         client.calls += 1
         call = Call(self._services, client.id, client.name, self._progress(ctx))
         given = await answer(tool, call, params.arguments or {})
-        # Notifications of this call that wait in listen streams leave before its answer.
-        await anyio.lowlevel.checkpoint()
+        # What this call logged is told before it is answered, also where such news are gathered for a while.
+        self._tell_of_log(client)
         return self._result(given)
 
     def _result(self, given: Answer) -> types.CallToolResult:
@@ -223,12 +202,17 @@ class Protocol:
         return types.ReadResourceResult(contents=[content])
 
     async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        self._tell_of_log(ctx.lifespan_context)  # what was logged until now is no news to the new subscription
         ctx.lifespan_context.subscribed.add(str(params.uri))
         return types.EmptyResult()
 
     async def _unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         ctx.lifespan_context.subscribed.discard(str(params.uri))
         return types.EmptyResult()
+
+    async def _listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> NoReturn:
+        self._tell_of_log(ctx.lifespan_context)
+        await self._streams.listen(ctx, params)
 
     async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         del ctx, params
