@@ -277,17 +277,54 @@ def test_two_messages_in_one_packet_and_blank_lines_are_both_read(live):
         (b'{"jsonrpc":"2.0","id":8,"method":"no/such"}', -32601, 8),
         (b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":5}}', -32602, 9),
         (b'{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"none"}}', -32602, 10),
+        (b'{"jsonrpc":"2.0","id":11,"method":"initialize","params":[]}', -32602, 11),
+        (b'{"jsonrpc":"2.0","id":12,"method":"resources/subscribe","params":{"uri":"x://y"}}', -32002, 12),
+        (b'{"jsonrpc":"2.0","id":13,"method":"resources/subscribe","params":{"uri":"skill://no"}}', -32002, 13),
+        (b'{"jsonrpc":"2.0","id":14,"method":"ping","params":' + b"[" * 300 + b"]" * 300 + b"}", -32600, 14),
+        (b"[" * 100_000 + b"]" * 100_000, -32600, None),
     ],
 )
 def test_what_is_no_request_is_answered_and_the_connection_goes_on(client, line, code, identity):
     client.write(line + b"\n")
-    answer = client.receive()
+    answer = client.answer(identity)
     assert (answer["error"]["code"], answer["id"]) == (code, identity)
     assert client.request("ping")["result"] == {}
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"method":"no/such"}', "no/such"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}', "params.name is missing"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"resources/read"}', "params is missing"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{}}', "params.uri is missing"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":5}}', "params.name is wrong: "),
+        (b"[" * 100_000 + b"]" * 100_000, "more than 200 deep"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 300 + b"]" * 300 + b"}", "more than 200 deep"),
+    ],
+)
+def test_a_refused_request_is_told_what_is_wrong_with_it(client, line, words):
+    client.write(line + b"\n")
+    assert words in client.answer(json.loads(line)["id"] if line.startswith(b"{") else None)["error"]["message"]
+
+
+def test_what_comes_before_the_handshake_is_told_to_begin_with_it(live):
+    with live.client(handshake=False) as bare:
+        error = bare.request("tools/list")["error"]
+        assert error["code"] == -32602
+        assert "initialize first" in error["message"]
+        assert "initialize" not in bare.request("no/such")["error"]["message"]
+
+
+def test_a_client_subscribes_to_what_there_is(client):
+    for uri in ("codriver://log", "skill://live-repl/SKILL.md", "codriver://clojuredocs/map"):
+        assert client.request("resources/subscribe", {"uri": uri})["result"] == {}
+        assert client.request("resources/unsubscribe", {"uri": uri})["result"] == {}
+
+
 def test_a_notification_is_never_answered(client):
     client.send({"jsonrpc": "2.0", "method": "no/such"})
+    client.send({"jsonrpc": "2.0", "method": "no/such", "params": [1]})
     client.send({"jsonrpc": "2.0", "id": 77, "result": {}})
     assert client.answer(client.begin("ping"))["result"] == {}
     assert client.notifications == []

@@ -37,6 +37,7 @@ TEXT_CHARACTERS = 100_000
 NOT_FOUND = -32002
 INVALID_PARAMS = -32602
 NEWER = "2026"
+UNKNOWN = "there is no such resource: resources/list and resources/templates/list tell"
 
 
 class Resources:
@@ -119,7 +120,30 @@ class Resources:
             raise MCPError(INVALID_PARAMS, "a part of the address is not percent-encoded UTF-8") from error
         except ValueError as error:
             raise MCPError(INVALID_PARAMS, f"since, offset and limit are whole numbers: {error}") from error
-        raise _missing("there is no such resource: resources/list and resources/templates/list tell", uri, protocol)
+        raise _missing(UNKNOWN, uri, protocol)
+
+    async def check(self, uri: str, protocol: str) -> None:
+        """Check that there is such a resource, without asking a REPL or the network for it. Skills are on the disk.
+
+        Raises:
+            MCPError: there is none, said with the code of the client's protocol version.
+        """
+        split = urlsplit(uri)
+        try:
+            if split.scheme == "skill":
+                await anyio.to_thread.run_sync(self._skills.read, uri)
+                return
+            match (split.scheme, split.netloc, *split.path.split("/")[1:]):
+                case ("codriver", "log") | ("codriver", "log", ""):
+                    return
+                case ("codriver", "symbol", _, _, _) | ("codriver", "clojuredocs", _):
+                    return
+                case ("codriver", "evaluation", identity, part):
+                    if part in PARTS and self._services.transcripts.get(unquote(identity)) is not None:
+                        return
+        except RefusedError as error:
+            raise _missing(f"{error.message}: {error.hint}", uri, protocol) from error
+        raise _missing(UNKNOWN, uri, protocol)
 
     def _log(self, query: dict[str, str]) -> str:
         log = self._services.log

@@ -21,6 +21,7 @@ from codriver.protocol import prompts
 from codriver.protocol.listening import Streams
 from codriver.protocol.resources import LOG_URI, Resources
 from codriver.protocol.wire import Wire
+from codriver.protocol.wording import worded
 from codriver.session import ClientSession
 from codriver.tools.base import Call
 from codriver.tools.envelope import answer
@@ -82,6 +83,7 @@ class Protocol:
             on_subscriptions_listen=_guarded(self._listen),
         )
         self._server.middleware.clear()  # tracing that nobody exports costs a tenth of every call
+        self._server.middleware.append(worded)
         self._server.add_request_handler("server/discover", types.RequestParams, self._discover)
         self._server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
         self._about: InitializationOptions | None = None
@@ -203,6 +205,7 @@ class Protocol:
 
     async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         self._tell_of_log(ctx.lifespan_context)  # what was logged until now is no news to the new subscription
+        await self._resources.check(str(params.uri), ctx.protocol_version)
         ctx.lifespan_context.subscribed.add(str(params.uri))
         return types.EmptyResult()
 

@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
+INVALID_PARAMS = -32602
 TOO_MANY = -32000
+
+MAX_DEPTH = 200
+"""Arrays and objects within one another that are read: the limit of the parser that the SDK's types are made with."""
+TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} deep: no more is read, so send it flatter"
 
 STANDING = "subscriptions/listen"
 """The one request that is answered only when the connection ends."""
@@ -149,7 +154,10 @@ class Wire:
     def _refuse_line(self, line: bytes) -> None:
         try:
             value = json.loads(line)
-        except (ValueError, RecursionError):
+        except RecursionError:
+            self._refuse(None, INVALID_REQUEST, TOO_DEEP)
+            return
+        except ValueError:
             self._refuse(None, PARSE_ERROR, "this line is not JSON: send one JSON-RPC message a line, in UTF-8")
             return
         if isinstance(value, list):
@@ -157,6 +165,15 @@ class Wire:
             return
         given = value.get("id") if isinstance(value, dict) else None
         identity = given if isinstance(given, str) or type(given) is int else None
+        if is_deep(value):
+            self._refuse(identity, INVALID_REQUEST, TOO_DEEP)
+            return
+        if isinstance(value, dict) and value.get("jsonrpc") == "2.0" and isinstance(value.get("method"), str):
+            if "id" not in value:  # a notification is never answered, whatever is wrong with it
+                return
+            if identity is not None and not isinstance(value.get("params"), dict | None):
+                self._refuse(identity, INVALID_PARAMS, "params must be an object, with each parameter by its name")
+                return
         self._refuse(identity, INVALID_REQUEST, "this is no JSON-RPC 2.0 request, notification or response")
 
     def _refuse(self, identity: str | int | None, code: int, text: str) -> None:
@@ -198,3 +215,15 @@ class Wire:
         exc_tb: TracebackType | None,
     ) -> None:
         return None
+
+
+def is_deep(value: object) -> bool:
+    """Whether arrays and objects lie more than `MAX_DEPTH` deep in one another."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for outer in level
+            for item in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
+        ]
+    return any(isinstance(item, dict | list) for item in level)

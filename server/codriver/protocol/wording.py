@@ -1,0 +1,50 @@
+"""Says in words what is wrong with a request that the SDK refuses: it gives the code, and leaves the rest open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
+from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+MAX_TOLD = 5
+"""Problems of one request that are told: whoever has more reads the specification."""
+
+
+async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """The answer to a request, or the error with what is wrong and what to do.
+
+    Raises:
+        MCPError: the request is refused.
+    """
+    try:
+        return await call_next(ctx)
+    except ValidationError as error:
+        if ctx.request_id is None:
+            raise
+        raise MCPError(INVALID_PARAMS, f"{ctx.method}: {_problems(error)}") from error
+    except MCPError as error:
+        refused = error.error
+        if refused.code == METHOD_NOT_FOUND and refused.data == ctx.method:
+            raise MCPError(METHOD_NOT_FOUND, f"there is no method {ctx.method!r}", ctx.method) from error
+        # Nobody else refuses parameters with data that is empty.
+        if refused.code == INVALID_PARAMS and refused.data == "" and ctx.session.client_params is None:
+            words = f"{ctx.method} comes too early: send initialize first, and wait for its answer"
+            raise MCPError(INVALID_PARAMS, words) from error
+        raise
+
+
+def _problems(error: ValidationError) -> str:
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    said = [
+        f"{'.'.join(map(str, problem['loc'])) or 'params'} "
+        + ("is missing" if problem["type"] == "missing" else f"is wrong: {problem['msg']}")
+        for problem in problems[:MAX_TOLD]
+    ]
+    if len(problems) > MAX_TOLD:
+        said.append(f"and {len(problems) - MAX_TOLD} more")
+    return "; ".join(said)
