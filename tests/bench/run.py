@@ -8,6 +8,7 @@ ratios, as times differ from machine to machine. `--plots` needs pygal.
 
 import argparse
 import importlib
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -39,6 +40,8 @@ def main():
     parser.add_argument("--compare", type=Path, help="show the ratios beside those of this file")
     parser.add_argument("--plots", type=Path, help="write SVG plots into this folder")
     options = parser.parse_args()
+    if options.plots and importlib.util.find_spec("pygal") is None:
+        parser.error("--plots draws with pygal, which is not installed: pip install pygal")
     report = Report(options.scale)
     for path in sorted(HERE.glob("*_bench.py")):
         if not options.names or path.name.startswith(tuple(options.names)):
