@@ -35,7 +35,10 @@ def test_evaluation_can_be_switched_off_and_on_while_the_server_runs(live, clien
     configure(live, "enableMcpReplEvaluation = false\n")
     client.await_notification("notifications/tools/list_changed")
     assert "evaluate_code" not in client.tools()
-    assert client.call("evaluate_code", code="1")["reason"] == "switched-off"
+    refused = client.call("evaluate_code", code="1")
+    assert refused["reason"] == "switched-off"
+    assert "enableMcpReplEvaluation" in refused["message"]
+    assert "enableMcpReplEvaluation" in refused["hint"]
     configure(live, "enableMcpReplEvaluation = true\n")
     client.await_notification("notifications/tools/list_changed")
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"

@@ -121,6 +121,8 @@ def test_variables_of_other_parts_are_no_settings(workspace, name):
         ('repl = "python"', '"python"', "a list of texts, none empty"),
         ("repl = [1]", "[1]", "a list of texts, none empty"),
         ('nrepl = ["localhost"]', '["localhost"]', ADDRESSES),
+        ('nrepl = ["xyz:1:2"]', '["xyz:1:2"]', ADDRESSES),
+        ('nrepl = ["::1:7888"]', '["::1:7888"]', ADDRESSES),
         ('nrepl = ["localhost:99999"]', '["localhost:99999"]', ADDRESSES),
         ('nrepl = ["clj=0"]', '["clj=0"]', ADDRESSES),
     ],

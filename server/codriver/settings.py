@@ -53,7 +53,7 @@ def _with_port(address: str) -> str:
     return address
 
 
-Address = Annotated[str, StringConstraints(pattern=r"^([^=\s]+=)?([^=\s]*:)?[0-9]{1,5}$"), AfterValidator(_with_port)]
+Address = Annotated[str, StringConstraints(pattern=r"^([^=\s]+=)?(([^=\s:]*|\[[^=\s\]]+\]):)?[0-9]{1,5}$"), AfterValidator(_with_port)]
 
 
 class Settings(BaseModel):

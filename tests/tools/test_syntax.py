@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from codriver.core.state import Origin, Profile, Repl, State
-from codriver.tools.syntax import MAX_PYTHON_CHARACTERS, PythonSyntaxError, check_python
+from codriver.tools.syntax import MAX_PYTHON_CHARACTERS, PythonSyntaxError, check_python, speaks_lisp
 from live_server import serving
 
 EVERYTHING = "[:find (count ?e) . :where [?e :output/line]]"
@@ -79,3 +79,11 @@ def test_code_beyond_the_limits_of_our_parser_is_left_to_the_repl(code):
 
 def test_code_for_a_lisp_is_not_read_as_python():
     check_python(a_state("3.8.1", "basilisp"), "py", "(+ 1 2")
+
+
+def test_brackets_are_read_before_an_unknown_session_is_refused():
+    lisp = a_state("3.8.1", "basilisp")
+    assert speaks_lisp(lisp, "nosuch")
+    assert speaks_lisp(lisp, "py/own")
+    assert not speaks_lisp(a_state("3.8.1"), "nosuch")
+    assert not speaks_lisp(State(), "nosuch")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from codriver.errors import RefusedError
 from codriver.repls.base import CapabilityMissingError
+from codriver.settings import spelled
 
 if TYPE_CHECKING:
     from codriver.core.state import State
@@ -18,17 +19,17 @@ class SwitchedOffError(RefusedError):
 
     reason = "switched-off"
 
-    def __init__(self, tool: str) -> None:
+    def __init__(self, tool: str, setting: str) -> None:
         super().__init__(
-            f"{tool} is switched off by the settings of this workspace",
-            hint="only the user can switch it on: `codriver config show` tells which setting and where it is set",
+            f"{tool} is switched off by the setting {setting} of this workspace",
+            hint=f"only the user can switch it on, by {setting} = true: `codriver config show` tells where it is set",
         )
 
 
 def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
     """Why `tool` cannot be used now; None when it can."""
     if tool.setting is not None and not getattr(settings, tool.setting):
-        return SwitchedOffError(tool.name)
+        return SwitchedOffError(tool.name, spelled(tool.setting))
     if tool.needs and not state.capabilities().intersection(tool.needs):
         wanted = tool.needs[0]
         return CapabilityMissingError(wanted, _provider(wanted, state))

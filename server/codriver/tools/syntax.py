@@ -101,9 +101,10 @@ def check_python(state: State, key: str | None, code: str) -> None:
 
 def _meant(state: State, key: str | None) -> list[Repl]:
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
-    if key is not None:
-        repls = [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")]
-    return repls
+    if key is None:
+        return repls
+    # Where no session is called so, any of them may be meant: the code is read before the name is refused.
+    return [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")] or repls
 
 
 def _parses_as_we_do(repl: Repl) -> bool:
