@@ -41,7 +41,7 @@ def test_the_files_are_the_users_own(tmp_path):
     with claim(tmp_path, is_alive=nobody) as held:
         held.demand_token()
         held.publish(ALIVE)
-        for name in ("port", "server.json", "token"):
+        for name in ("port", "server.json", "token", ".gitignore"):
             assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
 
 
@@ -216,7 +216,10 @@ def test_the_relay_is_written_only_when_it_differs(tmp_path):
     source.write_text("two")
     install_relay(source, target)
     assert target.read_text() == "two"
-    assert stat.S_IMODE(target.stat().st_mode) == 0o644
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    target.chmod(0o644)
+    install_relay(source, target)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
 def test_a_relay_that_cannot_be_installed_is_said(tmp_path):

@@ -153,7 +153,7 @@ def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: flo
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / ".gitignore").exists():
-            write_file(folder / ".gitignore", "*\n", mode=0o644)
+            write_file(folder / ".gitignore", "*\n")
         # A link in its place could lead anywhere, and locking would create a file there.
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         lock = os.open(folder / "lock", flags, PRIVATE)
@@ -210,24 +210,27 @@ def install_relay(source: Path, target: Path) -> Path:
     text = source.read_bytes()
     with suppress(OSError):
         if target.read_bytes() == text:
+            # One that was installed when others could still read it is narrowed.
+            if target.stat().st_mode & ~PRIVATE & 0o777:
+                target.chmod(PRIVATE)
             return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_file(target, text.decode(), mode=0o644)
+        write_file(target, text.decode())
     except OSError as error:
         raise RelayNotInstalledError(target, error) from error
     return target
 
 
-def write_file(path: Path, text: str, *, mode: int = PRIVATE) -> None:
-    """Write a small file of ours so that nobody ever sees half of it, also after a loss of power."""
+def write_file(path: Path, text: str) -> None:
+    """Write a small file that is the user's alone, so that nobody ever sees half of it, also after a loss of power."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(mode)
+        Path(temporary).chmod(PRIVATE)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
