@@ -11,7 +11,7 @@ from transit.reader import Reader
 from transit.transit_types import Keyword
 
 from codriver import history as module
-from codriver.history import RESERVED_LINES, Entry, History, read_transit, to_transit
+from codriver.history import LOST_LINES, RESERVED_LINES, Entry, History, read_transit, to_transit
 from codriver.outputlog import OutputLog
 
 pytestmark = pytest.mark.anyio
@@ -116,11 +116,25 @@ def test_a_counter_that_runs_ahead_of_its_reservation_is_reserved_anew(path):
     assert started(path)[1].next_line == 2 * RESERVED_LINES + 1
 
 
+def test_a_log_that_is_faster_than_the_disk_repeats_no_line_either(path):
+    history, _ = started(path)
+    for line in range(1, 10 * RESERVED_LINES):
+        history.saw_line(line)
+    assert 10 * RESERVED_LINES <= started(path)[1].next_line <= 11 * RESERVED_LINES
+
+
+def test_a_crash_skips_few_lines(path):
+    history, _ = started(path)
+    history.saw_line(196)
+    history.flush()
+    assert 196 < started(path)[1].next_line < 196 + 2500
+
+
 def test_a_broken_counter_skips_ahead_and_says_so(path):
     ended(path, code(7))
     path.with_name(f"{path.name}.lines").write_text("garb")
     _, loaded = started(path)
-    assert loaded.next_line == 7 + RESERVED_LINES + 1
+    assert loaded.next_line == 7 + LOST_LINES + 1
     assert "no line number" in loaded.report
 
 
