@@ -155,6 +155,26 @@ def test_an_image_in_a_result_becomes_content(client):
     assert answer["content"][1] == {"type": "image", "data": "AAAA", "mimeType": "image/png"}
 
 
+def test_an_image_beyond_those_asked_for_leaves_a_word_instead_of_its_text(client):
+    code = "'data:image/png;base64,' + 'A' * 16_000 + ' and data:image/gif;base64,BBBB tail'"
+    answer = client.call("evaluate_code", code=code, maxImages=0)
+    way = "get_evaluation with maxImages gives it"
+    assert answer["result"] == (
+        f"'<<image-1 left out: image/png, 12 KB; {way}>> and <<image-2 left out: image/gif, 1 KB; {way}>> tail'"
+    )
+    asked = {"evaluationId": answer["evaluationId"], "maxImages": 1}
+    later = client.answer(client.begin_call("get_evaluation", **asked))["result"]
+    assert (
+        later["structuredContent"]["result"] == f"'<<image-1>> and <<image-2 left out: image/gif, 1 KB; {way}>> tail'"
+    )
+    assert [part.get("mimeType") for part in later["content"]] == [None, "image/png"]
+    row = client.call("repl_output_log", category=["evaluationResults"], limit=1)["result"][0]
+    assert row["text"].startswith("'<<image-1 left out: image/png, 12 KB; ask with maxImages>> and <<image-2 left out")
+    several = client.call("evaluate_code", code=f"{code}\n{code}", maxImages=1)
+    assert "<<image-1>>" in several["result"]
+    assert several["values"][0].startswith("'<<image-3 left out")
+
+
 def test_any_part_of_what_an_evaluation_said_can_be_asked_for(client):
     first = client.call("evaluate_code", code="for n in range(5): print('line', n)\n'one'")["evaluationId"]
     second = client.call("evaluate_code", code="for n in range(6): print('line', n)\n'one'")["evaluationId"]

@@ -1,6 +1,7 @@
 """What evaluations said: held within bounds, found again in pieces, and what is not held is said."""
 
 import itertools
+import json
 
 import anyio
 import pytest
@@ -12,6 +13,7 @@ from mcp.client.stdio import stdio_client
 
 import codriver_relay
 from codriver.redaction import Redactor
+from codriver.tools.evaluation import share
 from codriver.tools.parts import excerpt
 from codriver.transcripts import Transcripts
 from live_server import serving
@@ -145,10 +147,38 @@ def test_an_evaluation_whose_text_was_forgotten_says_so(client):
 
 def test_several_values_are_shown_within_the_limit_and_the_rest_is_counted(client):
     answer = client.call("evaluate_code", code="\n".join(f"'{number:02}' * 10_000" for number in range(5)))
-    assert sum(map(len, answer["values"])) <= 50 * 1024
-    assert len(answer["values"]) == 3
+    assert sum(map(len, [answer["result"], *answer["values"]])) <= 50 * 1024
+    assert answer["result"] == repr("04" * 10_000)
+    assert len(answer["values"]) == 2
     [note] = [note for note in answer["notes"] if note.startswith("values")]
-    assert note.startswith("values shows 3 of 5, the last of them shortened: read the resource codriver://evaluation/")
+    assert note.startswith("values shows 2 of 5, the last of them shortened: read the resource codriver://evaluation/")
     many = client.call("evaluate_code", code="\n".join(map(str, range(150))))
     assert len(many["values"]) == 100
     assert any(note.startswith("values shows 100 of 150: ") for note in many["notes"])
+
+
+def test_result_and_output_share_the_length_of_one_answer(client):
+    code = "import sys\nprint('o' * 100_000)\nprint('e' * 100_000, file=sys.stderr)\n'v' * 100_000"
+    answer = client.call("evaluate_code", code=code)
+    lengths = [len(answer[key]) for key in ("result", "stderr", "stdout")]
+    assert sum(lengths) <= 50 * 1024
+    assert min(lengths) >= 50 * 1024 // 4
+    assert lengths[0] == max(lengths)
+    assert len(json.dumps(answer)) < 52 * 1024
+    assert answer["values"][-1] == "<<result>>"
+    alone = client.call("evaluate_code", code="print('short')\n'v' * 100_000")
+    assert 50 * 1024 - 100 < len(alone["result"]) <= 50 * 1024
+    assert alone["stdout"] == "short\n"
+
+
+def test_the_last_of_several_values_is_repeated_when_it_is_short(client):
+    assert client.call("evaluate_code", code="1\n2\n3")["values"] == ["1", "2", "3"]
+
+
+@given(st.integers(0, 60_000), st.lists(st.integers(0, 60_000), max_size=4))
+def test_each_gets_a_fair_part_and_nothing_is_left_that_is_wanted(max_bytes, sizes):
+    wanted = {str(place): size for place, size in enumerate(sizes)}
+    shares = share(max_bytes, wanted)
+    assert sum(shares.values()) == min(max_bytes, sum(sizes))
+    for name, size in wanted.items():
+        assert min(size, max_bytes // max(1, len(sizes))) <= shares[name] <= size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import anyio
@@ -10,12 +9,15 @@ import anyio
 from codriver.core import evaluations
 from codriver.core.actions import CancelQueued
 from codriver.repls.base import NAMESPACE_MISSING
-from codriver.tools.base import Answer, Call, Image
+from codriver.tools.base import Answer, Call
+from codriver.tools.images import Images
 from codriver.tools.notes import notes_of_others, notes_of_repetition
 from codriver.tools.target import evaluation_of, key_of
 from codriver.transcripts import Transcript, head, tail
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codriver.core.state import Evaluation, Failure
     from codriver.transcripts import Cut
 
@@ -24,13 +26,13 @@ SETTLE_S = 2.0
 """How long an interrupted evaluation is given to end."""
 
 MAX_VALUES = 100
+REPEATED_BYTES = 200
+"""The last of several values is the result, and longer than this it is not said twice."""
 READING = frozenset({"read", "read-source"})
 """The phases of a failure in which no part of its form has run."""
 
 SHOWN_STACKS_BYTES = 8000
 """What an answer shows of a thread dump: about a hundred frames."""
-
-IMAGE = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
 
 
 async def wait(call: Call, evaluation: str, timeout_s: float, *, owns: bool = True) -> Evaluation:
@@ -112,13 +114,12 @@ def describe(
         "elapsedMs": _elapsed_ms(call, evaluation),
     }
     said: list[str] = [*evaluation.notes]
-    images: tuple[Image, ...] = ()
+    images = _images(max_images, call.services.settings.max_images)
     transcript = call.services.transcripts.get(evaluation.id)
     if transcript is None:
         said.append("what it said is forgotten: too much was evaluated since")
     else:
-        allowed = min(max_images, call.services.settings.max_images)
-        images = _texts(fields, said, transcript, max_images=allowed, max_bytes=max_bytes)
+        _texts(fields, said, transcript, images, max_bytes)
     namespace = evaluation.namespace
     if namespace:
         fields["ns"] = namespace
@@ -140,7 +141,7 @@ def describe(
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
         fields["reason"], fields["hint"] = _reason(call, evaluation)
-    return Answer(fields, ok=not failed, images=images)
+    return Answer(fields, ok=not failed, images=tuple(images.taken))
 
 
 def failure_json(failure: Failure) -> dict[str, object]:
@@ -168,36 +169,68 @@ def others_since(call: Call, evaluation: Evaluation) -> list[str]:
     return sorted(who for who, number in newest if who != evaluation.who and number > evaluation.previous)
 
 
-def _texts(
-    fields: dict[str, object], said: list[str], transcript: Transcript, *, max_images: int, max_bytes: int
-) -> tuple[Image, ...]:
-    """Fill in result and output, cut to `max_bytes` each; the images found in the result."""
-    images: tuple[Image, ...] = ()
-    values = transcript.values
-    if values:
-        shown, images = extract_images(values[-1], max_images)
-        fields["result"] = _kept(said, transcript.evaluation, "result", head(shown, max_bytes), 0)
-    if len(values) > 1:
-        fields["values"] = _several(said, transcript, max_bytes)
-    for key, stream in (("stdout", transcript.out), ("stderr", transcript.err)):
-        if stream.size or stream.dropped:
-            fields[key] = _kept(said, transcript.evaluation, key, tail(stream.text(), max_bytes), stream.dropped)
+def _images(asked: int, allowed: int) -> Images:
+    """What takes the images out of the values, as many as a caller asked for and the setting allows."""
+    way = f"the setting maxImages allows {allowed}" if asked >= allowed else "get_evaluation with maxImages gives it"
+    return Images(min(asked, allowed), way)
+
+
+def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, images: Images, max_bytes: int) -> None:
+    """Fill in values and output, cut to `max_bytes` together, and take the images out of the values."""
+    evaluation, values = transcript.evaluation, transcript.values
+    result = images.out_of(values[-1]) if values else ""
+    earlier = [images.out_of(value) for value in values[:-1][:MAX_VALUES]]
+    out, err = transcript.out.text(), transcript.err.text()
     if transcript.stacks:
-        fields["stacks"] = head(transcript.own_stacks or transcript.stacks, SHOWN_STACKS_BYTES).text
+        stacks = head(transcript.own_stacks or transcript.stacks, min(SHOWN_STACKS_BYTES, max_bytes // 4)).text
+        fields["stacks"] = stacks
+        max_bytes -= _size(stacks, max_bytes)
         said.append("stacks is where your code was before the interrupt; get_evaluation with part stacks has all of it")
+    wanted = {"result": _size(result, max_bytes), "stderr": _size(err, max_bytes), "stdout": _size(out, max_bytes)}
+    if earlier:
+        wanted["values"] = sum(_size(value, max_bytes) for value in [*earlier, _repeated(result)])
+    shares = share(max_bytes, wanted)
+    if values:
+        fields["result"] = _kept(said, evaluation, "result", head(result, shares["result"]), 0)
+    if earlier:
+        fields["values"] = _several(said, transcript, earlier, _repeated(result), shares["values"])
+    for key, stream, text in (("stdout", transcript.out, out), ("stderr", transcript.err, err)):
+        if text or stream.dropped:
+            fields[key] = _kept(said, evaluation, key, tail(text, shares[key]), stream.dropped)
     if transcript.server_cut:
         said.append("the REPL itself cut the printed value at its print limits")
     if transcript.first_line is not None:
         fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
-    return images
 
 
-def _several(said: list[str], transcript: Transcript, max_bytes: int) -> list[str]:
+def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
+    """How many of `max_bytes` each may have of what it wants: a fair part, and what is left over, the first first."""
+    fair = max_bytes // max(1, sum(size > 0 for size in wanted.values()))
+    shares = {name: min(size, fair) for name, size in wanted.items()}
+    left = max_bytes - sum(shares.values())
+    for name, size in wanted.items():
+        more = min(left, size - shares[name])
+        shares[name] += more
+        left -= more
+    return shares
+
+
+def _size(text: str, most: int) -> int:
+    """The length of a text in bytes of UTF-8, `most` where it is longer."""
+    return most if len(text) >= most else min(most, len(text.encode("utf-8", "replace")))
+
+
+def _repeated(result: str) -> str:
+    """How the last of several values stands among them, as it is the result: itself if short, else a mark."""
+    return result if _size(result, REPEATED_BYTES + 1) <= REPEATED_BYTES else "<<result>>"
+
+
+def _several(said: list[str], transcript: Transcript, earlier: list[str], last: str, max_bytes: int) -> list[str]:
     """The values from the first on, within `max_bytes` together, and a note where that is not all."""
     shown: list[str] = []
     left = max_bytes
     whole = True
-    for value in transcript.values[:MAX_VALUES]:
+    for value in [*earlier, last][:MAX_VALUES]:
         cut = head(value, left)
         shown.append(cut.text)
         left -= len(cut.text.encode("utf-8", "replace"))
@@ -222,21 +255,6 @@ def _kept(said: list[str], evaluation: str, key: str, cut: Cut, dropped: int) ->
             f"read the resource codriver://evaluation/{evaluation}/{key} for the rest"
         )
     return cut.text
-
-
-def extract_images(text: str, max_images: int, first: int = 1) -> tuple[str, tuple[Image, ...]]:
-    """The text with up to `max_images` of its data URIs replaced by marks, numbered from `first`, and the images."""
-    if max_images <= 0 or "data:image/" not in text:
-        return text, ()
-    images: list[Image] = []
-
-    def replace(match: re.Match[str]) -> str:
-        if len(images) >= max_images:
-            return match[0]
-        images.append(Image(match[2], match[1]))
-        return f"<<image-{first + len(images) - 1}>>"
-
-    return IMAGE.sub(replace, text), tuple(images)
 
 
 def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import anyio
 from pydantic import Field
 
-from codriver.tools.base import Answer, Arguments, Call, Image, Question, Tool, answer_schema
-from codriver.tools.evaluation import extract_images
+from codriver.tools.base import Answer, Arguments, Call, Question, Tool, answer_schema
+from codriver.tools.images import Images
 from codriver.tools.shortening import shorten
 
 Category = Literal[
@@ -51,31 +51,12 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     else:
         answer = await call.services.query(Question(arguments.query, arguments.inputs, arguments.limit))
         result, count, cut = answer.result, answer.count, answer.cut
-    taken, images = _take_images(result, min(arguments.max_images, call.services.settings.max_images))
+    images = Images(min(arguments.max_images, call.services.settings.max_images), "ask with maxImages")
+    taken = images.out_of_json(result)
     max_bytes = arguments.max_text_bytes or call.services.settings.max_text_bytes
     shown, note = await anyio.to_thread.run_sync(shorten, taken, max_bytes)
     fields = {"result": shown, "count": count, "firstLine": log.first_line, "lastLine": log.last_line, "cut": cut}
-    return Answer(fields if note is None else {**fields, "notes": [note]}, images=images)
-
-
-def _take_images(value: object, max_images: int) -> tuple[object, tuple[Image, ...]]:
-    """The JSON value with up to `max_images` of the images in its texts replaced by marks, and those images."""
-    images: list[Image] = []
-
-    def visit(node: object) -> object:
-        if len(images) >= max_images:
-            return node
-        if isinstance(node, str):
-            text, found = extract_images(node, max_images - len(images), first=len(images) + 1)
-            images.extend(found)
-            return text
-        if isinstance(node, list | tuple):
-            return [visit(item) for item in node]
-        if isinstance(node, dict):
-            return {key: visit(item) for key, item in node.items()}
-        return node
-
-    return visit(value), tuple(images)
+    return Answer(fields if note is None else {**fields, "notes": [note]}, images=tuple(images.taken))
 
 
 TOOLS = (

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from codriver.errors import RefusedError
 from codriver.tools.base import Answer, Arguments, Call, Question, Tool, answer_schema
+from codriver.tools.images import Images
 from codriver.tools.outputlog import MAX_TEXT_BYTES
 from codriver.tools.shortening import shorten
 
@@ -139,7 +140,8 @@ class _Wait:
     async def _shown(self, rows: list[object]) -> list[object]:
         """The newest of the rows, within the bounds of an answer."""
         max_bytes = self._arguments.max_text_bytes or self._call.services.settings.max_text_bytes
-        shown, note = await anyio.to_thread.run_sync(shorten, rows[-self._arguments.limit :], max_bytes)
+        bare = Images(0, "repl_output_log with maxImages gives it").out_of_json(rows[-self._arguments.limit :])
+        shown, note = await anyio.to_thread.run_sync(shorten, bare, max_bytes)
         if note is not None:
             self._notes.append(note)
         return shown if isinstance(shown, list) else []
