@@ -20,10 +20,11 @@ from mcp_types import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp.server.context import ServerRequestContext
     from mcp.server.subscriptions import ServerEvent
 
-    from codriver.outbox import Outbox
     from codriver.session import ClientSession
 
 INVALID_REQUEST = -32600
@@ -33,13 +34,13 @@ MAX_STREAMS = 64
 
 
 class Stream:
-    """One stream: an event it was asked for is in the client's outbox as soon as it is delivered."""
+    """One stream: an event it was asked for is offered to the client's outbox as soon as it is delivered."""
 
-    def __init__(self, honored: SubscriptionFilter, identity: str | int, outbox: Outbox) -> None:
+    def __init__(self, honored: SubscriptionFilter, identity: str | int, offer: Callable[[bytes], None]) -> None:
         self._honored = honored
         self._uris = frozenset(honored.resource_subscriptions or ())
         self.meta: dict[str, object] = {SUBSCRIPTION_ID_META_KEY: identity}
-        self._outbox = outbox
+        self._offer = offer
         self._early: list[bytes] | None = []
         """What came before the acknowledgement, which is the first thing on the stream."""
 
@@ -50,7 +51,7 @@ class Stream:
         notification = event_to_notification(event, self.meta).model_dump(by_alias=True, mode="json", exclude_none=True)
         line = json.dumps({"jsonrpc": "2.0", **notification}).encode() + b"\n"
         if self._early is None:
-            self._outbox.offer(line)
+            self._offer(line)
         else:
             self._early.append(line)
 
@@ -58,7 +59,7 @@ class Stream:
         """The client knows that it is heard."""
         early, self._early = self._early or [], None
         for line in early:
-            self._outbox.offer(line)
+            self._offer(line)
 
 
 class Streams:
@@ -91,7 +92,7 @@ class Streams:
             raise MCPError(TOO_MANY, f"{MAX_STREAMS} streams of this client are open: cancel some first")
         honored = _honored(params.notifications)
         self._open[session.id] = streams
-        stream = streams[identity] = Stream(honored, identity, session.outbox)
+        stream = streams[identity] = Stream(honored, identity, session.outbox.offer)
         try:
             acknowledged = SubscriptionsAcknowledgedNotificationParams(notifications=honored, _meta=stream.meta)
             await ctx.session.send_notification(
