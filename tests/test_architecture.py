@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "outputlog": {"errors", "datalog"},
     "history": {"errors", "outputlog", "datalog"},
     "editing": {"errors", "lisp"},
-    "repls": {"errors", "wire", "core", "outputlog", "transcripts", "paths"},
+    "repls": {"errors", "wire", "lisp", "core", "outputlog", "transcripts", "paths"},
     "tools": {
         "errors", "settings", "core", "lisp", "datalog", "outputlog", "transcripts", "repls", "editing", "skills",
     },

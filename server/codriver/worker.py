@@ -4,9 +4,9 @@ It uses the standard library alone and imports nothing of Codriver, so that any 
 nothing to install. Code is evaluated on the main thread, where a signal can interrupt it; the network lives on other
 threads, so the server answers while code runs. Dialects: `python`, and `lisp`, which hosts Basilisp.
 
-What is its own beyond nREPL: a failure carries `codriver/error` (type, message, phase, file, line, column, trace);
-the op `codriver/stacks` gives a dump of all threads; `clone` with `codriver/apart` gives a session with a namespace
-of its own. Started with `--supervised` it ends with its parent.
+What is its own beyond nREPL: a failure carries `codriver/error` (type, message, phase, file, line, column, form,
+trace); the op `codriver/stacks` gives a dump of all threads; `clone` with `codriver/apart` gives a session with a
+namespace of its own. Started with `--supervised` it ends with its parent.
 
 Source: nREPL documentation, "Ops"; BEP 3 for bencode.
 """
@@ -16,6 +16,7 @@ import __future__
 
 import argparse
 import ast
+import bisect
 import builtins
 import codecs
 import collections
@@ -244,6 +245,8 @@ class Job:
         self.connection = connection
         self.session = session
         self.file = None
+        self.form = None  # the number of the top-level form that runs, from 1
+        self.lines = None  # or the lines on which they begin, where they run as one
         self.over = threading.Event()
         self.is_begun = False
         self.is_interrupted = False
@@ -700,7 +703,9 @@ class Server:
         if self.pipes is not None:
             self.pipes.finish()
         self.input.forget(job.session)
-        self._end(job, status)
+        # Code without a value tells where it ran here.
+        space = self.dialect.find(job.message.get("ns")) or job.session.namespace
+        self._end(job, status, {"ns": self.dialect.name_of(space)})
 
     def _perform(self, job, act):
         """Do what an interrupt may end, and give what it raised; no interrupt comes after it."""
@@ -716,10 +721,10 @@ class Server:
             return error
         return None
 
-    def _end(self, job, status):
+    def _end(self, job, status, fields=None):
         with self._lock:
             self._open = [one for one in self._open if one is not job]
-        job.send({"status": status})
+        job.send({"status": status, **(fields or {})})
         job.over.set()
 
     def _failed(self, job, error):
@@ -739,6 +744,8 @@ class Server:
             parts = {"type": name, "message": words, "phase": "execution", "trace": []}
             told.append((parts, name + ": " + words + "\n"))
         parts, text = told[0]
+        if job.form:
+            parts["form"] = job.form
         job.send({"err": text})
         name = parts["type"]
         job.send({"ex": name, "root-ex": name, "codriver/error": parts, "status": ["eval-error"]})
@@ -992,7 +999,8 @@ class Python:
             if module is None:
                 raise NamespaceMissing("no module %r is imported: import it first" % (message["ns"],))
         job.file = message.get("file") or "<eval %d>" % next(self._numbers)
-        for code, is_expression in self._compile(message["code"], job):
+        for number, (code, is_expression) in enumerate(self._compile(message["code"], job), 1):
+            job.form = number
             value = self._finish(code, module.__dict__, session)
             if is_expression:
                 text = self._print(value, job)
@@ -1019,7 +1027,8 @@ class Python:
         session, found = job.session, []
         try:
             flags = session.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            for node in self._parse(source, job.file, whole_number(job.message, "line")):
+            for number, node in enumerate(self._parse(source, job.file, whole_number(job.message, "line")), 1):
+                job.form = number
                 if isinstance(node, ast.ImportFrom) and node.module == "__future__":
                     for alias in node.names:
                         flags |= getattr(getattr(__future__, alias.name, None), "compiler_flag", 0)
@@ -1067,6 +1076,7 @@ class Python:
         name = self._module_name(path)
         try:
             body = self._parse(job.message["file"], path)
+            job.lines = [min([node.lineno, *(one.lineno for one in decorators_of(node))]) for node in body]
             last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
             code = compile(ast.Module(body, []), path, "exec", 0, True)
             code_of_last = last and compile(ast.Expression(last.value), path, "eval", 0, True)
@@ -1168,9 +1178,11 @@ class Python:
     def explain(self, error, job):
         """A failure in parts and as text."""
         parts, frames = begin_parts(error)
+        lines = [frame.lineno for frame in frames if (frame.filename, frame.name) == (job.file, "<module>")]
         if parts["phase"] == "read":
             parts["trace"] = []
             if isinstance(error, SyntaxError):
+                lines = [error.lineno or 1]
                 parts.update(message=error.msg or "", file=error.filename or job.file, line=error.lineno or 1)
                 parts["column"] = error.offset or 1
             text = "".join(traceback.format_exception_only(type(error), error))
@@ -1179,9 +1191,22 @@ class Python:
             shown = traceback.TracebackException.from_exception(error)
             trim(shown)
             text = "".join(shown.format())
+        if job.lines and lines:
+            job.form = form_at(lines[0], job.lines)
         if "column" in parts and (parts["file"], parts["line"]) == (job.file, whole_number(job.message, "line")):
             parts["column"] += whole_number(job.message, "column") - 1
         return parts, text
+
+
+def decorators_of(node):
+    """The decorators of a statement, which stand above the line that it is said to begin on."""
+    return getattr(node, "decorator_list", ())
+
+
+def form_at(line, lines):
+    """The number of the statement that a line belongs to, by the lines on which they begin; None if two share it."""
+    number = bisect.bisect_right(lines, line)
+    return number if number and lines.count(lines[number - 1]) == 1 else None
 
 
 CO_COROUTINE = 128
@@ -1327,18 +1352,19 @@ class Lisp:
         keep_source(job.file, "\n" * (line - 1) + source)
         context = self._compiler.CompilerContext(filename=job.file)
         value = None
+        job.form = 1
         for form in self._reader.read_str(source, self._runtime.resolve_alias, **start):
             value = self._compiler.compile_and_exec_form(form, context, self._vars["*ns*"].value)
             now = self._vars["*ns*"].value
             self._furnish(now)
-            if is_load:
-                continue
-            self._tell(job, value, now)
-            session.last[:] = [value, *session.last[:2]]
-            for name, held in zip(("*1", "*2", "*3"), session.last):
-                self._vars[name].set_value(held)
-            if not message.get("ns"):
-                session.namespace = now
+            if not is_load:
+                self._tell(job, value, now)
+                session.last[:] = [value, *session.last[:2]]
+                for name, held in zip(("*1", "*2", "*3"), session.last):
+                    self._vars[name].set_value(held)
+                if not message.get("ns"):
+                    session.namespace = now
+            job.form += 1
         if is_load:
             self._tell(job, value, session.namespace)
 

@@ -14,6 +14,7 @@ from codriver.repls.base import (
     EvaluationFailedError,
     Form,
     InputNeeded,
+    NamespaceMissingError,
     NotAnReplError,
     Output,
     ReplUnreachableError,
@@ -76,6 +77,7 @@ WORDS = {
     "basilisp": LISP,
     "jvm": Words(
         type="java.lang.ArithmeticException",
+        unknown_type="java.lang.RuntimeException",
         wait="(Thread/sleep (* 1000 {0}))",
         forever="(loop [] (recur))",
         late='(future (Thread/sleep 200) (println "late"))',
@@ -496,7 +498,7 @@ async def test_tests_run_with_the_failing_ones_first():
         assert (await opened.run_tests("suite.core", "good")).tests == 1
         with pytest.raises(EvaluationFailedError, match="no test nosuch"):
             await opened.run_tests("suite.core", "nosuch")
-        with pytest.raises(EvaluationFailedError):
+        with pytest.raises(NamespaceMissingError):
             await opened.run_tests("no.such.suite", None)
 
 

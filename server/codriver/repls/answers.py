@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
+from codriver.lisp.reader import top_level_forms
 from codriver.repls.base import ClojureDocs, Completion, StackFrame, StackTrace, Symbol, TestResult, TestRun
 from codriver.repls.message import Message, as_int, as_list, as_map, as_text
 
@@ -38,7 +39,7 @@ def read_symbol(name: str, answer: Sequence[Message]) -> Symbol | None:
 def symbol_of(name: str, fields: Mapping[str, Value]) -> Symbol | None:
     """The symbol with these parts; None when they say nothing."""
     printed = as_text(fields.get("arglists-str")) or as_text(fields.get("arglists")) or ""
-    arglists: list[Value] = as_list(fields.get("arglists")) or [*printed.split("\n")]
+    arglists: list[Value] = as_list(fields.get("arglists")) or [*_arities(printed)]
     symbol = Symbol(
         name=as_text(fields.get("name")) or name,
         namespace=as_text(fields.get("ns")) or None,
@@ -52,6 +53,14 @@ def symbol_of(name: str, fields: Mapping[str, Value]) -> Symbol | None:
     )
     is_known = as_text(fields.get("name")) or as_text(fields.get("class")) or symbol.doc or symbol.arglists
     return symbol if is_known else None
+
+
+def _arities(printed: str) -> list[str]:
+    """Argument lists, one an arity, from one a line or, as plain nREPL prints them, from a list of vectors."""
+    if not (printed.startswith("([") and printed.endswith("])")):
+        return printed.split("\n")
+    inner = printed[1:-1]
+    return [inner[span.start : span.end] for span in top_level_forms(inner)]
 
 
 def read_completions(items: Iterable[Value]) -> tuple[Completion, ...]:

@@ -24,6 +24,9 @@ MESSAGE_CHARS: Final = 4000
 
 TRACE_FRAMES: Final = 20
 
+WRAPPERS: Final = ("Compiler$CompilerException", "LispReader$ReaderException")
+"""How the names of Clojure's classes end that only say where something else was thrown."""
+
 _CLOJURE: Final = re.compile(
     r"^(?P<what>Syntax error|Unexpected error|Execution error|Error printing return value|Error reading eval result)"
     r"(?: \((?P<type>[^)\s]+)\))?(?P<doing> reading source| macroexpanding| compiling)?(?: (?P<form>\S+))? at "
@@ -66,13 +69,13 @@ class Failure:
     root_ex: str | None = None
     status: frozenset[str] = frozenset()
     parts: Mapping[str, Value] = field(default_factory=lambda: NOTHING)
-    """codriver's worker: `type`, `message`, `phase`, `file`, `line`, `column`, `trace`."""
+    """codriver's worker: `type`, `message`, `phase`, `file`, `line`, `column`, `form`, `trace`."""
 
 
 def read_failure(failure: Failure, dialect: Dialect) -> EvaluationError:
-    """The failure in one shape. `form` is not known here."""
+    """The failure in one shape, its trace cut to the user's frames. Only codriver's worker says which form it was."""
     if failure.parts:
-        return _read_parts(failure.parts)
+        return _read_parts(failure.parts, dialect)
     for word in ("namespace-not-found", "unknown-session", "no-code", "unknown-op"):
         if word in failure.status and not failure.ex:
             return EvaluationError(word, f"the REPL answered {word!r}")
@@ -105,8 +108,8 @@ def stack_of(failure: Failure, dialect: Dialect) -> StackTrace:
     error = read_failure(failure, dialect)
     text = failure.err if "Traceback" in failure.err else failure.ex or ""
     frames = read_traceback_frames(text, dialect)
-    if not frames and error.trace:
-        frames = tuple(_read_frame(text, dialect) for text in error.trace)
+    if not frames:
+        frames = tuple(_read_frame(text, dialect) for text in _trace(failure.parts) or error.trace)
     if not frames and (error.file or error.line):
         frames = (StackFrame(f"{error.file or 'REPL'}:{error.line}", file=error.file, line=error.line),)
     return StackTrace(error.type, error.message, frames)
@@ -119,7 +122,12 @@ def _read_frame(text: str, dialect: Dialect) -> StackFrame:
     return StackFrame(text, match["file"], int(match["line"]), match["function"], tooling)
 
 
-def _read_parts(parts: Mapping[str, Value]) -> EvaluationError:
+def _trace(parts: Mapping[str, Value]) -> list[str]:
+    return [text for item in as_list(parts.get("trace")) if (text := as_text(item))]
+
+
+def _read_parts(parts: Mapping[str, Value], dialect: Dialect) -> EvaluationError:
+    own = [text for text in _trace(parts) if not any(part in text for part in dialect.tooling)]
     return EvaluationError(
         type=as_text(parts.get("type")) or "error",
         message=_cut(as_text(parts.get("message")) or ""),
@@ -127,14 +135,15 @@ def _read_parts(parts: Mapping[str, Value]) -> EvaluationError:
         file=_file(as_text(parts.get("file"))),
         line=as_int(parts.get("line")),
         column=as_int(parts.get("column")),
-        trace=tuple(text for item in as_list(parts.get("trace")) if (text := as_text(item)))[:TRACE_FRAMES],
+        form=as_int(parts.get("form")),
+        trace=tuple(own[:TRACE_FRAMES]),
     )
 
 
 def _read_clojure(failure: Failure, match: re.Match[str]) -> EvaluationError:
     full = (failure.root_ex or failure.ex or "").removeprefix("class ")
     short = match["type"]
-    wrapper = full.endswith(("CompilerException", "LispReader$ReaderException"))
+    wrapper = full.endswith(WRAPPERS)
     named = full if full and not (short and (wrapper or not full.endswith(short))) else short
     line = int(match["line"]) if match["line"] else None
     symbol = match["symbol"].strip()

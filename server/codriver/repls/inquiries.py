@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+UNWRAP_S: Final = 2.0
+"""How long a failure waits for the name of its class, which it can do without."""
+
 INTERRUPT_S: Final = 2.0
 """How long a test run that nobody waits for is given to be interrupted."""
 
@@ -136,6 +139,17 @@ class Inquiries:
         else:
             trace = answers.read_stacktrace(await self._send(support.op, target))
         return self._mark(trace) if trace else None
+
+    async def unwrapped(self, error: EvaluationError, session: str = MAIN_SESSION) -> EvaluationError:
+        """`error`, the last one of `session`, under the class that was thrown first where the REPL tells it."""
+        if "stacktrace" not in self._profile.support or self._dialect.sends_traceback:
+            return error
+        with anyio.move_on_after(UNWRAP_S), suppress(CodriverError):
+            trace = await self.last_stacktrace(session)
+            # What else ran in the session may have failed since.
+            if trace is not None and trace.message and trace.message in error.message:
+                return replace(error, type=trace.type)
+        return error
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
         """What the threads of `session` do now. See `Adapter.stacks`."""

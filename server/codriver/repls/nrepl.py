@@ -15,6 +15,7 @@ import anyio
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.base import (
     MAIN_SESSION,
+    NAMESPACE_MISSING,
     CapabilityMissingError,
     Ending,
     Endpoint,
@@ -24,10 +25,11 @@ from codriver.repls.base import (
     OpTimedOutError,
     RequestUnsafeError,
 )
-from codriver.repls.failures import read_failure
+from codriver.repls.failures import WRAPPERS, read_failure
 from codriver.repls.heartbeat import watch
 from codriver.repls.inquiries import Inquiries
 from codriver.repls.nrepl_sessions import OURS, NreplSession, SessionTable
+from codriver.repls.placing import no_namespace, placed
 from codriver.repls.profile import Probed, probe, read_ops
 from codriver.repls.reply import Reply
 
@@ -158,7 +160,7 @@ class NreplAdapter:
         self.last_stacktrace = inquiries.last_stacktrace
         self.stacks = inquiries.stacks
         self.clojuredocs = inquiries.clojuredocs
-        self._tidy = inquiries.tidy
+        self._inquiries = inquiries
 
     @property
     def profile(self) -> Profile:
@@ -186,7 +188,7 @@ class NreplAdapter:
             reply = await self._run_one(work, support.op, fields)
             if self._dialect.load_moves_namespace:
                 await self._switch(work.session, before or "user")
-            return self._conclude(work, reply, None)
+            return self._conclude(work, reply, None, path)
 
         return await self._perform(evaluation, load)
 
@@ -272,13 +274,19 @@ class NreplAdapter:
         try:
             async with work.session.lock:
                 work.session.is_stopping = False
-                work.ending = await act(work)
+                work.ending = await self._name_class(work, await act(work))
                 work.fault = None
         except Exception as error:  # noqa: BLE001  # it is raised where the work is waited for
             work.fault = error
         finally:
             work.session.running = None
             work.over.set()
+
+    async def _name_class(self, work: _Work, ending: Ending) -> Ending:
+        """The ending with the class of what was thrown, where the server names but the compiler's wrapper of it."""
+        if ending.error is None or not ending.error.type.endswith(WRAPPERS):
+            return ending
+        return replace(ending, error=await self._inquiries.unwrapped(ending.error, work.session.name))
 
     async def _evaluate_forms(self, work: _Work) -> Ending:
         evaluation, session = work.evaluation, work.session
@@ -335,14 +343,14 @@ class NreplAdapter:
             session.connection.end(exchange)
         session.evaluations += 1
         if session.evaluations % TIDY_EVERY == 0:
-            self._tasks.start_soon(self._tidy, session.name)
+            self._tasks.start_soon(self._inquiries.tidy, session.name)
         # An interrupt whose `done` went elsewhere marks the exchange, not the reply.
         reply.status |= exchange.status
         if reply.namespace and not work.evaluation.namespace:
             session.namespace = reply.namespace
         return reply
 
-    def _conclude(self, work: _Work, reply: Reply, form: int | None) -> Ending:
+    def _conclude(self, work: _Work, reply: Reply, form: int | None, path: str | None = None) -> Ending:
         session = work.session
         namespace = reply.namespace or session.namespace
         if reply.is_failed:
@@ -352,11 +360,10 @@ class NreplAdapter:
         if not reply.is_failed:
             return Ending("done", namespace=namespace)
         error = read_failure(reply.failure, self._dialect)
-        if form is not None and work.evaluation.forms:
-            error = replace(error, form=form)
-        if error.line is not None and not self._dialect.counts_lines and error.file is None:
-            offset = work.evaluation.forms[form - 1].line - 1 if form and work.evaluation.forms else 0
-            error = replace(error, line=error.line + work.evaluation.line - 1 + offset)
+        if error.type == NAMESPACE_MISSING and work.evaluation.namespace:
+            return Ending("failed", namespace=session.namespace, error=no_namespace(work.evaluation.namespace))
+        path = path or work.evaluation.file
+        error = placed(error, work.evaluation, form, path=path, counts_lines=self._dialect.counts_lines)
         return Ending("failed", namespace=namespace, error=error)
 
     async def _enter(self, session: NreplSession, namespace: str) -> EvaluationError | None:
@@ -365,11 +372,11 @@ class NreplAdapter:
             if namespace in {session.namespace, "user", "Hy"}:
                 return None
             words = f"this REPL evaluates in one namespace only, and {namespace!r} was asked for; nothing was evaluated"
-            return EvaluationError("namespace-not-found", words)
+            return EvaluationError(NAMESPACE_MISSING, words)
         code = self._dialect.json % f"(some? (find-ns (symbol {self._dialect.quote(namespace)})))"
         answer = await session.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
         if not any("true" in (message.text("value") or "") for message in answer):
-            return EvaluationError("namespace-not-found", f"there is no namespace {namespace!r}; load it first")
+            return no_namespace(namespace)
         await self._switch(session, namespace)
         return None
 
