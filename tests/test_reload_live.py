@@ -81,7 +81,20 @@ def test_a_repl_that_is_added_is_started_and_the_others_stay(tmp_path):
 def test_a_wrong_file_is_told_in_the_log_and_changes_nothing(live, client):
     configure(live, "maxDepth = 0\n")
     until(lambda: any("stay as they are" in text and "maxDepth = 0" in text for text in log(client)), "the line")
-    assert client.call("server_health")["ok"]
+    [error] = client.call("server_health")["errors"]
+    assert error["code"] == "settings-refused"
+    assert "maxDepth = 0" in error["message"]
+    configure(live, "maxDeepness = 4\n")
+    until(lambda: any("maxDeepness" in text for text in log(client)), "the warning")
+    assert client.call("server_health")["errors"] == [error]
+
+
+def test_a_repl_that_can_never_start_stays_among_the_errors(tmp_path):
+    with serving(tmp_path, "--repl", "no-such-program --at-all") as live, live.client() as client:
+        [error] = until(lambda: client.call("server_health")["errors"], "the error")
+        assert error["code"] == "repl-given-up:repl"
+        assert "no-such-program" in error["message"]
+        assert error["count"] == 1
 
 
 def test_a_skill_of_the_workspace_appears_when_it_is_allowed_and_when_it_changes(live, client):

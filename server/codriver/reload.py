@@ -18,11 +18,15 @@ RESTART = "codriver stop && codriver serve"
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a look at the files gave. `settings`: those in effect from now on; `said` and `wrong`: lines for the log."""
+    """What a look at the files gave. `settings`: those in effect from now on; `said` and `wrong`: lines for the log.
+
+    `refused`: a file is so wrong that nothing of it holds.
+    """
 
     settings: Settings
     said: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
+    refused: bool = False
 
 
 class Reloader:
@@ -51,7 +55,7 @@ class Reloader:
         try:
             loaded = load(self._workspace, environ=self._environ, overrides=self._overrides)
         except SettingsError as error:
-            return News(self.settings, wrong=(f"the settings stay as they are: {error}",))
+            return News(self.settings, wrong=(f"the settings stay as they are: {error}",), refused=True)
         before, self._loaded = self._loaded, loaded
         warnings = tuple(warning for warning in loaded.warnings if warning not in before.warnings)
         rows = {name: (value, whence) for name, value, whence in as_rows(loaded)}

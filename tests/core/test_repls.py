@@ -180,6 +180,8 @@ def test_a_process_that_ends_again_and_again_is_given_up_with_its_reason(server)
     assert "exit status 1" in given_up.note
     assert "4 times within a minute" in given_up.note
     assert not server.of(effects.RetryRepl)
+    latch = server.state.latches["repl-given-up:py"]
+    assert latch.text == f"REPL py was given up: {given_up.note}"
 
 
 def test_a_process_that_ends_once_an_hour_is_always_started_again(server):

@@ -17,6 +17,7 @@ from codriver.core.actions import (
     EvaluationEnded,
     InputGiven,
     InputWanted,
+    LatchError,
     ReplAction,
     ReplConnected,
     ReplForgotten,
@@ -193,6 +194,8 @@ def _lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
     says: tuple[Action, ...] = ()
     if was_connected or final:
         says = (Say(f"REPL {repl.key} lost: {cause}", error=True, repl=repl.key),)
+    if final:
+        says += (LatchError(f"repl-given-up:{repl.key}", f"REPL {repl.key} was given up: {cause}", action.now),)
     if was_connected or final:
         ended = _end_waiting(state, repl, cause)
         return Outcome(ended.state, (*ended.effects, *effects), (*ended.follow_ups, *says))
