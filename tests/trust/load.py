@@ -333,11 +333,16 @@ class Load:
         self.seen.long_text = text == "".join(f"line {number}\n" for number in range(lines))
 
     def is_quiet(self, health):
-        """Whether all that was sent is answered, and every notification read or counted as dropped."""
+        """Whether all that was sent is answered, and every notification read or counted as dropped.
+
+        Whoever evaluates is told of that at once, and so more often than those who only listen.
+        """
         rows = {row["name"]: row for row in health["clients"]}
-        peers = [*self.evaluators, *self.listeners, *self.silent, self.flooder]
-        told = {peer.updates + rows[peer.name]["droppedNotifications"] for peer in peers}
-        return len(told) == 1 and not any(peer.unanswered for peer in peers)
+        listening = [*self.listeners, *self.silent, self.flooder]
+        told = {peer.updates + rows[peer.name]["droppedNotifications"] for peer in listening}
+        everybody = (*self.evaluators, *listening)
+        is_written = not any(rows[peer.name]["queued"] or rows[peer.name]["openRequests"] for peer in everybody)
+        return is_written and len(told) == 1 and not any(peer.unanswered for peer in everybody)
 
     @staticmethod
     def row(health, name):
