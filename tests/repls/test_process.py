@@ -127,6 +127,18 @@ async def test_the_end_is_said_in_words(tmp_path):
         assert await running.wait() == "it was killed by SIGKILL"
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [("", "it ended with status 7"), ("no more", "it ended with status 7; its last output: no more")],
+)
+async def test_the_line_that_tells_where_it_listens_is_no_last_word(tmp_path, more, words):
+    code = f"{LISTEN}print({more!r}, flush=True)\nraise SystemExit(7)"
+    async with started(tmp_path, *python(code)) as (running, heard):
+        await until(lambda: said(heard).endswith(f"4711\n{more}\n"))
+        with anyio.fail_after(15):
+            assert await running.wait() == words
+
+
 async def test_kill_ends_the_tree_and_says_who_did_it(tmp_path):
     async with started(tmp_path, *python(LISTEN + WAIT)) as (running, _):
         await running.endpoint()

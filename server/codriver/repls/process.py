@@ -105,9 +105,11 @@ class ReplProcess:
         *whole, rest = (self._line[stream] + text).split("\n")
         self._line[stream] = rest[-LINE_CHARS:]
         for line in whole[-200:]:
+            if self._printed is None and (found := _read_address(line[:LINE_CHARS])):
+                # That it listens is no word on why it ended.
+                self._printed = found
+                continue
             self._tail.append(line[:LINE_CHARS].rstrip())
-            if self._printed is None:
-                self._printed = _read_address(line[:LINE_CHARS])
 
     def report(self, line: str) -> None:
         """Take one line from the watchdog."""
