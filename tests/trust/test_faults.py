@@ -175,6 +175,20 @@ def test_a_client_gone_in_mid_call_takes_its_evaluation_with_it_and_holds_up_nob
     until(lambda: "gone" not in client_rows(client), "the client to be forgotten")
 
 
+def test_a_client_that_is_gone_is_told_apart_from_one_that_has_said_all_it_will(live, client):
+    gone, quiet = live.client(name="gone"), live.client(name="quiet")
+    gone.begin_call("evaluate_code", code="while True: pass", replSessionKey="py")
+    evaluation = until(lambda: running_code(client).get("py"), "the loop to run")
+    asked = quiet.begin_call("evaluate_code", code="import time; time.sleep(3); 'heard'", replSessionKey="py-2")
+    until(lambda: running_code(client).get("py-2"), "the other to run")
+    gone.close()
+    quiet.socket.shutdown(socket.SHUT_WR)
+    heard = quiet.answer(asked)["result"]["structuredContent"]
+    assert client.call("get_evaluation", evaluationId=evaluation)["status"] == "interrupted"
+    assert heard["result"] == "'heard'"
+    quiet.close()
+
+
 def test_a_client_gone_while_its_call_is_queued_leaves_code_that_never_runs(live, client):
     gate = live.workspace / "gate"
     wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"

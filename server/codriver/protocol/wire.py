@@ -42,6 +42,10 @@ STANDING = "subscriptions/listen"
 
 DRAIN_S = 5.0
 """How long a client that has said all it will is kept to hear the answers that are still to come."""
+PROBE_S = 0.1
+PROBE = b" "
+"""Sent to such a client, as one that is gone altogether looks the same until something is sent to it. Before the next
+message it is space, which JSON allows there."""
 
 
 class Wire:
@@ -184,7 +188,10 @@ class Wire:
         with anyio.move_on_after(DRAIN_S):
             while self._session.open_requests.total():
                 self._answered = anyio.Event()
-                await self._answered.wait()
+                with anyio.move_on_after(PROBE_S) as silence:
+                    await self._answered.wait()
+                if silence.cancelled_caught:
+                    self._session.outbox.offer(PROBE)
 
     # Writing
 
