@@ -193,13 +193,10 @@ def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
         return shlex.join(["codriver", "call", tool, given, *place])
 
     yield from (note for note in notes if status == "queued" or not any(tool in note for tool in GOING_ON))
-    takes_input = any("send_input" in note for note in notes)
-    if status != "needs-input":
-        yield f"evaluation {name} is {status}; to wait for its end: {command('get_evaluation', waitMs=25_000)}"
-    elif takes_input:
-        yield f"evaluation {name} reads from standard input; to give it a line: {command('send_input', text='LINE')}"
-    else:
-        yield f"evaluation {name} reads from standard input, which this REPL cannot be given"
+    if status == "needs-input":
+        yield f"evaluation {name} reads from standard input, which a command cannot give it, so it is interrupted"
+        return
+    yield f"evaluation {name} is {status}; to wait for its end: {command('get_evaluation', waitMs=25_000)}"
     yield f"to end it: {command('interrupt_evaluation')}"
 
 
@@ -211,9 +208,6 @@ def _explained(answer: dict[str, Any]) -> Iterator[str]:
         yield f"{error.get('class', 'error')}: {error['message']}"
     if answer.get("reason") == "ambiguous-session":
         yield f"there are several REPL sessions; choose one with --session: {', '.join(answer.get('sessions', ()))}"
-        return
-    if answer.get("status") == "needs-input":
-        yield "the code reads from standard input, which a one-shot command cannot give it: it is interrupted"
         return
     if message:
         yield message
