@@ -121,6 +121,22 @@ RULES = """[[(failed ?id) [?e :output/category "evaluationErrorOutput"] [?e :out
             [(after ?a ?b) (after ?a ?c) (after ?c ?b)]]"""
 
 
+@pytest.mark.parametrize("guard", ['[(re-find #".{9}" ?t)]', "[(count ?t) ?n] [(< 8 ?n)]"])
+def test_a_clause_that_only_filters_keeps_out_what_a_function_cannot_work_with(guard):
+    found = ask(f"[:find [?x ...] :where [?e :output/text ?t] {guard} [(subs ?t 0 9) ?x]]")
+    assert found == ["Result 10"]
+
+
+def test_a_long_value_is_shortened_in_the_error_about_it():
+    log = OutputLog()
+    log.append("otherOutput", "x" * 10_000, timestamp_ms=1)
+    with pytest.raises(QueryError) as error:
+        log.query("[:find ?x :where [?e :output/text ?t] [(/ ?t 2) ?x]]")
+    assert "a number is needed, not" in error.value.expected
+    assert "x" * 50 in error.value.expected
+    assert len(error.value.expected) < 250
+
+
 @pytest.mark.parametrize(
     ("query", "inputs", "expected"),
     [
@@ -314,7 +330,19 @@ def test_a_binding_takes_a_value_apart(binding, expected):
             "arguments that `>` can work with (numbers",
             "[(> ?t 5)]",
         ),
-        ("[:find ?x :where [(/ 1 0) ?x]]", "arguments that `/` can work with (", "[(/ 1 0) ?x]"),
+        ("[:find ?x :where [(/ 1 0) ?x]]", "that `/` can work with (division by zero)", "[(/ 1 0) ?x]"),
+        ("[:find ?x :where [(mod 1 0) ?x]]", "that `mod` can work with (division by zero)", "[(mod 1 0) ?x]"),
+        ("[:find ?x :where [(quot 1.5 0.0) ?x]]", "that `quot` can work with (division by zero)", "[(quot"),
+        (
+            "[:find ?x :where [?e :output/line ?l] [(- ?l 3) ?m] [(/ ?l ?m) ?x]]",
+            "that `/` can work with (division by zero in (/ 3 0); a clause that only filters can keep such values out)",
+            "[(/ ?l ?m) ?x]",
+        ),
+        (
+            "[:find ?x :where [?e :output/text ?t] [(subs ?t 0 8) ?x]]",
+            'the range 0 to 8 is not inside a text of 7 characters in (subs "(+ 1 1)" 0 8); a clause that only filters',
+            "[(subs ?t 0 8) ?x]",
+        ),
         ("[:find ?x :where [(ground 5) [?x ...]]]", "(a binding takes a collection apart", "[(ground 5)"),
         ("[:find ?x :where [(ground [1]) [?x _]]]", "(a binding of 2 parts needs as many, not 1)", "[(ground [1])"),
         ('[:find ?x :where [(re-find #"(" "a") ?x]]', "a regex that is valid", '#"("'),

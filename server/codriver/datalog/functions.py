@@ -1,8 +1,10 @@
 """The functions that queries may call: a fixed list, so that no query runs code.
 
 They mean what they mean in Clojure. What they are given but cannot work with makes them raise `TypeError`, `ValueError`
-or an arithmetic error whose text says why; the clause that called adds its place. What they make is bounded in size, as
-a recursive rule could otherwise grow it without end.
+or an arithmetic error. The clause that called adds its place and the values, and refuses the query, as Clojure and
+DataScript do: a row that silently went missing would be a wrong answer. Clauses that only filter run first, so they can
+keep out what a function cannot work with. What functions make is bounded in size, as a recursive rule could otherwise
+grow it without end.
 
 Two differ from DataScript's: `<`, `>`, `<=`, `>=` compare numbers with numbers and strings with strings, and refuse the
 rest, as a comparison of a line with a text is a mistake; and a keyword equals the string of its text.
@@ -62,6 +64,11 @@ class Function:
         if self.most is None:
             return f"{self.least} or more arguments"
         return f"{self.least} arguments" if self.least == self.most else f"{self.least} to {self.most} arguments"
+
+
+def reason(error: Exception) -> str:
+    """Why a function could not work with what it was given, in words."""
+    return "division by zero" if isinstance(error, ZeroDivisionError) else str(error)
 
 
 def is_true(value: object) -> bool:

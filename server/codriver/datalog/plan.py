@@ -31,9 +31,8 @@ from codriver.datalog.clauses import (
     binding_variables,
     variables,
 )
-from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING
+from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, printed, reason
 from codriver.datalog.lookup import Group
-from codriver.datalog.matching import InvalidPatternError
 from codriver.datalog.readiness import is_or_ready, provided
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 """Each with its mirror image."""
 
 CALLS = 512  # of a function between two looks at the clock; one may take some milliseconds
+SHOWN_CHARACTERS = 60  # of a value in an error
 GROUPED = 1e3  # rows guessed for what inside an `or` or a rule nobody has counted
 
 
@@ -114,7 +114,7 @@ class _Planner:
                 self._add(*lookup.datom_step(unit, self.scope, snapshot, self._needed()))
             case Predicate():
                 call = self._caller(unit.function, unit.arguments, unit.form)
-                self._add(_explained(self.context, unit, steps.keep(call)), ())
+                self._add(self._explained(unit, steps.keep(call), call), ())
             case FunctionCall():
                 self._take_function(unit)
             case Not():
@@ -219,18 +219,38 @@ class _Planner:
         return None, self._constant(argument)
 
     def _take_function(self, unit: FunctionCall) -> None:
-        call = self._caller(unit.function, unit.arguments, unit.form)
+        plain = call = self._caller(unit.function, unit.arguments, unit.form)
         if unit.function not in SHARING and unit.function not in ENTITY_FUNCTIONS:
             call = _weighed(call, self.context.budget.make)
         names = binding_variables(unit.binding)
         if isinstance(unit.binding, Variable) and not self.scope.binds(names):
-            self._add(_explained(self.context, unit, steps.add_value(call)), names)
+            self._add(self._explained(unit, steps.add_value(call), plain), names)
             return
         known = [self._expression(Variable(name)) if self.scope.binds((name,)) else None for name in names]
         new = [name for name, old in zip(names, known, strict=True) if old is None]
         if len(set(new)) < len(new):
             raise self.context.text.error("each variable once in a binding", unit.form)
-        self._add(_explained(self.context, unit, steps.add_bound(call, unit.binding, known)), new)
+        self._add(self._explained(unit, steps.add_bound(call, unit.binding, known), plain), new)
+
+    def _explained(self, unit: Predicate | FunctionCall, step: Step, call: Callable[[Row], Any]) -> Step:
+        """The step, heeding the time limit; what its function cannot work with becomes an error about the clause."""
+        context = self.context
+        arguments = [self._expression(argument) for argument in unit.arguments if not isinstance(argument, Source)]
+
+        def explained(rows: Rows) -> Iterator[Rows]:
+            for start in range(0, len(rows), CALLS):
+                context.budget.check()
+                some = rows[start : start + CALLS]
+                try:
+                    yield from step(some)
+                except steps.FAILURES as error:
+                    values = steps.failing_call(call, arguments, some)
+                    why = reason(error) + _example(unit.function, arguments, values)
+                    raise context.text.error(
+                        f"arguments that `{unit.function}` can work with ({why})", unit.form
+                    ) from error
+
+        return explained
 
     def _take_not(self, unit: Not) -> None:
         inner = self.scope.inside(variables(unit))
@@ -364,18 +384,12 @@ def _weighed(call: Callable[[Row], Any], make: Callable[[object], None]) -> Call
     return weighed
 
 
-def _explained(context: Context, unit: Predicate | FunctionCall, step: Step) -> Step:
-    """The step, heeding the time limit; what its function cannot work with becomes an error about the clause."""
-
-    def explained(rows: Rows) -> Iterator[Rows]:
-        try:
-            for start in range(0, len(rows), CALLS):
-                context.budget.check()
-                yield from step(rows[start : start + CALLS])
-        except (TypeError, ValueError, ArithmeticError, InvalidPatternError) as error:
-            raise context.text.error(f"arguments that `{unit.function}` can work with ({error})", unit.form) from error
-
-    return explained
+def _example(function: str, arguments: Sequence[Expression], values: Row | None) -> str:
+    """The call that failed with its values, where some of them came from a row and so are not in the query."""
+    if values is None or all(column is None for column, _ in arguments):
+        return ""
+    shown = [text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…" for text in map(printed, values)]
+    return f" in ({' '.join([function, *shown])}); a clause that only filters can keep such values out"
 
 
 def _entity_functions() -> Mapping[str, Callable[..., Any]]:

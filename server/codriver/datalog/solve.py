@@ -19,7 +19,7 @@ from codriver.datalog.answer import QueryAnswer
 from codriver.datalog.budget import OutOfRowsError
 from codriver.datalog.clauses import Aggregate, Element, Pull, Query, Source, Variable
 from codriver.datalog.edn import Text, read
-from codriver.datalog.functions import printed
+from codriver.datalog.functions import printed, reason
 from codriver.datalog.inputs import Inputs, read_inputs
 from codriver.datalog.lines import LineVariables
 from codriver.datalog.matching import OutOfTimeError
@@ -181,7 +181,7 @@ class _Shape:
         try:
             return function.call(values, element.amount) if function.takes_amount else function.call(values)
         except (TypeError, ValueError, ArithmeticError) as error:
-            wanted = f"values that `{element.function}` can work with ({error})"
+            wanted = f"values that `{element.function}` can work with ({reason(error)})"
             raise self._query.text.error(wanted, element.form) from error
 
     def _puller(self, element: Element) -> Callable[[Any], object]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from codriver.datalog.clauses import Binding, Blank, CollectionBinding, TupleBinding, Variable
 from codriver.datalog.functions import is_true
+from codriver.datalog.matching import InvalidPatternError
 from codriver.datalog.values import MAX_ITEMS, equal, kind
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ Expression = tuple[int | None, Any]
 """A column of the row, or None and a value."""
 
 BATCH_ROWS = 8192
+FAILURES = (TypeError, ValueError, ArithmeticError, InvalidPatternError)
+"""What functions raise when they cannot work with their arguments."""
 
 
 def run(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:
@@ -101,6 +104,16 @@ def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Cal
         case [(int(column), _), (int(other), _)]:
             return lambda row: function(row[column], row[other])
     return lambda row: function(*[value if column is None else row[column] for column, value in arguments])
+
+
+def failing_call(call: Callable[[Row], Any], arguments: Sequence[Expression], rows: Rows) -> Row | None:
+    """What the arguments were in the first row that the call cannot work with; None when it can with all."""
+    for row in rows:
+        try:
+            call(row)
+        except FAILURES:
+            return tuple(value if column is None else row[column] for column, value in arguments)
+    return None
 
 
 def keep(call: Callable[[Row], Any]) -> Step:
