@@ -330,9 +330,11 @@ def test_a_refused_request_is_told_what_is_wrong_with_it(client, line, words):
 
 def test_what_comes_before_the_handshake_is_told_to_begin_with_it(live):
     with live.client(handshake=False) as bare:
-        error = bare.request("tools/list")["error"]
-        assert error["code"] == -32602
-        assert "initialize first" in error["message"]
+        for method in ("tools/list", "tools/call"):
+            error = bare.request(method)["error"]
+            assert error["code"] == -32602
+            assert "initialize first" in error["message"]
+        assert "params.capabilities is missing" in bare.request("initialize")["error"]["message"]
         assert "initialize" not in bare.request("no/such")["error"]["message"]
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MAX_TOLD = 5
 """Problems of one request that are told: whoever has more reads the specification."""
+BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
+"""What a client may send before it has said who it is. Source: MCP, lifecycle, initialization."""
 
 
 async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -26,16 +28,21 @@ async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Ha
     except ValidationError as error:
         if ctx.request_id is None:
             raise
-        raise MCPError(INVALID_PARAMS, f"{ctx.method}: {_problems(error)}") from error
+        is_early = ctx.session.client_params is None and ctx.method not in BEFORE_HANDSHAKE
+        words = _too_early(ctx.method) if is_early else f"{ctx.method}: {_problems(error)}"
+        raise MCPError(INVALID_PARAMS, words) from error
     except MCPError as error:
         refused = error.error
         if refused.code == METHOD_NOT_FOUND and refused.data == ctx.method:
             raise MCPError(METHOD_NOT_FOUND, f"there is no method {ctx.method!r}", ctx.method) from error
         # Nobody else refuses parameters with data that is empty.
         if refused.code == INVALID_PARAMS and refused.data == "" and ctx.session.client_params is None:
-            words = f"{ctx.method} comes too early: send initialize first, and wait for its answer"
-            raise MCPError(INVALID_PARAMS, words) from error
+            raise MCPError(INVALID_PARAMS, _too_early(ctx.method)) from error
         raise
+
+
+def _too_early(method: str) -> str:
+    return f"{method} comes too early: send initialize first, and wait for its answer"
 
 
 def _problems(error: ValidationError) -> str:
