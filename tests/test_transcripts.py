@@ -166,6 +166,9 @@ def test_result_and_output_share_the_length_of_one_answer(client):
     assert lengths[0] == max(lengths)
     assert len(json.dumps(answer)) < 52 * 1024
     assert answer["values"][-1] == "<<result>>"
+    failed = client.call("evaluate_code", code=code.replace("'v' * 100_000", "raise ValueError('v' * 100_000)"))
+    assert failed["error"]["class"] == "ValueError"
+    assert len(json.dumps(failed)) < 52 * 1024
     alone = client.call("evaluate_code", code="print('short')\n'v' * 100_000")
     assert 50 * 1024 - 100 < len(alone["result"]) <= 50 * 1024
     assert alone["stdout"] == "short\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import anyio
@@ -114,6 +115,9 @@ def describe(
         "elapsedMs": _elapsed_ms(call, evaluation),
     }
     said: list[str] = [*evaluation.notes]
+    if evaluation.failure:
+        fields["error"] = failure_json(evaluation.failure)
+        max_bytes -= min(max_bytes // 2, len(json.dumps(fields["error"], ensure_ascii=False)))
     images = _images(max_images, call.services.settings.max_images)
     transcript = call.services.transcripts.get(evaluation.id)
     if transcript is None:
@@ -123,8 +127,6 @@ def describe(
     namespace = evaluation.namespace
     if namespace:
         fields["ns"] = namespace
-    if evaluation.failure:
-        fields["error"] = failure_json(evaluation.failure)
     others = others_since(call, evaluation)
     if others:
         fields["otherWhosSinceLast"] = others
