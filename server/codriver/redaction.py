@@ -24,14 +24,15 @@ MIN_CHARACTERS = 8  # shorter values are words like "true" or "dev", and would t
 
 @dataclass(frozen=True, slots=True)
 class _Secrets:
-    """What to look for. `forms`: every form of every secret, the longest first. `marks`: what stands for each.
+    """What to look for. `marks`: for every form of every secret what stands for it.
 
-    `groups`: for each secret a piece that all its forms have in common, and the forms.
+    `groups`: for each secret a piece that all its forms have in common, and the forms. `beginnings`: the letters that
+    forms begin with, each with the length of the longest such form, and these forms.
     """
 
-    forms: tuple[str, ...]
     marks: Mapping[str, str]
     groups: tuple[tuple[str, tuple[str, ...]], ...]
+    beginnings: tuple[tuple[str, int, tuple[str, ...]], ...]
     pattern: re.Pattern[str]
 
     def any_in(self, text: str) -> bool:
@@ -66,7 +67,11 @@ class Redactor:
             marks[secret] = f"<<redacted:{name}>>"  # a form of another secret gives way to the secret itself
         longest_first = tuple(sorted(marks, key=len, reverse=True))
         pattern = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)")
-        self._secrets = _Secrets(longest_first, marks, tuple(groups.values()), pattern)
+        by_letter: dict[str, list[str]] = {}
+        for form in longest_first:
+            by_letter.setdefault(form[0], []).append(form)
+        beginnings = tuple([(letter, len(forms[0]), tuple(forms)) for letter, forms in by_letter.items()])
+        self._secrets = _Secrets(marks, tuple(groups.values()), beginnings, pattern)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Redactor:
@@ -137,13 +142,14 @@ class StreamRedactor:
     def _beginning(self, text: str, start: int) -> int:
         """The first place from `start` on from which the rest of the text is the beginning of a secret, or its end."""
         first = len(text)
-        for secret in self._secrets.forms:
-            place = text.find(secret[0], max(start, len(text) - len(secret) + 1), first)
+        for letter, longest, forms in self._secrets.beginnings:
+            place = text.find(letter, max(start, len(text) - longest + 1), first)
             while place >= 0:
-                if secret.startswith(text[place:]):
+                rest = text[place:]
+                if any(form.startswith(rest) and len(form) > len(rest) for form in forms):
                     first = place
                     break
-                place = text.find(secret[0], place + 1, first)
+                place = text.find(letter, place + 1, first)
         return first
 
 
