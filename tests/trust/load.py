@@ -184,7 +184,7 @@ class Load:
 
     def __init__(self, live, plan):
         self.live, self.plan, self.seen = live, plan, Seen()
-        self.flooding = asyncio.Event()
+        self.is_over = asyncio.Event()
 
     async def run(self):
         seen, plan, began = self.seen, self.plan, time.monotonic()
@@ -211,10 +211,9 @@ class Load:
         await self.until(lambda health: self.row(health, "floods")["queued"], "the flood to be held up")
         seen.flood_held_up = not flood.done()
 
-        for ping in pings:
-            ping.cancel()
-        await asyncio.gather(*pings, return_exceptions=True)
-        self.flooding.set()
+        # Not by cancelling: `wait_for` loses a cancellation that comes together with its answer.
+        self.is_over.set()
+        await asyncio.gather(*pings)
         for peer in (*self.silent, self.flooder):
             peer.read()
         await flood
@@ -257,7 +256,7 @@ class Load:
         """Send without reading for as long as the server takes it, and until all is over."""
         # Long requests, as the kernel's buffers take megabytes of them before the server is asked to.
         padding = {"_meta": {"padding": "x" * 8000}}
-        while not self.flooding.is_set():
+        while not self.is_over.is_set():
             batch = [self.flooder.message("tools/list", padding)[0] for _ in range(20)]
             self.seen.flood_sent += len(batch)
             await self.flooder.send(*batch)
@@ -265,7 +264,7 @@ class Load:
 
     async def ping(self, peer):
         """Ping all the time, a little apart, as a client that wants to know whether its server is well."""
-        while True:
+        while not self.is_over.is_set():
             began = time.perf_counter()
             await peer.request("ping")
             self.seen.pings.append((time.perf_counter() - began) * 1000)
