@@ -36,7 +36,7 @@ def test_plain():
 def test_with_fixture(tmp_path):
     pass
 """
-CLOJURE = """(ns suite.core (:require [clojure.test :refer [deftest is]]))
+CLOJURE = """(ns suite.shop (:require [clojure.test :refer [deftest is]]))
 (deftest good (is (= 1 1)))
 (deftest bad (is (= 1 2) "msg"))
 """
@@ -205,7 +205,7 @@ def test_clojure_tests_run_by_evaluation(tmp_path):
         until(lambda: "run_tests" in client.tools(), "the REPL's tools")
         (live.workspace / "core.clj").write_text(CLOJURE)
         assert client.call("load_file", filePath="core.clj")["ok"]
-        answer = ask(client, namespace="suite.core", timeoutMs=120_000)
+        answer = ask(client, namespace="suite.shop", timeoutMs=120_000)
         assert (answer["reason"], counts(answer)) == ("tests-failed", (2, 1, 1, 0))
         assert (answer["results"][0]["test"], answer["results"][0]["line"]) == ("bad", 3)
         assert answer["results"][0]["file"].endswith("core.clj")
