@@ -76,7 +76,7 @@ def _data(client: Client, text: str) -> Any:
     if client.is_toml:
         try:
             return tomllib.loads(text.removeprefix("\ufeff"))
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # no TOML, numbers too long to read, nesting too deep
             line, column = _toml_place(text, str(error))
             raise FileFaultError(str(error).split(" (at ")[0], line, column) from error
     root = jsonc.parse(text, comments=client.comments, trailing_commas=client.trailing_commas)
@@ -120,7 +120,7 @@ def _is_changed_to(changed: str, text: str, keys: tuple[str, ...], entry: Any) -
     """Whether `changed` says what `text` does, but for the entry at `keys`, which is `entry`, or none."""
     try:
         new, old = (tomllib.loads(version.removeprefix("\ufeff")) for version in (changed, text))
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # as above
         return False
     _taken(old, keys)
     return bool(_taken(new, keys) == entry and new == old)
