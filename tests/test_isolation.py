@@ -30,7 +30,8 @@ def keys(client):
 
 def test_what_a_client_left_running_and_queued_in_its_own_session_ends_and_disturbs_nobody(live, client):
     leaver = live.client(name="leaver")
-    running = leaver.call("evaluate_code", code="import time\nwhile True: time.sleep(0.01)", isolate=True, timeoutMs=1000)
+    endless = "import time\nwhile True: time.sleep(0.01)"
+    running = leaver.call("evaluate_code", code=endless, isolate=True, timeoutMs=1000)
     queued = leaver.call("evaluate_code", code="1", isolate=True, timeoutMs=1000)
     assert (running["status"], queued["status"]) == ("running", "queued")
     leaver.close()

@@ -53,7 +53,9 @@ def _with_port(address: str) -> str:
     return address
 
 
-Address = Annotated[str, StringConstraints(pattern=r"^([^=\s]+=)?(([^=\s:]*|\[[^=\s\]]+\]):)?[0-9]{1,5}$"), AfterValidator(_with_port)]
+ADDRESS = r"^([^=\s]+=)?(([^=\s:]*|\[[^=\s\]]+\]):)?[0-9]{1,5}$"
+"""`[KEY=][HOST:]PORT`; an IPv6 address in brackets."""
+Address = Annotated[str, StringConstraints(pattern=ADDRESS), AfterValidator(_with_port)]
 
 
 class Settings(BaseModel):
