@@ -32,6 +32,8 @@ WORD = "(defn complement"
 READ_GOAL_MS, EDIT_GOAL_MS = 150, 50
 LINEAR = 1.3
 """What a text that leaves the processor's caches may add."""
+HELD = 500_000
+"""Containers with another in each: what a large program holds, and the garbage collector visits time and again."""
 
 
 def median_ms(work, runs=RUNS, clock=time.perf_counter):
@@ -147,6 +149,11 @@ def measure_growth(report, text):
         for name, work in works.items():
             ratio = cpu_ms(partial(work, unit * 8)) / cpu_ms(partial(work, unit)) / 8
             report.fact(title, f"{name}, {shape}", ratio, "x", at_most=LINEAR)
+    held = [{number: [number]} for number in range(HELD)]
+    title += f", in a process that holds {2 * len(held)} other containers"
+    for name, work in (works | {"read, and find all forms": lambda text: Document(text).units_by_line}).items():
+        ratio = cpu_ms(partial(work, text * 8)) / cpu_ms(partial(work, text)) / 8
+        report.fact(title, f"{name}, core.clj", ratio, "x", at_most=LINEAR)
 
 
 def measure(report):

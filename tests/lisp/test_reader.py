@@ -1,3 +1,4 @@
+import gc
 import random
 
 import pytest
@@ -206,3 +207,23 @@ def test_sound_text_within_a_list_is_one_sound_form(text):
 def test_depth_has_no_limit(text):
     assert read(text).forms
     check(text)
+
+
+def test_reading_makes_no_more_work_for_the_garbage_collector_the_longer_a_text_is():
+    def collections(size):
+        text = f"({'(f [a {:b 1}] #?(:clj 1)) ^:x [y] ' * size})"
+        gc.collect()
+        begun = []
+        gc.callbacks.append(lambda phase, _: begun.append(phase))
+        try:
+            before = len(gc.get_objects())
+            reading = read(text)
+            held = len(gc.get_objects()) - before
+        finally:
+            gc.callbacks.pop()
+        assert reading.fault is None
+        return len(begun), held
+
+    few, many = collections(10), collections(5000)
+    assert many[0] <= few[0] + 2
+    assert many[1] <= few[1] + 20

@@ -9,10 +9,15 @@ same machine). Parsing took tree-sitter 25 ms, and visiting its nodes from Pytho
 this reader gives its whole tree in about the same time. On text without balance, which is what this reader is for,
 tree-sitter gives an error node and a guess; this one says which bracket it was. tree-sitter also took a file of
 Basilisp's own for broken, and counts bytes where all else counts characters.
+
+The tree is a few rows of numbers, and a form an index into them. One object a form made reading cost more per character
+the longer a text was, and the more else the process held: Python's cyclic garbage collector counts and visits all
+containers that live. Rows of numbers it does not visit.
 """
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -20,7 +25,7 @@ from codriver.lisp.tokens import CLOSERS, Places, tokens
 from codriver.lisp.unbalanced import Fault, Unbalanced, explain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
 __all__ = ["Form", "Kind", "Reading", "Span", "Unbalanced", "check", "read", "top_level_forms"]
 
@@ -39,7 +44,34 @@ class Span:
     column: int
 
 
-@dataclass(slots=True)
+class _Tree:
+    """All forms of a text in the order they begin: of each its kind and place, and the index behind the forms in it."""
+
+    __slots__ = ("afters", "ends", "kinds", "starts")
+
+    def __init__(self) -> None:
+        self.kinds: list[Kind] = []
+        self.starts = array("q")
+        self.ends = array("q")
+        self.afters = array("q")
+
+    def add(self, kind: Kind, start: int, end: int) -> int:
+        """Add a form, so far without forms in it: its index."""
+        self.kinds.append(kind)
+        self.starts.append(start)
+        self.ends.append(end)
+        index = len(self.kinds)
+        self.afters.append(index)
+        return index - 1
+
+    def within(self, begin: int, after: int) -> Iterator[Form]:
+        """The forms side by side from the index `begin` up to `after`."""
+        while begin < after:
+            yield Form(self, begin)
+            begin = self.afters[begin]
+
+
+@dataclass(frozen=True, slots=True)
 class Form:
     """One form: what it is, where it stands (`start` to `end`, offsets), and the forms in it, in order.
 
@@ -48,10 +80,28 @@ class Form:
     `discard` is `#_` with the form it takes away. In broken text a form may lack its end or what its prefix takes.
     """
 
-    kind: Kind
-    start: int
-    end: int
-    children: Sequence[Form]
+    _tree: _Tree
+    _index: int
+
+    @property
+    def kind(self) -> Kind:
+        """What it is."""
+        return self._tree.kinds[self._index]
+
+    @property
+    def start(self) -> int:
+        """Where it begins."""
+        return self._tree.starts[self._index]
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return self._tree.ends[self._index]
+
+    @property
+    def children(self) -> tuple[Form, ...]:
+        """The forms in it."""
+        return tuple(self._tree.within(self._index + 1, self._tree.afters[self._index]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,108 +112,119 @@ class Reading:
     fault: Fault | None
 
 
-class _Frame:
-    """What waits to be finished: a bracket for its `closer`, or a prefix for `wants` more forms."""
-
-    __slots__ = ("children", "closer", "form", "wants")
-
-    def __init__(self, form: Form, closer: str, wants: int) -> None:
-        self.form = form
-        self.children: list[Form] = []
-        form.children = self.children
-        self.closer = closer
-        self.wants = wants
-
-
 def read(text: str) -> Reading:
     """All forms of `text`. Never fails: a closer that closes nothing is left out, and what is open ends with the text.
 
     A closer that does not match closes the bracket it does match further out, if there is one.
     """
-    reader = _Reader(len(text))
+    tree, fault = _read(text)
+    return Reading(tuple(tree.within(0, len(tree.kinds))), fault)
+
+
+def _read(text: str) -> tuple[_Tree, Fault | None]:
+    reader = _Reader()
     for token in tokens(text):
         match token.lastgroup:
             # In the order of how often they come, as the cases are tried one by one.
             case "space" | "comment":
                 pass
             case "atom":
-                reader.finish(Form("atom", *token.span(), ()))
+                reader.leaf("atom", *token.span())
             case "open":
                 reader.open(token[0], token.start())
             case "close":
                 reader.close(token[0], token.start())
             case "prefix" | "tag":
-                reader.push(Form("prefixed", *token.span(), ()), "", 1)
+                reader.push("prefixed", *token.span(), "", 1)
             case "metadata":
-                reader.push(Form("prefixed", *token.span(), ()), "", 2)
+                reader.push("prefixed", *token.span(), "", 2)
             case "discard":
-                reader.push(Form("discard", *token.span(), ()), "", 1)
+                reader.push("discard", *token.span(), "", 1)
             case "character":
-                reader.finish(Form("character", *token.span(), ()))
+                reader.leaf("character", *token.span())
                 if token[0] == "\\":
                     reader.find(Fault("dangling", token.start()))
             case _:
-                reader.finish(Form("string", *token.span(), ()))
+                reader.leaf("string", *token.span())
                 if token["quote"] is None and token["ending"] is None:
                     reader.find(Fault("string", token.start()))
-    return reader.end()
+    return reader.tree, reader.end(len(text))
 
 
 class _Reader:
-    """The forms begun and not finished, outermost first; the first of them is the whole text."""
+    """The tree so far, and what of it waits to be finished, outermost first.
 
-    def __init__(self, length: int) -> None:
-        self._length = length
-        self._stack = [_Frame(Form("list", 0, length, ()), "", 0)]
-        self._open = dict.fromkeys(CLOSERS.values(), 0)  # brackets on the stack, by closer: spares a search in vain
+    What waits is the index of a form, with either the closer of its bracket, or, for a prefix, how many more forms it
+    wants. Behind all of them stands the text itself, which wants nothing.
+    """
+
+    def __init__(self) -> None:
+        self.tree = _Tree()
+        self._waiting = [-1]
+        self._closers = [""]
+        self._wants = [0]
+        self._open = dict.fromkeys(CLOSERS.values(), 0)  # brackets waiting, by closer: spares a search in vain
         self._fault: Fault | None = None
 
     def find(self, fault: Fault) -> None:
         """Remember the first fault."""
         self._fault = self._fault or fault
 
-    def push(self, form: Form, closer: str, wants: int) -> None:
-        """Begin `form`."""
-        self._stack.append(_Frame(form, closer, wants))
+    def push(self, kind: Kind, start: int, end: int, closer: str, wants: int) -> None:
+        """Begin a form."""
+        self._waiting.append(self.tree.add(kind, start, end))
+        self._closers.append(closer)
+        self._wants.append(wants)
 
     def open(self, bracket: str, start: int) -> None:
         """Begin a form with `bracket`."""
         closer = CLOSERS[bracket[-1]]
         self._open[closer] += 1
-        self.push(Form(_KINDS[bracket], start, start + len(bracket), ()), closer, 0)
+        self.push(_KINDS[bracket], start, start + len(bracket), closer, 0)
 
-    def finish(self, form: Form) -> None:
-        """Give the finished `form` to what it stands in, and so finish the prefixes that waited for it.
+    def leaf(self, kind: Kind, start: int, end: int) -> None:
+        """Add a form that has none in it."""
+        index = self.tree.add(kind, start, end)
+        if self._wants[-1]:
+            self._finish(index)
 
-        A discarded form is kept where it stands, and no prefix takes it.
+    def _finish(self, index: int) -> None:
+        """Finish the prefixes that waited for the form at `index`, which has ended.
+
+        A discarded form stays where it stands, and no prefix takes it.
         """
-        while True:
-            frame = self._stack[-1]
-            frame.children.append(form)
-            if not frame.wants:
+        tree, wants = self.tree, self._wants
+        while wants[-1]:
+            prefix = self._waiting[-1]
+            tree.ends[prefix] = tree.ends[index]
+            if tree.kinds[index] != "discard":
+                wants[-1] -= 1
+            if wants[-1]:
                 return
-            frame.form.end = form.end
-            if form.kind != "discard":
-                frame.wants -= 1
-            if frame.wants:
-                return
-            self._stack.pop()
-            form = frame.form
+            self._pop()
+            index = prefix
+
+    def _pop(self) -> int:
+        """Take the last form begun from those that wait, with all that was added since: its index."""
+        self._closers.pop()
+        self._wants.pop()
+        index = self._waiting.pop()
+        self.tree.afters[index] = len(self.tree.kinds)
+        return index
 
     def close(self, closer: str, at: int) -> None:
         """Finish the form that `closer` closes."""
-        frame = self._stack[-1]
-        if frame.closer != closer:
+        if self._closers[-1] != closer:
             self._mismatch(closer, at)
             if not self._open[closer]:
                 return
-            while self._stack[-1].closer != closer:
+            while self._closers[-1] != closer:
                 self._abandon(at)
-            frame = self._stack[-1]
-        self._stack.pop()
         self._open[closer] -= 1
-        frame.form.end = at + 1
-        self.finish(frame.form)
+        index = self._pop()
+        self.tree.ends[index] = at + 1
+        if self._wants[-1]:
+            self._finish(index)
 
     def _mismatch(self, closer: str, at: int) -> None:
         """Find the fault in a closer that does not match the last form begun.
@@ -172,37 +233,42 @@ class _Reader:
         """
         if self._fault is not None:
             return
-        opened = next((frame for frame in reversed(self._stack) if frame.closer), None)
+        opened = next((number for number in range(len(self._closers) - 1, 0, -1) if self._closers[number]), None)
         if opened is None:
-            before = self._stack[0].children
-            self.find(Fault("stray", at, before[-1].start if before else None))
-        elif opened.closer != closer:
-            self.find(Fault("mismatched", at, opened.form.start))
+            tree, last = self.tree, None
+            end = self._waiting[1] if len(self._waiting) > 1 else len(tree.kinds)
+            for form in tree.within(0, end):
+                last = form.start
+            self.find(Fault("stray", at, last))
+        elif self._closers[opened] != closer:
+            self.find(Fault("mismatched", at, self.tree.starts[self._waiting[opened]]))
 
     def _abandon(self, at: int) -> None:
         """Take the last form begun as it is: a bracket ends at `at`, a prefix with what it got."""
-        frame = self._stack.pop()
-        if frame.closer:
-            self._open[frame.closer] -= 1
-            frame.form.end = at
-        self._stack[-1].children.append(frame.form)
+        closer = self._closers[-1]
+        index = self._pop()
+        if closer:
+            self._open[closer] -= 1
+            self.tree.ends[index] = at
 
-    def end(self) -> Reading:
-        """The reading, at the end of the text."""
-        unfinished = self._stack[1:]
-        opened = tuple(frame.form.start for frame in unfinished if frame.closer)
+    def end(self, length: int) -> Fault | None:
+        """Finish the tree at the end of the text, which is `length` long: the first fault."""
+        starts = self.tree.starts
+        unfinished = len(self._waiting) - 1
+        pairs = zip(self._waiting, self._closers, strict=True)
+        opened = tuple(starts[index] for index, closer in pairs if closer)
         if opened:
             self.find(Fault("unclosed", opened[0], others=opened[1:]))
         elif unfinished:
-            self.find(Fault("dangling", unfinished[-1].form.start))
-        for _ in unfinished:
-            self._abandon(self._length)
-        return Reading(tuple(self._stack[0].children), self._fault)
+            self.find(Fault("dangling", starts[self._waiting[-1]]))
+        for _ in range(unfinished):
+            self._abandon(length)
+        return self._fault
 
 
 def check(text: str) -> Unbalanced | None:
     """What a reader would complain of in the brackets and strings of `text`; None when they balance."""
-    fault = read(text).fault
+    _, fault = _read(text)
     return None if fault is None else explain(text, fault)
 
 
