@@ -1,17 +1,13 @@
-"""The clients that can be set up: their templates, their files, and what the clients themselves make of them."""
+"""The clients that can be set up: their templates and their files."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-import codriver_relay
 from codriver.paths import shipped_folder
 from codriver.setup.clients import (
     Environment,
@@ -23,7 +19,6 @@ from codriver.setup.clients import (
     found_clients,
     known_clients,
 )
-from codriver.setup.plan import apply, plan
 
 CLIENTS = known_clients()
 LAUNCH = Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), Path("/work space/app"))
@@ -211,96 +206,3 @@ def test_every_file_of_the_templates_is_used():
         re.findall(r'template = "(.*)"', (shipped_folder("wrapper-config") / "clients.toml").read_text())
     )
     assert {file.name for file in shipped_folder("wrapper-config").iterdir()} == used
-
-
-# What follows asks the clients themselves, where they are installed: `npm install @anthropic-ai/claude-code
-# @openai/codex @google/gemini-cli opencode-ai` with their programs on PATH. They are large, and so not required.
-
-ASKED = {
-    "claude-code": (["claude", "mcp", "get", "codriver"], "Command: {python}", "Args: {relay} {port} --start"),
-    "codex": (["codex", "mcp", "get", "codriver", "--json"], '"{python}"', '"{port}"', '_sec": 660', '"JAVA_HOME"'),
-    "gemini": (["gemini", "mcp", "list"], "codriver: {python} {relay} {port} --start (stdio)"),
-    "opencode": (["opencode", "mcp", "list"], "codriver", "{python} {relay} {port} --start"),
-}  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scope", ["workspace", "user"])
-@pytest.mark.parametrize("name", ASKED)
-def test_the_client_itself_lists_the_entry(name, scope, tmp_path):
-    command, *expected = ASKED[name]
-    program = shutil.which(command[0])
-    if program is None:
-        pytest.skip(f"{command[0]} is not installed; install it with npm to check its template")
-    client = CLIENTS[name]
-    if scope not in client.scopes:
-        pytest.skip(f"{client.title} has no file in this scope")
-    home, workspace = tmp_path / "home", tmp_path / "app"
-    home.mkdir()
-    workspace.mkdir()
-    trust(home, workspace)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "NO_COLOR": "1"}
-    launch = Launch(Path("/bin/false"), tmp_path / "codriver_relay.py", workspace)
-    (change,) = plan([client], launch, Environment(home, "linux", environment), scope=scope)
-    apply(change)
-    words = [program, *(entry_name(scope, workspace) if word == "codriver" else word for word in command[1:])]
-    done = subprocess.run(
-        words, cwd=workspace, env=environment, capture_output=True, text=True, timeout=120, check=False,
-        stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    shown = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr).split())
-    for text in expected:
-        wanted = text.format(python="/bin/false", relay=launch.relay, port=workspace / ".calva/mcp-server/port")
-        assert wanted.replace("codriver:", f"{entry_name(scope, workspace)}:") in shown, shown
-
-
-CONNECTED = {
-    "claude-code": (["claude", "mcp", "list"], "codriver: .* ✔ Connected"),
-    "gemini": (["gemini", "mcp", "list"], "✓ codriver: .* Connected"),
-    "opencode": (["opencode", "mcp", "list"], "✓ codriver connected"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CONNECTED)
-def test_the_client_itself_connects_where_nobody_started_a_server(name, tmp_path):
-    command, expected = CONNECTED[name]
-    program = shutil.which(command[0])
-    if program is None:
-        pytest.skip(f"{command[0]} is not installed; install it with npm to see it connect")
-    home, workspace = tmp_path / "home", tmp_path / "app"
-    home.mkdir()
-    workspace.mkdir()
-    trust(home, workspace)
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "NO_COLOR": "1",
-        "CODRIVER_MCP_SOCKET_SERVER_PORT": "0",
-    }
-    launch = Launch(Path(sys.executable), Path(codriver_relay.__file__), workspace)
-    (change,) = plan([CLIENTS[name]], launch, Environment(home, "linux", environment), scope="workspace")
-    apply(change)
-
-    def run(*words):
-        return subprocess.run(
-            words, cwd=workspace, env=environment, capture_output=True, text=True, timeout=120, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    try:
-        done = run(program, *command[1:])
-        shown = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr).split())
-        assert re.search(expected, shown), shown
-    finally:
-        run(sys.executable, "-m", "codriver", "stop")
-
-
-def trust(home, workspace):
-    """Tell the clients that read workspace files only in trusted folders that this one is."""
-    approved = {"hasTrustDialogAccepted": True, "enabledMcpjsonServers": ["codriver"]}
-    (home / ".claude.json").write_text(json.dumps({"projects": {str(workspace): approved}}))
-    (home / ".codex").mkdir()
-    (home / ".codex" / "config.toml").write_text(f'[projects."{workspace}"]\ntrust_level = "trusted"\n')
-    (home / ".gemini").mkdir()
-    (home / ".gemini" / "trustedFolders.json").write_text(json.dumps({str(workspace): "TRUST_FOLDER"}))
