@@ -219,6 +219,13 @@ def test_every_value_is_shown_with_where_it_comes_from(workspace, user_file):
     assert len(rows) == len(Settings.model_fields)
 
 
+def test_values_shown_can_be_put_in_a_file(workspace):
+    (workspace / "codriver.toml").write_text(r'host = "\u007f\u0001\"é\\"' + "\nnrepl = ['clj=localhost:7888']\n")
+    found = load(workspace, environ={})
+    (workspace / "codriver.toml").write_text("".join(f"{name} = {value}\n" for name, value, _ in as_rows(found)))
+    assert load(workspace, environ={}).settings == found.settings
+
+
 def test_every_setting_is_read_by_some_part():
     server = Path(subject.__file__).parent
     code = "".join(file.read_text() for file in server.rglob("*.py") if file.name != "settings.py")

@@ -231,7 +231,8 @@ def allowed(name: str) -> str:
 
 
 def _printed(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    # TOML's strings are JSON's, but for one character that they may not hold as it is.
+    return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
 
 
 def _layers(workspace: Path, environ: Mapping[str, str], overrides: Mapping[str, object]) -> Iterator[_Layer]:

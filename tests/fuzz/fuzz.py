@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path[0] = str(HERE.parent)  # not this folder, in which `fuzz` is this file
 
-from words import WORDS  # noqa: E402  # found by the line above
+from fuzz.words import WORDS  # noqa: E402  # found by the line above
 
 
 def escaped(word):
@@ -23,7 +23,7 @@ def escaped(word):
 def main():
     name, seconds = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "120"
     if name == "all":
-        import targets  # noqa: PLC0415  # only named here; a run of one imports them under watch
+        from fuzz import targets  # noqa: PLC0415  # only named here; a run of one imports them under watch
 
         failed = [
             name
@@ -35,7 +35,7 @@ def main():
     import atheris  # noqa: PLC0415  # not every system has it
 
     with atheris.instrument_imports(include=["codriver", "codriver_relay", "tomllib", "transit"]):
-        import targets  # noqa: PLC0415  # after the watch has begun
+        from fuzz import targets  # noqa: PLC0415  # after the watch has begun
 
     target = targets.TARGETS[name]
     cases, found, corpus = (HERE / kind / name for kind in ("cases", "found", "corpus"))

@@ -12,45 +12,22 @@ import tempfile
 from pathlib import Path
 
 from codriver import presence, redaction
-from codriver.datalog import edn
-from codriver.datalog.errors import QueryError
 from codriver.door import first_bytes_verdict
 from codriver.history import Entry, History, NewerFormatError, UnreadableError, read_transit, to_transit
-from codriver.lisp.balance import balance
-from codriver.lisp.document import Document
-from codriver.lisp.edit import Append, Edited, Insert, Move, Rename, Replace, apply
-from codriver.lisp.parinfer import indent_mode, paren_mode
-from codriver.lisp.reader import check, top_level_forms
-from codriver.lisp.targeting import Target
-from codriver.lisp.tokens import tokens
-from codriver.outputlog import OutputLog
 from codriver.protocol.wire import Wire
 from codriver.repls import message
-from codriver.settings import SettingsError, load
+from codriver.settings import SettingsError, as_rows, load
 from codriver.setup import jsonc
 from codriver.tools.base import RefusedError
 from codriver.tools.manifest import MANIFEST
 from codriver.wire.bencode import BencodeError, Decoder, encode
 from codriver.wire.lines import LineDecoder, LineTooLongError
 from codriver_relay import Lines, parse, survey, walk
+from fuzz.drawing import pieces, text_of, worded
+from fuzz.languages import datalog, datalog_answers, edit, edn_reader, lisp_reader, parinfer
 
 LONGEST = 8192
 """No target is given more bytes: what goes wrong with many goes wrong with fewer."""
-
-
-def pieces(data):
-    """The bytes behind the first two, whole, and cut at places that those two name."""
-    seed, whole = data[:2], data[2:]
-    step, first = (1 + seed[0] % 17, seed[1] % 7) if len(seed) == 2 else (1, 0)
-    return whole, [whole[:first], *(whole[at : at + step] for at in range(first, len(whole), step))]
-
-
-def text_of(data):
-    """Bytes as text: UTF-8 where it is, and single characters where it is not."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
 
 
 def lines(data):
@@ -155,107 +132,6 @@ def door(data):
         assert "json" not in verdicts
 
 
-def edn_reader(data):
-    """A text is a form that lies within it, or is refused with a place that lies within it."""
-    text = edn.Text(text_of(data))
-    try:
-        form = edn.read(text)
-    except QueryError as error:
-        count = text_of(data).count("\n") + 1
-        assert 1 <= error.line <= count
-        assert error.column >= 1
-        assert str(error)
-    else:
-        assert 0 <= form.start < form.end <= len(text_of(data))
-
-
-def _log():
-    log = OutputLog()
-    for number in range(1, 6):
-        log.append("evaluatedCode", f"(+ {number} 1)", timestamp_ms=number, who="ann", evaluation=f"e{number}")
-        log.append("evaluationResults", str(number + 1), timestamp_ms=number)
-    return log
-
-
-LOG = _log()
-
-
-def datalog(data):
-    """A query is answered as JSON within its limits, or refused in words, and nothing else."""
-    try:
-        answer = LOG.query(text_of(data), limit=50, time_limit_s=0.2)
-    except QueryError as error:
-        assert str(error)
-        assert error.hint
-    else:
-        json.dumps(answer.result)
-        assert answer.cut in (None, "rows", "time")
-
-
-def lisp_reader(data):
-    """No text is too broken to read: its tokens are the text, its forms lie in order, and a complaint has a place."""
-    text = text_of(data)
-    assert "".join(token[0] for token in tokens(text)) == text
-    end = 0
-    for span in top_level_forms(text):
-        assert end <= span.start < span.end <= len(text)
-        end = span.end
-    found = check(text)
-    if found is not None:
-        assert found.line >= 1
-        assert found.column >= 1
-        assert found.message
-
-
-BRACKETS = re.compile(r"[()\[\]{}\s,]")
-
-
-def parinfer(data):
-    """A text is corrected in brackets and space alone and then stays as it is, or stays as it was."""
-    text = text_of(data)
-    for mode in (indent_mode, paren_mode):
-        found = mode(text)
-        if found.error is not None:
-            assert found.text == text
-    found = balance(text)
-    assert found.changed == (found.text != text)
-    if found.changed:
-        assert check(found.text) is None
-        assert BRACKETS.sub("", found.text) == BRACKETS.sub("", text)
-        assert balance(found.text).text == found.text
-
-
-def edit(data):
-    """An edit of a sound text gives a sound text that has all forms but the one meant, or refuses with words."""
-    parts = text_of(data).split("\x00")
-    text, new, choice = (*parts, "", "", "")[:3]
-    if check(text) is not None:
-        return
-    document = Document(text)
-    if not document.units:
-        return
-    seed = sum(map(ord, choice))
-    units = [document.units[seed % len(document.units)], document.units[seed // 7 % len(document.units)]]
-    targets = [Target(unit.line, text[unit.start : unit.end]) for unit in units]
-    kinds = [
-        Replace(targets[0], new),
-        Insert(targets[0], new),
-        Append(new),
-        Move(targets[0], targets[1], "before" if seed % 2 else "after"),
-        Rename(new, "renamed", targets[0]),
-    ]
-    found = apply(document, {0: kinds[seed % len(kinds)]})
-    if not isinstance(found, Edited):
-        assert all(problem.message for _, problem in found.problems)
-        return
-    if check(new) is None:
-        assert check(found.text) is None, (text, kinds[seed % len(kinds)], found.text)
-    if isinstance(kinds[seed % len(kinds)], Insert | Append):
-        kept = [text[span.start : span.end] for span in top_level_forms(text) if not units[0].in_comment]
-        after = [found.text[span.start : span.end] for span in top_level_forms(found.text)]
-        assert all(form in after for form in kept), (text, kinds[seed % len(kinds)], found.text)
-
-
 def transit(data):
     """A file is a history, which is written and read back the same, or is refused as none."""
     try:
@@ -264,11 +140,15 @@ def transit(data):
         assert str(error)
         return
     again = read_transit(to_transit(entries))
-    clean = [entry.text.encode("utf-8", "replace") for entry in entries]
-    assert [entry.text.encode("utf-8", "replace").replace(b"\xef\xbf\xbd", b"?") for entry in again] == [
-        text.replace(b"\xef\xbf\xbd", b"?") for text in clean
-    ]
-    assert [entry.line for entry in again] == [entry.line for entry in entries]
+    assert [_whole(entry) for entry in again] == [_whole(entry) for entry in entries]
+
+
+def _whole(entry):
+    """An entry as a file can hold it: no half of a character, for which the file has a mark."""
+    return {
+        name: re.sub("[\ud800-\udfff]", "\ufffd", value) if isinstance(value, str) else value
+        for name, value in entry.to_json().items()
+    }
 
 
 def history(data):
@@ -292,16 +172,25 @@ def history(data):
 
 
 def settings(data):
-    """A file of settings gives settings, each with an origin, or an error that names the file."""
+    """A file of settings gives settings, which shown and read again are the same, or an error that names the file.
+
+    Behind a byte 0 stands the text of an environment variable.
+    """
+    content, _, variable = data.partition(b"\x00")
+    environ = {"CODRIVER_REPL": text_of(variable)} if variable else {}
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-        workspace = Path(folder)
-        (workspace / "codriver.toml").write_bytes(data)
+        file = Path(folder) / "codriver.toml"
+        file.write_bytes(content)
         try:
-            found = load(workspace, environ={"CODRIVER_REPL": text_of(data[:100])})
+            found = load(Path(folder), environ=environ)
         except SettingsError as error:
             assert "codriver.toml" in str(error) or "CODRIVER_REPL" in str(error)
-        else:
-            assert set(found.origins) == set(type(found.settings).model_fields)
+            return
+        assert set(found.origins) == set(type(found.settings).model_fields)
+        file.write_text("".join(f"{name} = {value}\n" for name, value, _ in as_rows(found)), encoding="utf-8")
+        again = load(Path(folder), environ={})
+        assert again.settings == found.settings
+        assert {origin.layer for origin in again.origins.values()} == {"workspace"}
 
 
 def record(data):
@@ -403,9 +292,10 @@ def arguments(data):
 
 
 TARGETS = {
-    target.__name__: target
+    target.__name__: worded(target)
     for target in (
-        lines, relay_lines, relay_survey, bencode, nrepl_message, door, edn_reader, datalog, lisp_reader, parinfer,
+        lines, relay_lines, relay_survey, bencode, nrepl_message, door, edn_reader, datalog,
+        datalog_answers, lisp_reader, parinfer,
         edit, transit, history, settings, record, client_file, redacted, client_line, arguments,
     )
 }  # fmt: skip

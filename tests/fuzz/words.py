@@ -22,6 +22,7 @@ WORDS = {
         " (count ?e)", " (pull ?e [*])", ' [(re-find #"(a+)+b" ?t)]', " [(ground [1 2]) [?l ...]]", ' "a"', " _",
         " [(+ ?l ?l) ?m]", " :keys a b", "[:find ?l :where [?e :output/line ?l]",
     ],
+    "datalog_answers": [],
     "lisp_reader": [
         "(", ")", "[", "]", "{", "}", '"', "\\", ";", "#_", "#", "^", "'", "`", "~@", "a", "1", " ", "\n", "\r\n", "\t",
         '#"', "#?@(", "\\(",
@@ -33,9 +34,13 @@ WORDS = {
         "^:private ", "a", '"s"', "\r\n",
     ],
     "transit": [
-        '["^ ","~:format-version",1,"~:entities",', "[", "]", ",", '"^0"', '"~:output/line"', "1", '"~u"', '"~#set"',
+        '["^ ","~:format-version",1,"~:entities",[', "[", "]", ",", '"^0"', '"~:output/line"', "1", '"~u"', '"~#set"',
         '["^ ","~:output/line",1,"~:output/category","evaluatedCode","~:output/text","a","~:output/timestamp",5]',
         '"~t2020"', '"~i9"', '"~zINF"', "null", "{", "}", ":", '"~~a"', '"`"', '"^1"',
+        '["^ ","^2",2,"^3","evaluatedCode",',
+        '"^4","', '",', '"^4",', '"^5",7', '"~:output/who",', '"~:output/ns",', '"~:output/evaluation",',
+        "~", "^", "\\ud800",
+        '"evaluationResults"', "-1", "1e3", "true", '"~d1.5"', '"~m5"', '["~#cmap",', '["~#list",', '["~#\'",',
     ],
     "history": [
         "\x00", "\x01", "\x02", "\x03", '{"line":1,"category":"evaluatedCode","text":"a","timestamp":5}', "\n", "1",
@@ -44,8 +49,10 @@ WORDS = {
     ],
     "settings": [
         "maxLength", "host", "nrepl", "repl", "maxDepth", " = ", "1", "-1", '"x"', "[", "]", "\n", "true", "1.5", "{",
-        "}",
-        "9" * 50, ".", "=", ",", "# c\n", "2020-01-01", "'''", "inf", "[[a]]\n",
+        "}", "\x00", "maxLength = 5\n", 'host = "', '"', "nrepl = [", '"clj=localhost:7888", ', '"7888"',
+        "watch = true\n",
+        'eventLoop = "auto"\n', "repl = [", "'a b'", "\\u0041", "\\", "max_images = 3\n", "clojuredocsUrl = ", "0x1F\n",
+        "9" * 50, ".", "=", ",", "# c\n", "2020-01-01", "'''", "inf", "[[a]]\n", "disabledSkills = [", "\x7f", "é",
     ],
     "record": [
         '{"pid":1,"port":2,"host":"h","sessionId":"s","startedAt":"2026-01-01T00:00:00+00:00"', "}", ",", "null", "1",

@@ -1,0 +1,79 @@
+"""How the bytes of a fuzzer become what a target wants: pieces, texts, sentences of a language, and choices."""
+
+import functools
+import random
+
+from fuzz.words import WORDS
+
+LONGEST_SENTENCE = 300
+"""Words: what goes wrong with many goes wrong with fewer."""
+
+CLOSERS = {"(": ")", "[": "]", "{": "}"}
+
+
+def pieces(data):
+    """The bytes behind the first two, whole, and cut at places that those two name."""
+    seed, whole = data[:2], data[2:]
+    step, first = (1 + seed[0] % 17, seed[1] % 7) if len(seed) == 2 else (1, 0)
+    return whole, [whole[:first], *(whole[at : at + step] for at in range(first, len(whole), step))]
+
+
+def text_of(data):
+    """Bytes as text: UTF-8 where it is, and single characters where it is not."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def closed(text):
+    """The text with brackets that match, as far as one can say who knows neither strings nor comments."""
+    found, opened = [], []
+    for character in text:
+        if character in CLOSERS:
+            opened.append(CLOSERS[character])
+            found.append(character)
+        elif character not in CLOSERS.values():
+            found.append(character)
+        elif opened:
+            found.append(opened.pop())
+    return "".join([*found, *reversed(opened)])
+
+
+def sentence(name, data):
+    """Bytes that begin with 255 as the words of a target's language with those numbers, with 254 also balanced.
+
+    Few random bytes are text of a language; so most of what a fuzzer tries is, and is changed word by word. No text
+    in UTF-8 begins with either byte.
+    """
+    if data[:1] not in (b"\xfe", b"\xff"):
+        return data
+    words = WORDS[name] or [""]
+    text = "".join(words[number % len(words)] for number in data[1:LONGEST_SENTENCE])
+    return (closed(text) if data[:1] == b"\xfe" else text).encode()
+
+
+def worded(target):
+    """The target, for bytes that may be a sentence."""
+
+    @functools.wraps(target)
+    def taking(data):
+        target(sentence(target.__name__, data))
+
+    return taking
+
+
+class Chosen(random.Random):
+    """Chance, as bytes decide it; where they end, the first of everything."""
+
+    def __init__(self, data):
+        super().__init__(0)
+        self.rest = list(reversed(data))
+
+    def getrandbits(self, count):
+        size = (count + 7) // 8
+        number = int.from_bytes(bytes(self.rest.pop() if self.rest else 0 for _ in range(size)), "little")
+        return number & ((1 << count) - 1)
+
+    def random(self):
+        return self.getrandbits(8) / 256

@@ -1,0 +1,228 @@
+"""The readers of languages as targets: EDN, Datalog, and Lisp, with what corrects and edits it."""
+
+# ruff: noqa: PT017  # to be refused in good order is one of two good ends
+
+import json
+import math
+import re
+from collections import Counter
+
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from codriver.datalog import edn
+from codriver.datalog.errors import QueryError
+from codriver.lisp.balance import balance
+from codriver.lisp.document import Document
+from codriver.lisp.edit import Edited, Rename, apply
+from codriver.lisp.parinfer import indent_mode, paren_mode
+from codriver.lisp.reader import check, read, top_level_forms
+from codriver.lisp.targeting import Limits
+from codriver.lisp.tokens import tokens
+from codriver.outputlog import OutputLog
+from datalog import test_against_reference as against_reference
+from fuzz.drawing import Chosen, text_of
+from lisp.test_edit_laws import NEW, Batch, check_edited
+
+
+def _written(form):
+    """A form as EDN, in other words than those it was read from."""
+    value = form.value
+    match form.tag:
+        case "list" | "vector" | "set" | "map":
+            opener = {"list": "(", "vector": "[", "set": "#{", "map": "{"}[form.tag]
+            return opener + " ,\n".join(map(_written, value)) + edn.CLOSERS[opener]
+        case "number" if isinstance(value, float) and not math.isfinite(value):
+            return "##NaN" if math.isnan(value) else "##Inf" if value > 0 else "##-Inf"
+        case "string":
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case "character":
+            return f"\\u{ord(value):04x}" if ord(value) < 0x10000 else f"\\{value}"
+        case "regex":
+            return f'#"{value}"'
+        case "nil" | "boolean":
+            return {None: "nil", True: "true", False: "false"}[value]
+    return str(value)
+
+
+def _meaning(form):
+    """A form without its place."""
+    if form.tag in ("list", "vector", "set", "map"):
+        return form.tag, tuple(map(_meaning, form.items))
+    return form.tag, type(form.value), repr(form.value)  # by what is printed: NaN is not equal to itself
+
+
+def edn_reader(data):
+    """A text is a form with a place in it that means the same written anew, or is refused with a place in it."""
+    text = edn.Text(text_of(data))
+    try:
+        form = edn.read(text)
+    except QueryError as error:
+        count = text.text.count("\n") + 1
+        assert 1 <= error.line <= count
+        assert error.column >= 1
+        assert str(error)
+        return
+    assert 0 <= form.start < form.end <= len(text.text)
+    again = edn.Text(_written(form))
+    if len(again.text) <= edn.MAX_CHARACTERS:
+        assert _meaning(edn.read(again)) == _meaning(form)
+    assert _meaning(edn.read(edn.Text(text.text[form.start : form.end]))) == _meaning(form)
+    pending = [form]
+    while pending:
+        whole = pending.pop()
+        if whole.tag in ("list", "vector", "set", "map"):
+            end = whole.start
+            for part in whole.items:
+                assert end < part.start + 1 <= part.end < whole.end
+                end = part.end
+            pending += whole.items
+
+
+def _log():
+    log = OutputLog()
+    for number in range(1, 6):
+        log.append("evaluatedCode", f"(+ {number} 1)", timestamp_ms=number, who="ann", evaluation=f"e{number}")
+        log.append("evaluationResults", str(number + 1), timestamp_ms=number)
+    return log
+
+
+LOG = _log()
+
+
+def _turned(text):
+    """The query with its clauses in the opposite order; None if it is none, or if its answer may be any of several."""
+    try:
+        form = edn.read(edn.Text(text))
+    except QueryError:
+        return None
+    places = [at for at, item in enumerate(form.items) if item.tag == "keyword"] if form.tag == "vector" else []
+    names = [form.items[at].value for at in places]
+    if names.count(":where") != 1 or any(item.is_symbol(".") for item in form.items):
+        return None
+    at = places[names.index(":where")]
+    last = next((place for place in places if place > at), len(form.items))
+    clauses = form.items[at + 1 : last]
+    if not clauses:
+        return None
+    turned = " ".join(text[clause.start : clause.end] for clause in reversed(clauses))
+    # A line end closes a comment between the clauses.
+    return f"{text[: clauses[0].start]}{turned}\n{text[clauses[-1].end :]}"
+
+
+def datalog(data):
+    """A query is answered as JSON within its limits, the same in any order of its clauses, or refused in words."""
+    text = text_of(data)
+    answers = []
+    for query in (text, _turned(text)):
+        if query is None:
+            return
+        try:
+            answer = LOG.query(query, limit=50, time_limit_s=0.2)
+        except QueryError as error:
+            assert str(error)
+            assert error.hint
+            return  # a clause can spare another what it would fail at
+        assert answer.cut in (None, "rows", "time")
+        if answer.cut is not None:
+            return
+        answers.append(answer.result)
+    one, other = answers
+    if isinstance(one, list):
+        one, other = (sorted(map(json.dumps, rows)) for rows in answers)
+    assert one == other, text
+
+
+@hypothesis_settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(
+    against_reference.documents,
+    against_reference.documents,
+    against_reference.inputs,
+    against_reference.wheres,
+    st.data(),
+)
+def _compare(log, history, taken, where, data):
+    against_reference.compare.hypothesis.inner_test(Counter(), log, history, taken, where, data)
+
+
+def datalog_answers(data):
+    """A query has the rows that a slow and obvious solver finds, on any log."""
+    _compare.hypothesis.fuzz_one_input(data)
+
+
+def lisp_reader(data):
+    """No text is too broken: its tokens are the text, forms are in order and read alone alike, faults have places."""
+    text = text_of(data)
+    assert "".join(token[0] for token in tokens(text)) == text
+    end = 0
+    for span in top_level_forms(text):
+        assert end <= span.start < span.end <= len(text)
+        end = span.end
+    found = check(text)
+    if found is not None:
+        assert 1 <= found.line <= len(re.split(r"\r\n|\r|\n", text))
+        assert found.column >= 1
+        assert found.message
+        return
+    for form in read(text).forms:
+        alone = text[form.start : form.end]
+        assert check(alone) is None
+        assert [(one.kind, one.start, one.end) for one in read(alone).forms] == [(form.kind, 0, len(alone))]
+
+
+BRACKETS = re.compile(r"[()\[\]{}\s,]")
+
+
+def parinfer(data):
+    """A text is corrected in brackets and space alone and then stays as it is, or stays as it was."""
+    text = text_of(data)
+    for mode in (indent_mode, paren_mode):
+        found = mode(text)
+        if found.error is not None:
+            assert found.text == text
+    found = balance(text)
+    assert found.changed == (found.text != text)
+    if found.changed:
+        assert check(found.text) is None
+        assert BRACKETS.sub("", found.text) == BRACKETS.sub("", text)
+        assert balance(found.text).text == found.text
+
+
+def edit(data):
+    """Any edits of a sound text change the forms they mean, and all others read as before, or are refused with words.
+
+    The bytes are the text, a new form, and choices, with a byte 0 between each.
+    """
+    text, _, rest = data.partition(b"\x00")
+    new, _, choices = rest.partition(b"\x00")
+    text, new = (found if check(found) is None else balance(found).text for found in map(text_of, (text, new)))
+    if check(text) is not None:
+        return
+    document = Document(text)
+    if not document.units:
+        return
+    given_new = [new] if new.strip(" \t\f\r\n,") and check(new) is None else []
+    batch = Batch(document, Chosen(choices), [*given_new, *NEW])
+    result = apply(document, batch.edits, Limits(padding=0))
+    if isinstance(result, Edited):
+        check_edited(batch, result)
+    else:
+        assert {problem.message for _, problem in result.problems} == {"the new text would run into the code beside it"}
+        # What stands alone, between spaces, nothing runs into, unless it is a comment.
+        beside = {text[at : at + 1] for unit in document.units for at in (max(0, unit.start - 1), unit.end)}
+        comments = any(";" in one or "#!" in one for one in (text, *(new for *_, new in batch.spliced)))
+        assert comments or any(one.strip(", \n") for one in beside), batch.edits
+    seed = sum(choices)
+    words = [token[0] for token in tokens(text) if token.lastgroup == "atom"]
+    if not words:
+        return
+    found = apply(document, {0: Rename(words[seed % len(words)], "renamed")})
+    if isinstance(found, Edited):
+        assert check(found.text) is None
+        before, after = ([token[0] for token in tokens(version)] for version in (text, found.text))
+        changed = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
+        assert len(changed) == found.done[0].changes > 0
+        assert all(name.endswith("renamed") for _, name in changed)
+    else:
+        assert all(problem.message for _, problem in found.problems)
