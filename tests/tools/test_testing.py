@@ -5,6 +5,7 @@ from jsonschema import validate
 
 from codriver.tools.manifest import BY_NAME
 from live_server import serving, until
+from python_projects import project
 from real_repls import repl
 
 LISP = """(ns suite.core (:require [basilisp.test :refer [deftest is]]))
@@ -45,7 +46,9 @@ FILES = {"lpy": ("core.lpy", LISP), "lpy-good": ("fine.lpy", GOOD), "py": ("sums
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("testing"), "--repl", "python", "--repl", "lisp") as running:
+    folder = tmp_path_factory.mktemp("testing")
+    project(folder, has_pytest=False)
+    with serving(folder, "--repl", "python", "--repl", "lisp") as running:
         with running.client() as client:
             for key, (file, text) in FILES.items():
                 (running.workspace / file).write_text(text)

@@ -1,20 +1,50 @@
-"""The program that runs the loaded tests of a Python REPL: `unittest` classes, and plain functions named `test…`.
+"""The program that runs the tests of a Python REPL: by pytest where its interpreter has it, else by `unittest`.
 
-It is sent as text and runs in the project's interpreter, so it uses the standard library alone. It gives JSON in the
-shape of `codriver.repls.answers.tests_of`.
+It is sent as text and runs in the project's interpreter, so it uses the standard library, and the project's own pytest
+where that is installed. It gives JSON in the shape of `codriver.repls.answers.tests_of`.
+
+pytest runs files. Test modules and `conftest.py` are imported anew for each run, so an edit counts as soon as it is
+saved; what they import is what is loaded, so the code under test is the live one. After the run the REPL has its own
+modules, paths and streams again. Tests that are in no file, and all of them without pytest, are run by `unittest`:
+classes of it, and plain functions named `test…`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-_PROGRAM: Final = """
-import importlib, importlib.util, inspect, json, os, sys, traceback, unittest
+_COMMON: Final = """
+import contextlib, fnmatch, importlib, importlib.util, inspect, io, json, os, sys, traceback, unittest
+
+try:
+    import pytest
+except ImportError:
+    pytest = None
+TEXT, OUTPUT, ROWS = 4000, 50000, 2000
 
 
 def shown(module):
     return "user" if module == "__main__" else module
 
+
+def file_of(module):
+    file = getattr(module, "__file__", None)
+    return os.path.realpath(file) if isinstance(file, str) and os.path.isfile(file) else None
+
+
+def own(file):
+    return bool(file) and file.startswith(os.path.realpath(os.getcwd()) + os.sep) and "site-packages" not in file
+
+
+def is_test(name, value, module):
+    if getattr(value, "__module__", None) != module.__name__:
+        return False
+    if isinstance(value, type):
+        return issubclass(value, unittest.TestCase) or name.startswith("Test")
+    return inspect.isfunction(value) and name.startswith("test")
+"""
+
+_UNITTEST: Final = """
 
 class Recorder(unittest.TestResult):
     def __init__(self):
@@ -65,25 +95,192 @@ class Recorder(unittest.TestResult):
             self.row(test, "fail" if wrong else "error", error, subtest._subDescription())
 
 
-def own(module):
-    file = getattr(module, "__file__", None) or ""
-    return (file.startswith(os.getcwd() + os.sep) and "site-packages" not in file) or module.__name__ == "__main__"
-
-
 def tests_of(module):
     for name, value in sorted(vars(module).items()):
-        if getattr(value, "__module__", None) != module.__name__:
+        if not is_test(name, value, module):
             continue
-        if isinstance(value, type) and issubclass(value, unittest.TestCase):
-            for case in unittest.defaultTestLoader.loadTestsFromTestCase(value):
-                yield name + "." + case._testMethodName, name, case
-        elif inspect.isfunction(value) and name.startswith("test"):
-            parameters = inspect.signature(value).parameters.values()
-            if any(p.default is p.empty for p in parameters) or inspect.iscoroutinefunction(value):
-                print(f"not run: {module.__name__}.{name} takes arguments or is async; run it with pytest in a shell")
-            else:
-                yield name, name, unittest.FunctionTestCase(value)
+        if isinstance(value, type):
+            if issubclass(value, unittest.TestCase):
+                for case in unittest.defaultTestLoader.loadTestsFromTestCase(value):
+                    yield name + "." + case._testMethodName, name, case
+            continue
+        parameters = inspect.signature(value).parameters.values()
+        if any(p.default is p.empty for p in parameters) or inspect.iscoroutinefunction(value):
+            how = "save it, as pytest runs files" if pytest else "install pytest in the environment of this REPL"
+            print(f"not run: {module.__name__}.{name} takes arguments or is async; {how}")
+        else:
+            yield name, name, unittest.FunctionTestCase(value)
 
+
+def by_unittest(modules, wanted):
+    seen, suite = set(), unittest.TestSuite()
+    for module in modules:
+        for full, short, case in tests_of(module):
+            if (not wanted or wanted in (full, short)) and (module.__name__, full) not in seen:
+                seen.add((module.__name__, full))
+                suite.addTest(case)
+    recorder = Recorder()
+    suite.run(recorder)
+    return len(seen), recorder.rows
+"""
+
+_PYTEST: Final = """
+
+class Plugin:
+    def __init__(self, names, wanted):
+        self.names = names
+        self.wanted = wanted.replace("::", ".")
+        self.rows, self.seen, self.output = [], set(), []
+        self.saved, self.errors = {}, {}
+        self.broken, self.is_known, self.is_stopped = None, False, False
+
+    def take(self, patterns):
+        # pytest would use what is loaded; a test file that was edited must be read again.
+        for name, module in list(sys.modules.items()):
+            file = file_of(module)
+            if own(file) and name != "__main__":
+                base = os.path.splitext(os.path.basename(file))[0] + ".py"
+                if any(fnmatch.fnmatch(base, pattern.rpartition("/")[2]) for pattern in patterns):
+                    self.saved[name] = sys.modules.pop(name)
+
+    def put_back(self):
+        for name in [name for name, module in list(sys.modules.items()) if name.rpartition(".")[2] == "conftest"]:
+            if own(file_of(sys.modules[name])):
+                del sys.modules[name]
+        for name, module in self.saved.items():
+            sys.modules[name] = module
+            parent, _, child = name.rpartition(".")
+            if parent in sys.modules:
+                setattr(sys.modules[parent], child, module)
+
+    def pytest_configure(self, config):
+        self.take(config.getini("python_files"))
+
+    def pytest_collect_file(self, file_path, parent):
+        if file_path.suffix == ".hy" and os.path.realpath(str(file_path)) in self.names:
+            return pytest.Module.from_parent(parent, path=file_path)
+
+    def pytest_collection_modifyitems(self, config, items):
+        if self.wanted:
+            kept = [item for item in items if self.is_wanted(full_name(item))]
+            config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+            self.is_known = bool(kept)
+            items[:] = kept
+
+    def is_wanted(self, name):
+        plain = name.partition("[")[0]
+        return self.wanted in (name, plain) or plain.startswith(self.wanted + ".")
+
+    def pytest_keyboard_interrupt(self, excinfo):
+        self.is_stopped = issubclass(excinfo.type, KeyboardInterrupt)
+
+    def pytest_exception_interact(self, node, call, report):
+        if not isinstance(node, pytest.Item) and call.excinfo is not None:
+            self.broken = call.excinfo.value.__cause__ or call.excinfo.value
+
+    def pytest_collectreport(self, report):
+        if not report.passed:
+            file = os.path.realpath(report.nodeid.partition("::")[0])
+            skipped = report.skipped and isinstance(report.longrepr, tuple)
+            self.rows.append({
+                "test": "(collection)", "ns": self.names.get(file, report.nodeid), "file": file,
+                "outcome": "pass" if report.skipped else "error",
+                "message": report.longrepr[2] if skipped else None,
+                "actual": None if report.skipped else str(report.longrepr)[-TEXT:],
+            })
+
+    def pytest_runtest_makereport(self, item, call):
+        self.errors[item.nodeid] = (item, call.excinfo)
+
+    def pytest_runtest_logreport(self, report):
+        if report.nodeid not in self.errors or report.outcome == "rerun":
+            return
+        item, error = self.errors[report.nodeid]
+        self.seen.add(report.nodeid)
+        expected = getattr(report, "wasxfail", None)
+        if report.skipped:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            words = "skipped: " + reason.replace("Skipped: ", "", 1)
+            self.row(item, "pass", "failed as expected" if expected is not None else words)
+        elif report.failed:
+            wrong = error is None or issubclass(error.type, (AssertionError, pytest.fail.Exception))
+            words = getattr(report, "sub_test_description", str)() if report.when == "call" else "in its " + report.when
+            self.row(item, "fail" if wrong and report.when == "call" else "error", words or None, error, report)
+        elif report.when == "call":
+            self.row(item, "pass", None if expected is None else "was expected to fail and passed")
+
+    def row(self, item, outcome, message, error=None, report=None):
+        path, line, _ = item.reportinfo()
+        file = os.path.realpath(str(path))
+        row = {
+            "test": full_name(item), "ns": self.names.get(file) or file, "outcome": outcome,
+            "message": message, "file": file, "line": None if line is None else line + 1,
+        }
+        if report is not None:
+            row["actual"] = (words_of(error) if error else str(report.longrepr))[:TEXT]
+            for frame in traceback.extract_tb(error.tb) if error else ():
+                if os.path.realpath(frame.filename) == file:
+                    row["line"] = frame.lineno
+            for title, text in report.sections:
+                if title.endswith(report.when):
+                    self.output.append(f"--- {row['test']}: {title} ---\\n{text[-TEXT:].rstrip()}\\n")
+        self.rows.append(row)
+
+
+def words_of(error):
+    shown = getattr(error.value, "formatrepr", None)
+    return getattr(shown and shown(), "errorstring", None) or error.exconly()
+
+
+def full_name(item):
+    names = []
+    while item is not None and not isinstance(item, pytest.File):
+        names.insert(0, item.name)
+        item = item.parent
+    return ".".join(names)
+
+
+def options(files):
+    # What the project's settings say holds, but for what would run the tests elsewhere or end this process.
+    given = ["--capture=sys", "-p", "no:faulthandler", "--continue-on-collection-errors"]
+    given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    for module, option in (
+        ("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("pytest_timeout", "--timeout-method=signal"),
+    ):
+        given += [option] if importlib.util.find_spec(module) else []
+    # What pytest rewrites to explain a failure is Python's text, not Hy's.
+    given += ["--assert=plain"] if any(file.endswith(".hy") for file in files) else []
+    return [*given, *files]
+
+
+def by_pytest(names, wanted, is_one):
+    plugin, screen = Plugin(names, wanted), io.StringIO()
+    path, is_silent = sys.path[:], sys.dont_write_bytecode
+    importlib.invalidate_caches()
+    # Cached code is told apart by size and second alone, and an edit may come sooner.
+    sys.dont_write_bytecode = True
+    try:
+        plugin.take(["conftest.py"])
+        with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
+            status = pytest.main(options(names), plugins=[plugin])
+    finally:
+        sys.path[:], sys.dont_write_bytecode = path, is_silent
+        plugin.put_back()
+    print("".join(plugin.output)[-OUTPUT:], end="")
+    if plugin.is_stopped:
+        raise KeyboardInterrupt
+    if status in (3, 4) and not plugin.rows:
+        raise RuntimeError("pytest could not run:\\n" + screen.getvalue().strip()[-TEXT:])
+    if status == 2:
+        print(screen.getvalue().strip()[-TEXT:])
+    if is_one and plugin.broken and not plugin.seen:
+        raise plugin.broken
+    if plugin.is_known and not plugin.seen:
+        raise LookupError(f"the test {wanted} is there, and the project's settings of pytest deselect it")
+    return len(plugin.seen), plugin.rows
+"""
+
+_ANSWER: Final = """
 
 def is_there(ns):
     if ns in sys.modules:
@@ -98,28 +295,36 @@ def is_there(ns):
         return False
 
 
+def chosen(ns):
+    if not ns:
+        loaded = [one for _, one in sorted(sys.modules.items()) if isinstance(one, type(sys))]
+        modules = [one for one in loaded if own(file_of(one)) or one.__name__ == "__main__"]
+        modules = [one for one in modules if any(is_test(name, value, one) for name, value in list(vars(one).items()))]
+        files = {file_of(one): shown(one.__name__) for one in modules if pytest and file_of(one)}
+        return files, [one for one in modules if file_of(one) not in files]
+    module = sys.modules.get(ns)
+    file = file_of(module) if module else importlib.util.find_spec(ns).origin
+    file = file and os.path.realpath(file)
+    if pytest and own(file) and os.path.isfile(file):
+        return {file: shown(ns)}, []
+    return {}, [module or importlib.import_module(ns)]
+
+
 def answer(ns, wanted):
     ns = "__main__" if ns == "user" else ns
     if ns and not is_there(ns):
         return json.dumps({"missing": True})
-    if ns:
-        modules = [sys.modules.get(ns) or importlib.import_module(ns)]
-    else:
-        modules = [module for _, module in sorted(sys.modules.items()) if isinstance(module, type(sys)) and own(module)]
-    seen, suite = set(), unittest.TestSuite()
-    for module in modules:
-        for full, short, case in tests_of(module):
-            if (not wanted or wanted in (full, short)) and (module.__name__, full) not in seen:
-                seen.add((module.__name__, full))
-                suite.addTest(case)
-    if wanted and not seen:
+    files, modules = chosen(ns)
+    count, rows = by_pytest(files, wanted, bool(ns)) if files else (0, [])
+    more, others = by_unittest(modules, wanted)
+    if wanted and not count + more:
         raise LookupError(f"there is no test {wanted} in {shown(ns) or 'the loaded modules'}")
-    recorder = Recorder()
-    suite.run(recorder)
     worst = {"error": 0, "fail": 1, "pass": 2}
-    rows = sorted(recorder.rows, key=lambda row: worst[row["outcome"]])[:2000]
-    return json.dumps({"tests": len(seen), "results": rows})
+    results = sorted(rows + others, key=lambda row: worst[row["outcome"]])[:ROWS]
+    return json.dumps({"tests": count + more, "results": results})
 """
+
+_PROGRAM: Final = _COMMON + _UNITTEST + _PYTEST + _ANSWER
 
 TEST: Final = f'(lambda space: exec({_PROGRAM!r}, space) or space["answer"]($ns, $name))({{"__name__": "tests"}})'
 """The expression; `$ns` and `$name` are string literals, empty for all."""

@@ -1,0 +1,257 @@
+"""Tests of a Python project, run by its own pytest within the REPL, and without pytest where the project has none."""
+
+import pytest
+from jsonschema import validate
+
+from codriver.tools.manifest import BY_NAME
+from live_server import serving, until
+from python_projects import project
+
+SHOP = "def price(n):\n    return n * 2\n"
+CONFTEST = """
+import pytest
+
+@pytest.fixture
+def basket(tmp_path):
+    print("basket made")
+    return {"folder": tmp_path}
+"""
+ORDERS = """import pytest
+import shop
+
+@pytest.fixture
+def broken():
+    raise OSError("no shop")
+
+@pytest.mark.parametrize("n, expected", [(1, 2), (2, 4), (3, 7)])
+def test_price(n, expected):
+    print("pricing", n)
+    assert shop.price(n) == expected
+
+def test_basket(basket):
+    assert basket["folder"].is_dir()
+
+class TestMore:
+    def test_broken(self, broken):
+        pass
+
+    def test_missing(self, nosuch):
+        pass
+
+@pytest.mark.skip(reason="later")
+def test_skipped():
+    pass
+
+@pytest.mark.xfail(reason="known")
+def test_known():
+    assert shop.price(1) == 5
+"""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pytest-runs")
+    project(folder, has_pytest=True)
+    with serving(folder, "--repl", "python") as running:
+        with running.client() as client:
+            value(client, "1")
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        yield connected
+
+
+@pytest.fixture
+def write(live):
+    """Write files of the workspace, which are gone after the test, as are the modules that they were."""
+    written = []
+
+    def write(**texts):
+        for name, text in texts.items():
+            path = live.workspace / f"{name}.py"
+            path.write_text(text)
+            written.append(path)
+
+    yield write
+    for path in written:
+        path.unlink(missing_ok=True)
+    with live.client() as client:
+        names = [path.stem for path in written]
+        code = f"import sys\nfor name in {names}: sys.modules.pop(name, None)"
+        assert client.call("evaluate_code", code=code)["ok"]
+
+
+def ask(client, **arguments):
+    """The answer, which fits its output schema."""
+    answer = client.call("run_tests", **arguments)
+    validate(answer, BY_NAME["run_tests"].output)
+    return answer
+
+
+def counts(answer):
+    assert "tests" in answer, answer
+    return tuple(answer[key] for key in ("tests", "passed", "failed", "errors"))
+
+
+def value(client, code):
+    answer = client.call("evaluate_code", code=code)
+    assert answer["ok"], answer
+    return answer.get("result")
+
+
+def test_fixtures_parameters_and_conftest_work(live, client, write):
+    write(shop=SHOP, conftest=CONFTEST, test_orders=ORDERS)
+    answer = ask(client, namespace="test_orders", passed=True)
+    assert counts(answer) == (8, 5, 1, 2), answer
+    rows = {row["test"]: row for row in answer["results"]}
+    assert [row["outcome"] for row in answer["results"]] == ["error", "error", "fail", *["pass"] * 5]
+    wrong = rows["test_price[3-7]"]
+    assert (wrong["file"], wrong["line"], wrong["ns"]) == (str(live.workspace / "test_orders.py"), 11, "test_orders")
+    assert "assert 6 == 7" in wrong["actual"]
+    assert (rows["TestMore.test_broken"]["message"], rows["TestMore.test_broken"]["line"]) == ("in its setup", 6)
+    assert rows["TestMore.test_broken"]["actual"] == "OSError: no shop"
+    assert "fixture 'nosuch' not found" in rows["TestMore.test_missing"]["actual"]
+    assert rows["test_skipped"]["message"] == "skipped: later"
+    assert rows["test_known"]["message"] == "failed as expected"
+
+
+def test_only_what_failing_tests_printed_is_shown(client, write):
+    good, bad = "def test_good(): print('good noise')", "def test_bad():\n    print('bad ' * 9999)\n    assert 0"
+    write(test_noise=f"{good}\n\n{bad}\n")
+    said = ask(client, namespace="test_noise")["stdout"]
+    assert "good noise" not in said
+    assert said.startswith("--- test_bad: Captured stdout call ---")
+    assert 3500 < len(said) < 4500
+
+
+@pytest.mark.parametrize(("wanted", "count"), [
+    ("test_price", 3), ("test_price[2-4]", 1), ("TestMore", 2), ("TestMore.test_broken", 1),
+    ("TestMore::test_broken", 1),
+])  # fmt: skip
+def test_one_test_of_many_is_run(client, write, wanted, count):
+    write(shop=SHOP, conftest=CONFTEST, test_orders=ORDERS)
+    assert ask(client, namespace="test_orders", test=wanted)["tests"] == count
+
+
+def test_an_unknown_test_is_refused(client, write):
+    write(test_few="def test_it(tmp_path): pass\n")
+    answer = ask(client, namespace="test_few", test="nosuch")
+    assert answer["reason"] == "evaluation-failed"
+    assert "no test nosuch in test_few" in answer["message"]
+
+
+def test_an_edited_test_is_read_again_at_once(client, write):
+    for number in range(1, 4):
+        write(conftest=f"import pytest\n\n@pytest.fixture\ndef one(): return {number}\n")
+        write(test_edited=f"def test_it(one): assert (one, 0) == ({number}, 1)\n")
+        rows = ask(client, namespace="test_edited")["results"]
+        assert f"assert ({number}, 0) == ({number}, 1)" in rows[0]["actual"]
+
+
+def test_the_code_under_test_is_the_live_one(client, write):
+    write(shop=SHOP, test_live="import shop\n\ndef test_it(tmp_path): assert shop.price(1) == 100\n")
+    assert ask(client, namespace="test_live")["failed"] == 1
+    value(client, "import shop\nshop.price = lambda n: 100")
+    assert ask(client, namespace="test_live")["ok"]
+    assert value(client, "shop.price(7)") == "100"
+
+
+def test_a_run_leaves_the_repl_as_it_was(client, write):
+    write(
+        conftest=CONFTEST, test_tidy="import sys\nsys.path.append('/nowhere')\nseen = []\n\ndef test_it(basket): pass\n"
+    )
+    value(client, "import sys, test_tidy\ntest_tidy.seen.append(1)\nheld = test_tidy")
+    state = (
+        "(len(sys.path), sys.meta_path, sys.stdout, sys.excepthook, sys.dont_write_bytecode, 'conftest' in sys.modules)"
+    )
+    before = value(client, state)
+    assert ask(client, namespace="test_tidy")["ok"]
+    assert value(client, "test_tidy is held is sys.modules['test_tidy'], test_tidy.seen") == "(True, [1])"
+    assert value(client, state) == before
+    assert client.call("evaluate_code", code="print('still heard')")["stdout"] == "still heard\n"
+
+
+def test_without_a_namespace_the_loaded_tests_run_whoever_runs_them(client, write):
+    write(test_saved="def test_saved(tmp_path): pass\n", plain="x = 1\n")
+    value(client, "import test_saved, plain\ndef test_said(): pass")
+    try:
+        answer = ask(client, passed=True)
+        assert {(row["ns"], row["test"]) for row in answer["results"]} == {
+            ("test_saved", "test_saved"),
+            ("user", "test_said"),
+        }
+    finally:
+        value(client, "del test_said")
+
+
+def test_one_file_that_cannot_be_read_does_not_keep_others_from_running(live, client, write):
+    write(test_sound="def test_it(tmp_path): pass\n", test_unsound="def test_it(tmp_path): pass\n")
+    value(client, "import test_sound, test_unsound")
+    write(test_unsound="import no_such_thing\n")
+    answer = ask(client)
+    assert counts(answer) == (1, 1, 0, 1)
+    assert "no_such_thing" in answer["results"][0]["actual"]
+    assert answer["results"][0]["file"] == str(live.workspace / "test_unsound.py")
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("import no_such_thing\n", "no_such_thing"),
+    ("def test_it(:\n", "invalid syntax"),
+    ("1 / 0\n", "division by zero"),
+])  # fmt: skip
+def test_a_file_that_cannot_be_read_says_why(client, write, text, words):
+    write(test_unread=text)
+    answer = ask(client, namespace="test_unread")
+    assert answer["reason"] == "evaluation-failed"
+    assert words in answer["message"]
+
+
+def test_a_broken_conftest_says_why(client, write):
+    write(conftest="import no_such_thing\n", test_it="def test_it(): pass\n")
+    answer = ask(client, namespace="test_it")
+    assert answer["reason"] == "evaluation-failed"
+    assert "no_such_thing" in answer["message"]
+
+
+def test_a_run_that_takes_too_long_is_interrupted_and_the_repl_goes_on(live, client, write):
+    loop = "def test_forever(tmp_path):\n    open({!r}, 'w').close()\n    while True: pass\n"
+    mark = live.folder / "mark"
+    write(test_slow=loop.format(str(mark)))
+    call = client.begin_call("run_tests", namespace="test_slow", timeoutMs=600_000)
+    until(mark.exists, "the test to run")
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
+    assert value(client, "1 + 1") == "2"
+    assert client.call("evaluate_code", code="print('heard')")["stdout"] == "heard\n"
+
+
+def test_settings_that_would_run_the_tests_elsewhere_or_refuse_the_rewriting_do_no_harm(live, client, write):
+    settings = live.workspace / "pytest.ini"
+    settings.write_text("[pytest]\nfilterwarnings = error\naddopts = -q -s --strict-markers -k 'not slow'\n")
+    try:
+        write(test_strict="import json\n\ndef test_it(tmp_path): pass\n\ndef test_slow(tmp_path): pass\n")
+        value(client, "import anyio, hypothesis")
+        assert counts(ask(client, namespace="test_strict")) == (1, 1, 0, 0)
+        answer = ask(client, namespace="test_strict", test="test_slow")
+        assert "settings of pytest deselect it" in answer["message"]
+    finally:
+        settings.unlink()
+
+
+def test_tests_in_folders_are_found_by_the_name_the_repl_has_for_them(live, client, write):
+    (live.workspace / "checks").mkdir(exist_ok=True)
+    write(**{"checks/test_deep": "def test_it(tmp_path): assert 0\n"})
+    answer = ask(client, namespace="checks.test_deep")
+    assert (answer["results"][0]["ns"], answer["results"][0]["line"]) == ("checks.test_deep", 1)
+
+
+def test_without_pytest_plain_tests_run_and_the_others_are_named(tmp_path):
+    workspace = project(tmp_path, has_pytest=False)
+    (workspace / "test_plain.py").write_text("def test_it(): pass\n\ndef test_given(tmp_path): pass\n")
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        value(client, "1")
+        answer = ask(client, namespace="test_plain")
+        assert counts(answer) == (1, 1, 0, 0)
+        assert "test_plain.test_given takes arguments or is async; install pytest" in answer["stdout"]
