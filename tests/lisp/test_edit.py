@@ -383,7 +383,8 @@ class TestTargeting:
     )
     def test_a_line_that_begins_no_form_is_refused(self, line, text, where):
         [(_, told)] = problems(GREET, Replace(at(line, text), "(x)"))
-        words = f"line {line} is not the first line of a top-level form, nor of one directly in a (comment …)"
+        words = f"line {line} is not the first line of a top-level form, nor of one directly in a (comment …), a "
+        words += "(do …) or a branch of a reader conditional"
         assert told == f"{words}: {where}"
 
     def test_forms_that_share_a_line_are_told_apart_by_their_text(self):
@@ -437,3 +438,21 @@ class TestBrokenFiles:
     def test_a_prefix_that_lacks_its_form_keeps_a_comment_whole(self):
         [(_, told)] = problems("(comment (a)\n (b) ^:x)\n", Replace(at(2, "(b) ^:x)"), "(c)"))
         assert "is not the first line" in told
+
+
+class TestTabs:
+    @pytest.mark.parametrize("new", ["(f a\n\tb)", "\t(f a\n\t\tb)", "(f a\n\t\tb)"])
+    def test_a_place_indented_by_tabs_gives_its_tabs_to_every_line(self, new):
+        assert edited("(comment\n\t(x))\n", Replace(at(2, "(x))"), new)) == "(comment\n\t(f a\n\t\tb))\n"
+
+    def test_spaces_given_for_a_place_with_tabs_stay_beyond_them(self):
+        assert edited("(comment\n\t(x))\n", Replace(at(2, "(x))"), "(f a\n  b)")) == "(comment\n\t(f a\n\t  b))\n"
+        assert edited("(comment\n\t(x))\n", Replace(at(2, "(x))"), "  (f a\n    b)")) == "(comment\n\t(f a\n\t  b))\n"
+
+    def test_a_tab_is_two_columns_where_tabs_and_spaces_mix(self):
+        assert edited("(comment\n  (x))\n", Replace(at(2, "(x))"), "\t(f a\n    b)")) == "(comment\n  (f a\n    b))\n"
+        assert edited("(a)\n", Replace(at(1, "(a)"), "  (f a\n\t\tb)")) == "(f a\n  b)\n"
+
+    def test_a_form_behind_code_and_tabs_is_as_far_right_as_it_looks_to_parinfer(self):
+        text = "\t(comment\t(x)\n\t\t\t(y))\n"
+        assert edited(text, Replace(at(1, "(x)"), "(f\n  1)")) == swap(text, "(x)", "(f\n\t" + " " * 12 + "1)")

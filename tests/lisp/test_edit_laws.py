@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from codriver.lisp.document import Document
 from codriver.lisp.edit import Append, Edited, Insert, Move, Refused, Rename, Replace, apply
-from codriver.lisp.reader import check, read
+from codriver.lisp.reader import check, read, top_level_forms
 from codriver.lisp.targeting import Limits, Target, find
 from codriver.lisp.tokens import tokens
 
@@ -60,7 +60,7 @@ def target_of(document, unit):
     """A target that names the unit, or None if its line has another like it."""
     rest = document.line_text(unit.line)[unit.start - document.places.start(unit.line) :]
     target = Target(unit.line, rest)
-    result = apply(document, {0: Replace(target, "")})
+    result = apply(document, {0: Replace(target, "x")}, Limits(padding=0))
     return None if isinstance(result, Refused) else target
 
 
@@ -107,8 +107,12 @@ class Batch:
         span = unit.start, unit.end
         role = self.seeded.choice(["replace", "replace", "insert", "move"])
         new = self.seeded.choice(self.new)
-        if role == "move" and units:
-            to, beside = units.pop()
+        if unit.is_branch:  # which keeps one form
+            role = "replace"
+            new = self.seeded.choice([new for new in self.new if len(top_level_forms(new)) == 1])
+        others = [number for number, (other, _) in enumerate(units) if not other.is_branch]
+        if role == "move" and others:
+            to, beside = units.pop(others[-1])
             side = self.seeded.choice(["before", "after"])
             self.put(Move(target, beside, side))
             self.trees["replaced"][span] = []
@@ -238,8 +242,8 @@ def own_names(text, old):
 
 
 PIECES = st.sampled_from(
-    ["(", ")", "[", "]", "(comment ", "\n", "\n\n", "\r\n", "  ", " ", ",", "a", "b", ":k", '"s"', "; c\n", "#_", "'",
-     "^", "\\(", "#[[", "]]"]
+    ["(", ")", "[", "]", "(comment ", "(do ", "#?(", "#?@(", ":clj ", "\n", "\n\n", "\r\n", "  ", " ", ",", "a", "b",
+     ":k", '"s"', "; c\n", "#_", "'", "^", "\\(", "#[[", "]]"]
 )  # fmt: skip
 
 

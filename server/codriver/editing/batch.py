@@ -10,7 +10,8 @@ from codriver.editing.files import Change, UnreadableError, read
 from codriver.editing.places import NotEditableError, check_is_lisp, show
 from codriver.errors import RefusedError
 from codriver.lisp.document import Document
-from codriver.lisp.edit import Append, Done, Insert, Refused, Replace, TextEdit, apply, check_new
+from codriver.lisp.edit import Append, Done, Insert, Refused, Replace, TextEdit, apply
+from codriver.lisp.incoming import check_new
 from codriver.lisp.targeting import Limits, Problem, ProblemError
 
 if TYPE_CHECKING:

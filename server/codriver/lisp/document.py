@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codriver.lisp.reader import Form, read
+from codriver.lisp.indenting import width
+from codriver.lisp.reader import read
 from codriver.lisp.tokens import LINE_END, Places
 from codriver.lisp.unbalanced import explain
+from codriver.lisp.units import Unit, units
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-COMMENT_SYMBOLS = frozenset({"comment", "clojure.core/comment", "cljs.core/comment", "basilisp.core/comment"})
 
 _BLANK = " \t\f,"
 
 SHOWN_CHARS = 200
 """Of a line that is shown; generated files have lines of any length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A form that can be edited: a top-level form, also a discarded one, or a child of a `(comment …)` that is one.
-
-    Between `floor` and `ceiling` stand the form, space and comments, and nothing else. `floor` is where the sibling
-    before ends (or the word `comment`, or where the text begins), `ceiling` where the sibling behind begins, or the
-    closer stands (`ceiling_closes`), or the text ends.
-    """
-
-    start: int
-    end: int
-    line: int
-    floor: int
-    ceiling: int
-    has_elder: bool
-    in_comment: bool
-    ceiling_closes: bool
 
 
 class Document:
@@ -73,21 +53,8 @@ class Document:
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """All forms that can be edited, a `(comment …)` before its children, in the order of the text."""
-        found: list[Unit] = []
-        groups = [(self.reading.forms, 0, len(self.text), False)]
-        while groups:
-            forms, floor, ceiling, in_comment = groups.pop()
-            starts = [form.start for form in forms[1:]]
-            for index, (form, next_start) in enumerate(zip(forms, [*starts, ceiling], strict=bool(forms))):
-                line = self.places.line(form.start)
-                is_last = in_comment and index == len(starts)
-                found.append(Unit(form.start, form.end, line, floor, next_start, index > 0, in_comment, is_last))
-                floor = form.end
-                children = self._comment_children(form)
-                if children:
-                    groups.append((children[1:], children[0].end, form.end - 1, True))
-        return tuple(sorted(found, key=lambda unit: (unit.start, -unit.end)))
+        """All forms that can be edited, a form before those in it, in the order of the text."""
+        return units(self.text, self.reading.forms, self.places)
 
     @cached_property
     def units_by_line(self) -> Mapping[int, tuple[Unit, ...]]:
@@ -96,25 +63,6 @@ class Document:
         for unit in self.units:
             found.setdefault(unit.line, []).append(unit)
         return {line: tuple(units) for line, units in found.items()}
-
-    def _comment_children(self, form: Form) -> tuple[Form, ...]:
-        """What is in a `(comment …)`, from the word `comment` on; nothing for any other form."""
-        if form.kind != "list" or not form.children:
-            return ()
-        head = form.children[0]
-        is_comment = head.kind == "atom" and self.text[head.start : head.end] in COMMENT_SYMBOLS
-        if not is_comment or self._is_incomplete(form.children[-1]):
-            return ()
-        return tuple(form.children)
-
-    def _is_incomplete(self, form: Form) -> bool:
-        """Whether a prefix lacks what it takes: it would take a form that comes behind it."""
-        while form.kind in ("prefixed", "discard"):
-            taken = [child for child in form.children if child.kind != "discard"]
-            if len(taken) < (2 if self.text.startswith(("^", "#^"), form.start) else 1):
-                return True
-            form = taken[-1]
-        return False
 
     def line_text(self, line: int) -> str:
         """The text of a line, without its ending."""
@@ -131,7 +79,8 @@ class Document:
         """What a line must begin with to stand as far right as the unit."""
         start = self.places.start(unit.line)
         before = self.text[start : unit.start]
-        return before if not before.strip(_BLANK) else " " * len(before)
+        code = before.lstrip(_BLANK)
+        return before[: len(before) - len(code)] + " " * width(code)
 
     def with_comments(self, unit: Unit) -> int:
         """Where the unit begins with the comments attached to it: whole lines directly above, no blank line between."""

@@ -1,8 +1,10 @@
 """Structural edits of one text: forms are replaced, inserted, appended, moved and renamed, and nothing else changes.
 
-The unit is the top-level form; direct children of a `(comment …)` count as such. All edits of a text mean its lines as
-they are before any of them; it does not matter in which order they are given, except that two insertions at the same
-place stand in their order. What is appended comes last.
+The unit is the top-level form; forms that stand directly in one, in a `(comment …)`, a `(do …)` or the branches of a
+reader conditional, count as such. A branch keeps the one form it has: another may replace it, nothing else.
+
+All edits of a text mean its lines as they are before any of them; it does not matter in which order they are given,
+except that two insertions at the same place stand in their order. What is appended comes last.
 
 Every change is checked where it is made: the tokens around it must be those that were there and those that came in. So
 a form outside the edits reads as it did, whatever stands in the new text.
@@ -19,9 +21,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
 from codriver.lisp.assembly import Naming, assemble, rename_within
-from codriver.lisp.balance import balance
+from codriver.lisp.incoming import check_beside, check_new, check_not_blank, check_stays
 from codriver.lisp.placing import Splice, append, delete, insert_after, insert_before, is_blank, replace
-from codriver.lisp.reader import check
 from codriver.lisp.rename import occurrences
 from codriver.lisp.targeting import Limits, Problem, ProblemError, Target, find
 from codriver.lisp.tokens import Places
@@ -29,7 +30,8 @@ from codriver.lisp.tokens import Places
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.lisp.document import Document, Unit
+    from codriver.lisp.document import Document
+    from codriver.lisp.units import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +126,6 @@ def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | No
     return Edited(text, done)
 
 
-def check_new(text: str) -> None:
-    """Check text that is to come into a file as code that is to be evaluated is checked.
-
-    Raises:
-        ProblemError: it does not balance; the problem holds the balanced text, if indentation gives one.
-    """
-    unbalanced = check(text)
-    if unbalanced is None:
-        return
-    proposal = balance(text)
-    words = f"the new text does not balance, counting lines within it: {unbalanced.message}"
-    raise ProblemError(Problem(words, balanced_text=proposal.text if proposal.changed else None))
-
-
 @dataclass(frozen=True, slots=True)
 class _Deletion:
     """A unit that goes, and from where to where."""
@@ -175,10 +163,11 @@ class _Plan:
                     self._replace(number, edit)
                 case Insert(target, new):
                     unit = self._find(number, target)
-                    self._check_not_blank(new)
+                    check_not_blank(new)
+                    check_beside(unit, new)
                     self.splices.append((insert_before(self._document, unit, new), number))
                 case Append(new):
-                    self._check_not_blank(new)
+                    check_not_blank(new)
                     self._check_sound("appended to")
                     self.lines[number] = self._document.places.count
                     self.appends.append((new, number))
@@ -194,11 +183,6 @@ class _Plan:
         self.lines[number] = unit.line
         return unit
 
-    def _check_not_blank(self, new: str) -> None:
-        check_new(new)
-        if is_blank(new):
-            raise ProblemError(Problem("the new text is blank: there is nothing to put in"))
-
     def _check_sound(self, what: str) -> None:
         if self._document.complaint is not None:
             words = f"the file cannot be {what}, as its brackets do not balance: {self._document.complaint}"
@@ -207,6 +191,7 @@ class _Plan:
     def _replace(self, number: int, edit: Replace) -> None:
         unit = self._find(number, edit.target)
         check_new(edit.new)
+        check_stays(unit, edit.new)
         if is_blank(edit.new):
             self._deletions.append(_Deletion(unit, unit.start, unit.end, number))
         else:
@@ -218,6 +203,8 @@ class _Plan:
         if unit.start <= to.start < unit.end:
             words = f"the form at line {unit.line} cannot be moved next to itself or into itself"
             raise ProblemError(Problem(words, context=self._document.numbered(unit.line, self._limits.context)))
+        check_stays(unit, "")
+        check_beside(to, self._document.text[unit.start : unit.end])
         self._moves.append((unit, to, edit, number))
         begin, end = self._document.with_comments(unit), self._document.end_of_line(unit)
         self._deletions.append(_Deletion(unit, begin, end, number))

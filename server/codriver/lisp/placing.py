@@ -10,7 +10,8 @@ from codriver.lisp.indenting import last_line, place
 from codriver.lisp.tokens import LINE_END, tokens
 
 if TYPE_CHECKING:
-    from codriver.lisp.document import Document, Unit
+    from codriver.lisp.document import Document
+    from codriver.lisp.units import Unit
 
 _BLANK_LINE_AT_END = re.compile(r"(?:\r\n|\r|\n|\A)[ \t,]*(?:\r\n|\r|\n)[ \t,]*\Z")
 _BLANK_LINE_AT_START = re.compile(r"[ \t,]*(?:;[^\r\n]*)?(?:\r\n|\r|\n)[ \t,]*(?:\r\n|\r|\n)")
@@ -42,8 +43,8 @@ def is_blank(text: str) -> bool:
 def replace(document: Document, unit: Unit, new: str) -> Splice:
     """Put `new` in the unit's place."""
     base = document.indentation(unit)
-    placed = place(new, base, document.ending)
     text = document.text
+    placed = place(new, base, document.ending, text[unit.start : unit.end])
     if unit.start > 0 and _join(text[unit.start - 1], placed[0]):
         placed = " " + placed
     placed += _separator(document, placed, unit.end, base)
@@ -102,7 +103,7 @@ def _is_apart(document: Document, unit: Unit, begin: int) -> bool:
         return False
     if unit.has_elder:
         return _BLANK_LINE_AT_END.search(text, unit.floor, begin) is not None
-    return not unit.in_comment or _BLANK_LINE_AT_START.match(text, unit.end, unit.ceiling) is not None
+    return not unit.is_nested or _BLANK_LINE_AT_START.match(text, unit.end, unit.ceiling) is not None
 
 
 def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
@@ -117,14 +118,15 @@ def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
     at_line_end = _TO_LINE_END.match(text, end)
     kept = before.rstrip(_SPACE)
     start, stop = begin, end
-    if unit.in_comment and unit.ceiling_closes and not after.strip(_SPACE) and ";" not in last_line(kept):
+    if unit.is_nested and unit.ceiling_closes and not after.strip(_SPACE) and ";" not in last_line(kept):
         start, stop = unit.floor + len(kept), unit.ceiling
     elif is_first and at_line_end is not None:
         start, stop = document.places.start(document.places.line(begin)), at_line_end.end()
         if stop == len(text):
             return _delete_last(document, unit, start, core)
         below = _TO_LINE_END.match(text, stop)
-        if below is not None and (start == 0 or _BLANK_LINE_AT_END.search(text, unit.floor, start)):
+        is_eldest = not unit.has_elder and not text[unit.floor : start].strip(_SPACE)
+        if below is not None and (is_eldest or _BLANK_LINE_AT_END.search(text, unit.floor, start)):
             stop = below.end()
     elif is_first:
         stop += len(after) - len(after.lstrip(_BLANK))

@@ -9,7 +9,8 @@ from codriver.lisp.document import SHOWN_CHARS
 from codriver.lisp.tokens import LINE_END
 
 if TYPE_CHECKING:
-    from codriver.lisp.document import Document, Unit
+    from codriver.lisp.document import Document
+    from codriver.lisp.units import Unit
 
 
 MAX_ELSEWHERE = 5
@@ -108,7 +109,10 @@ def _unit_at(document: Document, target: Target, line: int, wanted: str, limits:
             raise _refusal(document, target, limits, words)
         named = leading
     if not named:
-        words = f"line {line} is not the first line of a top-level form, nor of one directly in a (comment …)"
+        words = (
+            f"line {line} is not the first line of a top-level form, nor of one directly in a (comment …), a (do …) "
+        )
+        words += "or a branch of a reader conditional"
         words += _where(document, line)
         raise _refusal(document, target, limits, words)
     if len(named) > 1:

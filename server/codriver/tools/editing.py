@@ -233,7 +233,8 @@ TOOLS = (
         name="edit_files",
         title="Edit Lisp files",
         description=(
-            "Edit Lisp files by whole forms: top-level ones, and those directly in (comment …). line and "
+            "Edit Lisp files by whole forms: top-level ones, and those directly in (comment …), (do …) or a "
+            "branch of #?(…). line and "
             "targetLineText name a form's first line, as the file is before the call. insert goes before the target; "
             "move takes a form and its comments along; rename changes a name in code alone. All edits are checked "
             "first and done all or none; nothing else in a file changes. Answers a diff, and clj-kondo's diagnostics "
