@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import anyio
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from codriver.tools.base import Answer, Arguments, Call, Question, Tool, answer_schema
 from codriver.tools.images import Images
@@ -20,6 +20,11 @@ Category = Literal[
     "otherErrorOutput",
 ]
 
+_SCALARS: Final = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
+_COLLECTION: Final = {"type": "array", "items": {"anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}}]}}
+
+# Any JSON is taken; the schema names what `:in` can bind, as there are clients that refuse a tool with an empty schema.
+Input = Annotated[Any, WithJsonSchema({"anyOf": [*_SCALARS, _COLLECTION]})]
 
 MAX_TEXT_BYTES: Any = Field(
     None, ge=1024, le=16 * 2**20, description="Length of all texts together; long ones lose their end (51200)."
@@ -30,7 +35,7 @@ class LogArguments(Arguments):
     """Arguments of `repl_output_log`."""
 
     query: str | None = Field(None, description="Datalog over :output/* attributes, as an EDN string.")
-    inputs: list[Any] = Field(default_factory=list, description="Values for what :in names after $.")
+    inputs: list[Input] = Field(default_factory=list, description="Values for what :in names after $.")
     since: int | None = Field(None, description="Without query: only lines after this one.")
     category: list[Category] | None = Field(None, description="Without query: only these.")
     who: str | None = Field(None, description="Without query: only this caller's.")
@@ -59,6 +64,8 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     return Answer(fields if note is None else {**fields, "notes": [note]}, images=tuple(images.taken))
 
 
+_LINE: Final = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+
 TOOLS = (
     Tool(
         name="repl_output_log",
@@ -71,10 +78,10 @@ TOOLS = (
         ),
         arguments=LogArguments,
         output=answer_schema(
-            result={},
+            result={"anyOf": [{"type": kind} for kind in ("array", "object", "string", "number", "boolean", "null")]},
             count="integer",
-            firstLine={},
-            lastLine={},
+            firstLine=_LINE,
+            lastLine=_LINE,
             cut={"enum": [None, "rows", "time"]},
             notes={"type": "array", "items": {"type": "string"}},
         ),

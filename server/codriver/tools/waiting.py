@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 from pydantic import Field
@@ -12,7 +12,7 @@ from pydantic import Field
 from codriver.errors import RefusedError
 from codriver.tools.base import Answer, Arguments, Call, Question, Tool, answer_schema
 from codriver.tools.images import Images
-from codriver.tools.outputlog import MAX_TEXT_BYTES
+from codriver.tools.outputlog import MAX_TEXT_BYTES, Input
 from codriver.tools.shortening import shorten
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class WaitArguments(Arguments):
     """Arguments of `wait_for`."""
 
     query: str = Field(description="Datalog as in repl_output_log.")
-    inputs: list[Any] = Field(default_factory=list, description="Values for what :in names after $.")
+    inputs: list[Input] = Field(default_factory=list, description="Values for what :in names after $.")
     since: int | None = Field(
         None, ge=0, description="Rows count as new that were not there at this line (default: now)."
     )
