@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codriver.redaction import Redactor
-from codriver.transcripts import Stream, Transcripts
+from codriver.transcripts import Store, Stream, Transcripts
 from live_server import Live
 
 SECRET = "sk-Tr4vel-light-0042"
@@ -49,15 +49,15 @@ TEXTS = st.lists(st.sampled_from([SECRET, "plain ", "sk-Tr4vel", "\n", "light-00
 @given(TEXTS, st.data())
 def test_a_stream_cut_anywhere_gives_what_the_whole_would(text, data):
     cuts = data.draw(st.sets(st.integers(0, len(text))))
-    stream = Stream(2**20, redactor.stream())
+    stream = Stream(Store(2**20), "stdout", 0, redactor.stream())
     seen = [stream.append(piece) for piece in pieces(text, cuts)] + [stream.end()]
-    assert "".join(seen) == stream.text() == redactor(text)
-    assert SECRET not in stream.text()
+    assert "".join(seen) == stream.all() == redactor(text)
+    assert SECRET not in stream.all()
 
 
 @given(st.integers(1, len(SECRET) - 1), st.integers(1, 40))
 def test_not_even_the_part_before_a_cut_is_seen(cut, room):
-    stream = Stream(room, redactor.stream())
+    stream = Stream(Store(room), "stdout", 0, redactor.stream())
     assert stream.append("token: " + SECRET[:cut]) == "token: "
     assert stream.append(SECRET[cut:]) == MARK
 
@@ -67,7 +67,7 @@ def test_a_transcript_knows_its_secrets_before_anything_is_cut_from_it():
     transcript = transcripts.open("e1")
     transcript.out.append("x" * 10 + SECRET)
     transcript.out.end()
-    assert transcript.part("stdout")[10:] == MARK
+    assert transcript.out.all()[10:] == MARK
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

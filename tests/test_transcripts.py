@@ -54,8 +54,8 @@ def test_values_together_are_kept_within_bounds_and_the_oldest_are_counted_out()
     transcript = transcripts(max_stream_bytes=10).open("e1")
     for text in ("aaaa", "bbbb", "cccc", "d" * 20):
         transcript.add_value(text)
-    assert transcript.values == ["d" * 20]
-    assert transcript.dropped("result") == 15
+    assert transcript.values() == [range(15, 35)]
+    assert transcript.result.dropped == 15
     assert transcript.piece("result", 0, 18).text == "ddd"
 
 
@@ -65,7 +65,7 @@ def test_the_oldest_transcripts_are_forgotten_when_all_hold_too_much():
         held.open(f"e{number}").out.append("x" * 100)
         held.settle(f"e{number}")
     assert [held.get(f"e{number}") is None for number in range(5)] == [True, True, True, False, False]
-    assert held.held_bytes == 200
+    assert held.store.usage() == {"keptBytes": 200, "spilledBytes": 0}
 
 
 def test_what_still_runs_is_never_forgotten():
@@ -86,6 +86,16 @@ def live(tmp_path_factory):
 @pytest.fixture
 def client(live):
     with live.client() as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def forgetful(tmp_path_factory):
+    """A client of a server that keeps all texts in memory."""
+    folder = tmp_path_factory.mktemp("forgetful")
+    (folder / "workspace").mkdir()
+    (folder / "workspace" / "codriver.toml").write_text("spillMaxBytes = 0\n")
+    with serving(folder, "--repl", "python") as running, running.client() as connected:
         yield connected
 
 
@@ -116,7 +126,8 @@ async def test_a_real_client_reads_a_long_text_piece_by_piece_by_the_name_the_an
             assert first == whole[:100_000] + f"\n[{len(whole)} characters in all: go on with ?offset=100000]"
 
 
-def test_what_did_not_fit_into_memory_is_said_by_the_answer_the_part_and_the_resource(client):
+def test_what_did_not_fit_into_memory_is_said_by_the_answer_the_part_and_the_resource(forgetful):
+    client = forgetful
     code = "import sys\nfor number in range(40): sys.stdout.write(f'{number:02}' * 2**19); sys.stdout.flush()\nNone"
     answer = client.call("evaluate_code", code=code, timeoutMs=60_000)
     [note] = [note for note in answer["notes"] if note.startswith("stdout")]
@@ -128,12 +139,13 @@ def test_what_did_not_fit_into_memory_is_said_by_the_answer_the_part_and_the_res
     assert (part["text"], part["from"]) == ("", dropped)
     uri = f"codriver://evaluation/{answer['evaluationId']}/stdout"
     text = client.request("resources/read", {"uri": f"{uri}?limit=5"})["result"]["contents"][0]["text"]
-    assert text == f"[characters 0 to {dropped} were dropped, as no more is kept in memory]\n"
+    assert text == f"[characters 0 to {dropped} were dropped, as no more is kept]\n"
     last = client.request("resources/read", {"uri": f"{uri}?offset={40 * MIB - 4}"})["result"]["contents"][0]["text"]
     assert last == "3939"
 
 
-def test_an_evaluation_whose_text_was_forgotten_says_so(client):
+def test_an_evaluation_whose_text_was_forgotten_says_so(forgetful):
+    client = forgetful
     code = "print('x' * (30 * 2**20))"
     first = client.call("evaluate_code", code=code, timeoutMs=60_000)
     for number in range(2):

@@ -61,7 +61,7 @@ from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.base import Services
 from codriver.tools.gate import on_offer
 from codriver.tools.manifest import MANIFEST
-from codriver.transcripts import Transcripts
+from codriver.transcripts import SpillRoom, Transcripts
 from codriver.watching import Watcher
 
 if TYPE_CHECKING:
@@ -182,8 +182,9 @@ class Server:
         self._accepting = anyio.CancelScope()
         self._log_grew = anyio.Event()
         redactor = Redactor.from_environment(os.environ)
+        kept_in = workspace_state_folder(workspace)
         self._history = History(
-            workspace_state_folder(workspace) / "eval-history.transit.json",
+            kept_in / "eval-history.transit.json",
             max_entities=settings.history_max_entities,
         )
         restored = self._history.load()
@@ -199,6 +200,7 @@ class Server:
             max_bytes=MAX_TRANSCRIPT_BYTES,
             max_stream_bytes=MAX_STREAM_BYTES,
             redactor=redactor,
+            room=SpillRoom(kept_in / "spill", settings.spill_max_bytes),
         )
         self._repls = Repls(
             tasks=tasks,
@@ -252,6 +254,7 @@ class Server:
         """Start, serve, and return when all is closed."""
         self._tasks.start_soon(self._heed_signals)
         self._tasks.start_soon(self._history.run)
+        self._transcripts.store.begin()
         self._tasks.start_soon(self._tell_of_log)
         self._tasks.start_soon(self._watch_skills)
         self._tasks.start_soon(self._live.run, self._core, self._repls, self._skills)
@@ -420,6 +423,7 @@ class Server:
         await _wait_until(lambda: not any(client.outbox.waiting for client in self._clients))
         await self._repls.end_all()
         await anyio.to_thread.run_sync(self._history.close)
+        await anyio.to_thread.run_sync(self._transcripts.store.close)
         self._claim.withdraw()
         self._dispatch(Stopped())
         self._ended.set()

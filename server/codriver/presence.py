@@ -19,14 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codriver.errors import StartError
+from codriver.locking import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
 
 PRIVATE = 0o600
 LOCK_S = 3.0
@@ -253,15 +249,9 @@ def _lock(lock: int, folder: Path, live_server: Callable[[], ServerRecord | None
 def _try_lock(lock: int) -> bool:
     """Whether the lock is held now. Where a file system knows no locks, asking the server has to do."""
     try:
-        if sys.platform == "win32":
-            msvcrt.locking(lock, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
+        return try_lock(lock)
     except OSError:
         return True
-    return True
 
 
 def _remove(stale: Path, folder: Path) -> None:

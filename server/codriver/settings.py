@@ -97,6 +97,12 @@ class Settings(BaseModel):
     log_max_entities: int = Field(1000, ge=10, le=1_000_000, description="Entities the output log holds.")
     log_max_bytes: int = Field(16 * MIB, ge=64 * 1024, le=1024 * MIB, description="Bytes of text the output log holds.")
     history_max_entities: int = Field(10_000, ge=10, le=1_000_000, description="Evaluations the history holds.")
+    spill_max_bytes: int = Field(
+        1024 * MIB,
+        ge=0,
+        le=1024 * 1024 * MIB,
+        description="Disk for what evaluations say that is too long for memory, a quarter for one text; 0 means none.",
+    )
     max_line_bytes: int = Field(64 * MIB, ge=1024, le=1024 * MIB, description="Longest line a client may send.")
     outbox_messages: int = Field(1000, ge=1, le=1_000_000, description="Notifications that wait for one client.")
     outbox_bytes: int = Field(
@@ -124,7 +130,8 @@ class Settings(BaseModel):
 NEED_RESTART = frozenset(
     {
         "host", "mcp_socket_server_port", "require_token", "repl", "nrepl", "port_files", "log_max_entities",
-        "log_max_bytes", "history_max_entities", "outbox_messages", "outbox_bytes", "max_clients", "event_loop",
+        "log_max_bytes", "history_max_entities", "spill_max_bytes", "outbox_messages", "outbox_bytes", "max_clients",
+        "event_loop",
     }
 )  # fmt: skip
 """The settings that a running server keeps as they were when it started."""

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -21,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.tools.community import describe_docs
 from codriver.tools.symbols import describe_symbol
+from codriver.transcripts import read as read_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +35,8 @@ LOG_URI = "codriver://log"
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
 LOG_ENTITIES = 500
 TEXT_CHARACTERS = 100_000
+MAX_TEXT_CHARACTERS = 16 * 2**20
+"""So much of a text at a time, also where more is asked for: the whole may be longer than what should be in memory."""
 
 NOT_FOUND = -32002
 INVALID_PARAMS = -32602
@@ -107,7 +111,7 @@ class Resources:
                 case ("codriver", "log") | ("codriver", "log", ""):
                     return "application/json", self._log(query)
                 case ("codriver", "evaluation", identity, part):
-                    return "text/plain", self._text(identity, part, query)
+                    return "text/plain", await self._text(identity, part, query)
                 case ("codriver", "symbol", key, namespace, symbol):
                     return _json(await describe_symbol(self._services, key, namespace, symbol))
                 case ("codriver", "clojuredocs", symbol):
@@ -160,7 +164,7 @@ class Resources:
         }
         return json.dumps(shown, ensure_ascii=False)
 
-    def _text(self, identity: str, part: str, query: dict[str, str]) -> str:
+    async def _text(self, identity: str, part: str, query: dict[str, str]) -> str:
         transcript = self._services.transcripts.get(identity)
         chosen = next((name for name in PARTS if name == part), None)
         if transcript is None or chosen is None:
@@ -169,12 +173,13 @@ class Resources:
                 hint="parts are result, stdout, stderr and stacks; texts of old evaluations are forgotten",
             )
         offset, limit = max(0, int(query.get("offset", 0))), max(0, int(query.get("limit", TEXT_CHARACTERS)))
-        piece = transcript.piece(chosen, offset, limit)
+        given = min(limit, MAX_TEXT_CHARACTERS)
+        piece = await read_texts(partial(transcript.piece, chosen, offset, given), transcript)
         before = after = ""
         if offset < piece.dropped:
-            before = f"[characters {offset} to {piece.dropped} were dropped, as no more is kept in memory]\n"
+            before = f"[characters {offset} to {piece.dropped} were dropped, {transcript.loss}]\n"
         end = piece.start + len(piece.text)
-        if "limit" not in query and end < piece.total:
+        if ("limit" not in query or given < limit) and end < piece.total:
             after = f"\n[{piece.total} characters in all: go on with ?offset={end}]"
         return before + piece.text + after
 

@@ -91,7 +91,9 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     notes: tuple[str, ...] = ()
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_late(call, evaluation, timeout_ms, arguments)
-    return describe(call, current, max_images=arguments.max_images, max_bytes=settings.max_text_bytes, notes=notes)
+    return await describe(
+        call, current, max_images=arguments.max_images, max_bytes=settings.max_text_bytes, notes=notes
+    )
 
 
 async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
@@ -109,7 +111,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     settings = call.services.settings
     evaluation = _begin(call, target, who, request)
     current = await wait(call, evaluation, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000)
-    return describe(call, current, max_images=0, max_bytes=settings.max_text_bytes)
+    return await describe(call, current, max_images=0, max_bytes=settings.max_text_bytes)
 
 
 def _begin(call: Call, target: Target, who: str, request: Request) -> str:
@@ -130,7 +132,7 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
     with anyio.CancelScope(shield=True):
         did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)
     current: Evaluation = evaluation_of(call.state, evaluation)
-    answer = describe(
+    answer = await describe(
         call,
         current,
         max_images=arguments.max_images,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -14,13 +15,12 @@ from codriver.tools.base import Answer, Call
 from codriver.tools.images import Images
 from codriver.tools.notes import notes_of_others, notes_of_repetition
 from codriver.tools.target import evaluation_of, key_of
-from codriver.transcripts import Transcript, head, tail
+from codriver.transcripts import Cut, Transcript, head, read, tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.core.state import Evaluation, Failure
-    from codriver.transcripts import Cut
 
 PROGRESS_S = 5.0
 SETTLE_S = 2.0
@@ -31,6 +31,10 @@ REPEATED_BYTES = 200
 """The last of several values is the result, and longer than this it is not said twice."""
 READING = frozenset({"read", "read-source"})
 """The phases of a failure in which no part of its form has run."""
+
+MAX_READ_CHARACTERS = 32 * 2**20
+"""How much of the values is read whole, to take the images out of them; of a longer one only its beginning is."""
+PROGRESS_CHARACTERS = 200
 
 SHOWN_STACKS_BYTES = 8000
 """What an answer shows of a thread dump: about a hundred frames."""
@@ -77,7 +81,9 @@ def _progress(call: Call, evaluation: str) -> str:
     if current.status == "queued":
         return "; ".join(queue_notes(call, current))
     transcript = call.services.transcripts.get(evaluation)
-    last = transcript.part("stdout").rstrip().rsplit("\n", 1)[-1][-200:] if transcript else ""
+    # Of what is in memory in any case: blank space beyond that hides the line, which is only to look at.
+    said = transcript.out.last(10 * PROGRESS_CHARACTERS).text if transcript else ""
+    last = said.rstrip().rsplit("\n", 1)[-1][-PROGRESS_CHARACTERS:]
     return f"evaluation {evaluation} is running" + (f"; last output: {last}" if last else "")
 
 
@@ -101,7 +107,7 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     return [f"the session is held by evaluation {holder.id} of {holder.who}{how} for {since_s} s; {', or '.join(ways)}"]
 
 
-def describe(
+async def describe(
     call: Call, evaluation: Evaluation, *, max_images: int, max_bytes: int, notes: tuple[str, ...] = ()
 ) -> Answer:
     """The answer that says how an evaluation stands: its result and output as far as they go."""
@@ -123,7 +129,7 @@ def describe(
     if transcript is None:
         said.append("what it said is forgotten: too much was evaluated since")
     else:
-        _texts(fields, said, transcript, images, max_bytes)
+        await read(partial(_texts, fields, said, transcript, images, max_bytes), transcript)
     namespace = evaluation.namespace
     if namespace:
         fields["ns"] = namespace
@@ -131,7 +137,7 @@ def describe(
     if others:
         fields["otherWhosSinceLast"] = others
     if evaluation.over and transcript is not None:
-        said += notes_of_repetition(call, evaluation, transcript)
+        said += await notes_of_repetition(call, evaluation, transcript)
     if evaluation.status == "queued":
         said += queue_notes(call, evaluation)
     elif evaluation.status == "running":
@@ -179,30 +185,51 @@ def _images(asked: int, allowed: int) -> Images:
 
 def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, images: Images, max_bytes: int) -> None:
     """Fill in values and output, cut to `max_bytes` together, and take the images out of the values."""
-    evaluation, values = transcript.evaluation, transcript.values
-    result = images.out_of(values[-1]) if values else ""
-    earlier = [images.out_of(value) for value in values[:-1][:MAX_VALUES]]
-    out, err = transcript.out.text(), transcript.err.text()
+    values = transcript.values()
+    # One more character than can be shown, so that it is noticed where one is left out.
+    read_values = _values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
+    result, *earlier = read_values or [""]
+    out, err = transcript.out.last(max_bytes + 1), transcript.err.last(max_bytes + 1)
     if transcript.stacks:
         stacks = head(transcript.own_stacks or transcript.stacks, min(SHOWN_STACKS_BYTES, max_bytes // 4)).text
         fields["stacks"] = stacks
         max_bytes -= _size(stacks, max_bytes)
         said.append("stacks is where your code was before the interrupt; get_evaluation with part stacks has all of it")
-    wanted = {"result": _size(result, max_bytes), "stderr": _size(err, max_bytes), "stdout": _size(out, max_bytes)}
+    sizes = {"result": result, "stderr": err.text, "stdout": out.text}
+    wanted = {key: _size(text, max_bytes) for key, text in sizes.items()}
     if earlier:
         wanted["values"] = sum(_size(value, max_bytes) for value in [*earlier, _repeated(result)])
     shares = share(max_bytes, wanted)
     if values:
-        fields["result"] = _kept(said, evaluation, "result", head(result, shares["result"]), 0)
+        cut = head(result, shares["result"])
+        # Where its images were taken out, what is read is shorter than what is there, and whole.
+        unread = len(values[-1]) - len(result) if len(values[-1]) > MAX_READ_CHARACTERS else 0
+        dropped = 0 if earlier else transcript.result.dropped
+        fields["result"] = _kept(said, transcript, "result", Cut(cut.text, cut.omitted + unread), dropped)
     if earlier:
         fields["values"] = _several(said, transcript, earlier, _repeated(result), shares["values"])
-    for key, stream, text in (("stdout", transcript.out, out), ("stderr", transcript.err, err)):
-        if text or stream.dropped:
-            fields[key] = _kept(said, evaluation, key, tail(text, shares[key]), stream.dropped)
+    for key, piece in (("stdout", out), ("stderr", err)):
+        if piece.total:
+            shown = tail(piece.text, shares[key]).text
+            cut = Cut(shown, piece.total - piece.dropped - len(shown))
+            fields[key] = _kept(said, transcript, key, cut, piece.dropped)
     if transcript.server_cut:
         said.append("the REPL itself cut the printed value at its print limits")
     if transcript.first_line is not None:
         fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
+
+
+def _values(transcript: Transcript, places: list[range], images: Images, max_characters: int) -> list[str]:
+    """The values at these places without their images, or so many characters where it is too much to look through."""
+    texts: list[str] = []
+    left = MAX_READ_CHARACTERS
+    for place in places:
+        if len(place) <= left:
+            left -= len(place)
+            texts.append(images.out_of(transcript.result.read(place.start, place.stop).text))
+        else:
+            texts.append(transcript.result.read(place.start, min(place.stop, place.start + max_characters)).text)
+    return texts
 
 
 def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
@@ -239,7 +266,7 @@ def _several(said: list[str], transcript: Transcript, earlier: list[str], last: 
         if cut.omitted or left <= 0:
             whole = not cut.omitted
             break
-    count, dropped = len(transcript.values), transcript.dropped("result")
+    count, dropped = len(transcript.values()), transcript.result.dropped
     if len(shown) < count or not whole or dropped:
         short = "" if whole else ", the last of them shortened"
         gone = f"; {dropped} characters of values before these were dropped" if dropped else ""
@@ -248,13 +275,13 @@ def _several(said: list[str], transcript: Transcript, earlier: list[str], last: 
     return shown
 
 
-def _kept(said: list[str], evaluation: str, key: str, cut: Cut, dropped: int) -> str:
+def _kept(said: list[str], transcript: Transcript, key: str, cut: Cut, dropped: int) -> str:
     if cut.omitted or dropped:
         end = "last" if key != "result" else "first"
-        more = f"; {dropped} older ones were dropped, as no more is kept in memory" if dropped else ""
+        more = f"; {dropped} older ones were dropped, {transcript.loss}" if dropped else ""
         said.append(
             f"{key} shows its {end} {len(cut.text)} characters, {cut.omitted} are left out{more}: "
-            f"read the resource codriver://evaluation/{evaluation}/{key} for the rest"
+            f"read the resource codriver://evaluation/{transcript.evaluation}/{key} for the rest"
         )
     return cut.text
 

@@ -16,6 +16,7 @@ from codriver.tools.evaluate import EVALUATION
 from codriver.tools.evaluation import SETTLE_S, describe, stop, wait
 from codriver.tools.parts import ForgottenError, difference, excerpt, matching
 from codriver.tools.target import evaluation_of, resolve
+from codriver.transcripts import read
 
 if TYPE_CHECKING:
     from codriver.transcripts import Transcript
@@ -86,7 +87,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     asked = await _asked_part(call, current.id, arguments, settings.max_text_bytes)
     if asked is not None:
         return Answer({"evaluationId": current.id, "status": current.status, **asked})
-    return describe(call, current, max_images=arguments.max_images, max_bytes=settings.max_text_bytes)
+    return await describe(call, current, max_images=arguments.max_images, max_bytes=settings.max_text_bytes)
 
 
 async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_bytes: int) -> dict[str, object] | None:
@@ -96,11 +97,13 @@ async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_
         return None
     transcript = _transcript(call, evaluation)
     if arguments.grep is not None:
-        return matching(transcript, arguments.grep, max_bytes=max_bytes)
+        return await anyio.to_thread.run_sync(partial(matching, transcript, arguments.grep, max_bytes=max_bytes))
     if arguments.diff_with is not None:
         other = _transcript(call, evaluation_of(call.state, arguments.diff_with).id)
         return await anyio.to_thread.run_sync(partial(difference, transcript, other, max_bytes=max_bytes))
-    return excerpt(transcript, arguments.part, start=arguments.start or 0, length=arguments.length, max_bytes=max_bytes)
+    start, length = arguments.start or 0, arguments.length
+    asked = partial(excerpt, transcript, arguments.part, start=start, length=length, max_bytes=max_bytes)
+    return await read(asked, transcript)
 
 
 def _transcript(call: Call, evaluation: str) -> Transcript:
@@ -129,7 +132,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     who = call.who(None)
     did = await stop(call, evaluation, f"{who} asked for it", allow_restart=arguments.allow_restart)
     current = evaluation_of(call.state, evaluation)
-    described = describe(call, current, max_images=0, max_bytes=call.services.settings.max_text_bytes, notes=did)
+    described = await describe(call, current, max_images=0, max_bytes=call.services.settings.max_text_bytes, notes=did)
     if current.over:
         kept = {key: value for key, value in described.fields.items() if key not in ("reason", "hint")}
         return Answer(kept)
@@ -150,7 +153,7 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
     await call.services.repls.adapter(current.repl).send_input(arguments.text + "\n", current.session)
     current = await wait(call, current.id, SETTLE_S, owns=False)
     settings = call.services.settings
-    return describe(call, current, max_images=0, max_bytes=settings.max_text_bytes)
+    return await describe(call, current, max_images=0, max_bytes=settings.max_text_bytes)
 
 
 TOOLS = (

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from codriver.core import others
 from codriver.core.actions import ClientTold
+from codriver.tools.parts import is_same
 from codriver.tools.target import key_of
+from codriver.transcripts import read
 
 if TYPE_CHECKING:
     from codriver.core.state import Evaluation
@@ -19,8 +22,8 @@ MAX_OTHERS = 5
 CODE_CHARACTERS = 60
 MAX_REPEATS = 5
 """Evaluations of the same code that are looked at to find one that ran to its end."""
-MAX_SAME_BYTES = 4 * 2**20  # comparing these takes a few milliseconds, in which nobody else is served
-MAX_COUNTED_BYTES = 256 * 2**10  # splitting into lines and counting them takes longer
+MAX_SAME_CHARACTERS = 4 * 2**20  # comparing these takes a few milliseconds, in which nobody else is served
+MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them takes longer
 
 
 def notes_of_others(call: Call, who: str) -> list[str]:
@@ -42,7 +45,7 @@ def _line(call: Call, evaluation: Evaluation) -> str:
     return f"meanwhile {evaluation.who} in {key_of(call.state, evaluation)}: {code} ({evaluation.id}, {how})"
 
 
-def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> list[str]:
+async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> list[str]:
     """How an evaluation that is over compares with the one before of the same code in the same session."""
     before = transcript.before
     for _ in range(MAX_REPEATS):
@@ -51,7 +54,7 @@ def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcri
         if earlier is None or known is None:
             return []
         if known.status in ("done", "failed"):
-            return [_compared(evaluation, transcript, known, earlier)]
+            return [await read(partial(_compared, evaluation, transcript, known, earlier), transcript, earlier)]
         before = earlier.before
     return []
 
@@ -65,7 +68,7 @@ def _compared(evaluation: Evaluation, transcript: Transcript, known: Evaluation,
         return f"same failure as evaluation {known.id}" if same else f"not the same failure as evaluation {known.id}"
     changed = [part for part in PARTS if _differs(transcript, earlier, part)]
     if not changed:
-        output = " and output" if transcript.out.size or transcript.err.size else ""
+        output = " and output" if transcript.out.total or transcript.err.total else ""
         return f"same result{output} as evaluation {known.id}"
     count, of = _changed_lines(transcript, earlier)
     lines = "1 line" if count == 1 else f"{count} lines"
@@ -78,21 +81,19 @@ def _compared(evaluation: Evaluation, transcript: Transcript, known: Evaluation,
 
 def _differs(transcript: Transcript, earlier: Transcript, part: Part) -> bool:
     """Whether a part is another; what is too much to compare counts as another."""
-    if part == "result":
-        return transcript.values != earlier.values
-    now, then = (transcript.out, earlier.out) if part == "stdout" else (transcript.err, earlier.err)
-    if (now.size, now.dropped) != (then.size, then.dropped) or now.size > MAX_SAME_BYTES:
+    now, then = transcript.text(part), earlier.text(part)
+    if (now.total, now.dropped) != (then.total, then.dropped) or now.total > MAX_SAME_CHARACTERS:
         return True
-    return now.text() != then.text()
+    return not is_same(now, then)
 
 
 def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:
     """How many lines are other ones, wherever they stand, and of how many; zeros when there is too much to count."""
-    if max(transcript.size, earlier.size) > MAX_COUNTED_BYTES:
+    if max(transcript.total, earlier.total) > MAX_COUNTED_CHARACTERS:
         return 0, 0
     changed = total = 0
     for part in PARTS:
-        now, then = transcript.part(part).splitlines(), earlier.part(part).splitlines()
+        now, then = transcript.text(part).all().splitlines(), earlier.text(part).all().splitlines()
         came, left = Counter(now), Counter(then)
         changed += max((came - left).total(), (left - came).total(), 0 if now == then else 1)
         total += max(len(now), len(then))

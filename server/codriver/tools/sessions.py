@@ -57,7 +57,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
             "accepted": state.evaluated,
             "queued": sum(e.status == "queued" for e in state.unfinished()),
             "running": sum(e.status in HELD for e in state.unfinished()),
-            "keptBytes": services.transcripts.held_bytes,
+            **services.transcripts.store.usage(),
         },
         "errors": [
             {"code": latch.code, "message": latch.text, "count": latch.count, "firstAt": iso(latch.first_at)}

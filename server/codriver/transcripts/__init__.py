@@ -1,0 +1,26 @@
+"""What evaluations said: their values, output and error output as text, while they run and afterwards.
+
+Short texts are in memory. Of long ones the newest part is, and the rest lies in files that end with the server.
+"""
+
+from codriver.transcripts.cutting import Cut, head, tail
+from codriver.transcripts.store import SpillRoom, Store
+from codriver.transcripts.text import Piece, Stream, StreamRedactor, Text
+from codriver.transcripts.transcript import Part, Redactor, Transcript, Transcripts, read
+
+__all__ = [
+    "Cut",
+    "Part",
+    "Piece",
+    "Redactor",
+    "SpillRoom",
+    "Store",
+    "Stream",
+    "StreamRedactor",
+    "Text",
+    "Transcript",
+    "Transcripts",
+    "head",
+    "read",
+    "tail",
+]

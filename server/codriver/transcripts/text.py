@@ -1,0 +1,302 @@
+"""Texts that grow, of any length: the newest part in memory, what is before it in files, and the oldest dropped."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codriver.transcripts.spill import SpillFile
+    from codriver.transcripts.store import Store
+
+logger = logging.getLogger(__name__)
+
+PART_CHARACTERS = 256 * 2**10
+"""What is in memory goes to the disk when it is this long. Writing less at a time costs more: for a MiB 0.2 ms like
+this, 0.9 ms by 64 KiB. More would be held of every evaluation whose text is shorter."""
+TAIL_CHARACTERS = 64 * 2**10
+"""What stays in memory of what is on disk: answers show the end of output, 50 KB as a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a text. In characters: where it stands, how long the whole is, and how much of that is dropped."""
+
+    text: str
+    start: int
+    total: int
+    dropped: int
+
+
+class Text:
+    """A text that grows at its end. Places in it count from its beginning, also when that is not held any more.
+
+    Of what is in memory alone at most `store.max_held` characters are held, or one piece as it came; where more comes
+    than the disk takes, the oldest is dropped. Everything but `move` and `drop_file` may be called from any thread.
+    """
+
+    def __init__(self, store: Store, name: str, age: int) -> None:
+        """`name`: for the files, and a part of a file's name. `age`: the lower, the earlier its files are dropped."""
+        self.age = age
+        self._store = store
+        self._name = name
+        # In order: what is in files, of which `_tail` is the end once more, then what is not written, in pieces.
+        self._files: deque[SpillFile] = deque()
+        self._sizes: deque[int] = deque()
+        self._written = 0
+        self._tail = ""
+        self._pieces: deque[str] = deque()
+        self._offset = 0
+        """How many characters of the first piece are written."""
+        self._unwritten = 0
+        self._moving = 0
+        self._is_moving = False
+        self._try_at = 0
+        """The length from which on writing is tried, after it failed."""
+        self._is_forgotten = False
+
+    @property
+    def total(self) -> int:
+        """The length in characters, with what was dropped."""
+        with self._store.lock:
+            return self._written + self._unwritten
+
+    @property
+    def dropped(self) -> int:
+        """How many characters, the oldest, are not held any more."""
+        with self._store.lock:
+            return self._first_place()
+
+    @property
+    def is_near(self) -> bool:
+        """Whether reading any of it needs no disk."""
+        return not self._files
+
+    def add(self, text: str) -> None:
+        """Add at the end. Never waits for the disk."""
+        store = self._store
+        if not text:
+            return
+        with store.lock:
+            if self._is_forgotten:
+                return
+            self._pieces.append(text)
+            self._unwritten += len(text)
+            store.held += len(text)
+            while self._unwritten > store.max_held and len(self._pieces) > 1:
+                self._drop_piece()
+            total = self._written + self._unwritten
+            if self._unwritten >= PART_CHARACTERS and not self._is_moving and total >= self._try_at and store.spills:
+                self._is_moving = True
+                self._moving = self._unwritten
+                store.moving += self._moving
+                store.submit(self.move)
+
+    def read(self, start: int, end: int) -> Piece:
+        """The characters from the place `start` to before `end`, as far as they are held. Uses the disk if not near."""
+        while True:
+            with self._store.lock:
+                dropped, total = self._first_place(), self._written + self._unwritten
+                begin = max(0, start, dropped)
+                end = max(begin, min(end, total))
+                near = self._written - len(self._tail)
+                files = [(file, min(file.end, near)) for file in self._files] if begin < near else []
+                tail, held, written = self._tail, self._joined(), self._written
+            found: list[str] = []
+            try:
+                for file, beyond in files:
+                    found.append(file.read(max(begin, file.start), min(end, beyond)))
+            except OSError as error:
+                self._lose(file, error)
+                continue
+            found.append(tail[max(0, begin - near) : max(0, end - near)])
+            found.append(held[max(0, begin - written) : max(0, end - written)])
+            return Piece("".join(found), begin, total, dropped)
+
+    def last(self, count: int) -> Piece:
+        """The last `count` characters, or as many as are held."""
+        total = self.total
+        return self.read(max(0, total - count), total)
+
+    def all(self) -> str:
+        """All that is held, as one string: for texts that are known to be short."""
+        return self.read(0, self.total).text
+
+    def chunks(self) -> Iterator[str]:
+        """All that is held, as it is now, in pieces of bounded length."""
+        place, total = 0, self.total
+        while place < total:
+            piece = self.read(place, min(total, max(place, self.dropped) + PART_CHARACTERS))
+            if not piece.text:
+                return
+            yield piece.text
+            place = piece.start + len(piece.text)
+
+    def forget(self) -> None:
+        """Hold nothing of it any more, in memory nor on disk, and take no more."""
+        with self._store.lock:
+            self._is_forgotten = True
+            self._drop_files()
+            self._store.held -= self._unwritten + len(self._tail)
+            self._written += self._unwritten
+            self._unwritten = self._offset = 0
+            self._tail = ""
+            self._pieces.clear()
+
+    # Called with the lock held
+
+    def _first_place(self) -> int:
+        near = self._written - len(self._tail)
+        return min(self._files[0].start, near) if self._files else near
+
+    def _joined(self) -> str:
+        """What is not written, which is one piece from then on."""
+        if len(self._pieces) > 1 or self._offset:
+            whole = self._unwritten_part(self._unwritten)
+            self._pieces.clear()
+            self._pieces.append(whole)
+            self._offset = 0
+        return self._pieces[0] if self._pieces else ""
+
+    def _unwritten_part(self, most: int) -> str:
+        """The first characters that are not written, `most` or all."""
+        found: list[str] = []
+        offset = self._offset
+        for piece in self._pieces:
+            found.append(piece[offset : offset + most] if offset or len(piece) > most else piece)
+            most -= len(found[-1])
+            offset = 0
+            if not most:
+                break
+        return "".join(found)
+
+    def _take(self, count: int) -> None:
+        """So many characters are not unwritten any more."""
+        self._written += count
+        self._unwritten -= count
+        self._store.held -= count
+        self._offset += count
+        while self._pieces and self._offset >= len(self._pieces[0]):
+            self._offset -= len(self._pieces.popleft())
+
+    def _drop_piece(self) -> None:
+        """Drop the oldest piece in memory, and with it all that is before."""
+        self._drop_files()
+        self._keep_tail("")
+        self._take(len(self._pieces[0]) - self._offset)
+
+    def _keep_tail(self, tail: str) -> None:
+        self._store.held += len(tail) - len(self._tail)
+        self._tail = tail
+
+    def drop_file(self) -> SpillFile:
+        """Drop what is in the oldest file. With the store's lock held."""
+        file = self._files.popleft()
+        self._store.dropped([file], self._sizes.popleft())
+        if not self._files:
+            self._store.emptied(self)
+        return file
+
+    def _drop_files(self) -> None:
+        while self._files:
+            self.drop_file()
+
+    def _lose(self, file: SpillFile, error: OSError) -> None:
+        """A file cannot be read: what is in it, and what is before, counts as dropped. Takes the lock itself."""
+        with self._store.lock:
+            if file in self._files:  # else it was dropped meanwhile
+                logger.warning("a part of a long text is lost: %s", error)
+                while self.drop_file() is not file:
+                    pass
+
+    # In the thread for the disk
+
+    def move(self) -> None:
+        """Write what is in memory alone, until that is little again. Called by the store, in its thread."""
+        while (part := self._next_part()) is not None:
+            text, start, file = part
+            try:
+                size = file.append(text)
+            except OSError as error:
+                self._stay(error)
+                return
+            self._moved(text, start, file, size)
+            self._store.trim()
+
+    def _next_part(self) -> tuple[str, int, SpillFile] | None:
+        """What to write next, its place, and the file for it."""
+        with self._store.lock:
+            if self._unwritten < PART_CHARACTERS or self._is_forgotten or not self._store.spills:
+                self._end_moving()
+                return None
+            last = self._files[-1] if self._files else None
+            file = self._store.file_for(last, self._name, self._written)
+            return self._unwritten_part(PART_CHARACTERS), self._written, file
+
+    def _moved(self, text: str, start: int, file: SpillFile, size: int) -> None:
+        """A part is in a file now, which may not be wanted any more."""
+        store = self._store
+        with store.lock:
+            is_known = file in self._files
+            if self._is_forgotten or start != self._written or (not is_known and file.start != start):
+                store.dropped([file], 0)
+                return
+            if is_known:
+                self._sizes[-1] += size
+            else:
+                self._files.append(file)
+                self._sizes.append(size)
+            self._take(len(text))
+            self._keep_tail((self._tail + text)[-TAIL_CHARACTERS:])
+            moved = min(len(text), self._moving)
+            self._moving -= moved
+            store.moving -= moved
+            store.wrote(self, size)
+            while sum(self._sizes) > store.max_stream_bytes and len(self._files) > 1:
+                self.drop_file()
+
+    def _stay(self, error: OSError) -> None:
+        """What could not be written stays in memory. It is tried again when there is more of it."""
+        with self._store.lock:
+            self._try_at = self._written + self._unwritten + PART_CHARACTERS
+            self._store.failed(error)
+            self._end_moving()
+
+    def _end_moving(self) -> None:
+        self._is_moving = False
+        self._store.moving -= self._moving
+        self._moving = 0
+
+
+class StreamRedactor(Protocol):
+    """Takes secrets out of a text that comes in chunks, also where a chunk ends within one."""
+
+    def feed(self, chunk: str) -> str:
+        """What can go out now."""
+
+    def flush(self) -> str:
+        """What was kept back, as no more comes."""
+
+
+class Stream(Text):
+    """A text without secrets. What may be the beginning of one is kept back until more comes, or the end."""
+
+    def __init__(self, store: Store, name: str, age: int, redactor: StreamRedactor) -> None:
+        super().__init__(store, name, age)
+        self._redactor = redactor
+
+    def append(self, text: str) -> str:
+        """Add `text` at the end; what of it, and of what was kept back, may be seen."""
+        seen = self._redactor.feed(text)
+        self.add(seen)
+        return seen
+
+    def end(self) -> str:
+        """Add what was kept back, and give it: nothing comes that could make it a secret."""
+        rest = self._redactor.flush()
+        self.add(rest)
+        return rest
