@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -43,6 +45,11 @@ logger = logging.getLogger(__name__)
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 MODERN = "2026-07-28"
+
+SETTLING_S = 3.0
+"""So long after the start a list of tools waits for the REPLs on their way: there are clients that ask for it once, as
+soon as they started the server, and never again. A JVM with nREPL on its path needs some 2 s."""
+LOOK_S = 0.02
 
 Context = ServerRequestContext[ClientSession]
 R = TypeVar("R")
@@ -88,6 +95,7 @@ class Protocol:
         self._server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
         self._about: InitializationOptions | None = None
         self._listed: dict[str, types.Tool] = {tool.name: _listed(tool) for tool in MANIFEST}
+        self._settled_at = time.monotonic() + SETTLING_S
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
         """Serve one connection until its client has left and is answered."""
@@ -134,6 +142,9 @@ class Protocol:
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         del params
         self._introduce(ctx)
+        repls = self._services.core
+        while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
+            await anyio.sleep(LOOK_S)
         offered = on_offer(MANIFEST, self._services.core.state, self._services.settings)
         return types.ListToolsResult(tools=[self._listed[tool.name] for tool in offered])
 
