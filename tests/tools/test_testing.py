@@ -1,12 +1,14 @@
 """Tests run in a REPL, through a real server."""
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 from jsonschema import validate
 
 from codriver.tools.manifest import BY_NAME
 from live_server import serving, until
 from python_projects import project
 from real_repls import repl
+from scripted_nrepl import scripted
 
 LISP = """(ns suite.core (:require [basilisp.test :refer [deftest is]]))
 (deftest good (is (= 1 1)))
@@ -229,10 +231,11 @@ def test_questions_are_answered_while_tests_run(tmp_path):
 
 
 def test_a_repl_without_tests_says_what_would_run_them(tmp_path):
-    address = repl("nbb").endpoint
-    with serving(tmp_path, "--nrepl", f"n={address}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "evaluate_code" in client.tools() and "symbol_info" in client.tools(), "the REPL's tools")
-        assert "run_tests" not in client.tools()
-        answer = ask(client)
-        assert (answer["reason"], answer["capability"]) == ("capability-missing", "test")
-        assert "in a shell" in answer["hint"]
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(scripted()) as server:
+        options = ("--nrepl", f"n={server.endpoint}", "--repl", "none")
+        with serving(tmp_path, *options) as live, live.client() as client:
+            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            assert "run_tests" not in client.tools()
+            answer = ask(client)
+            assert (answer["reason"], answer["capability"]) == ("capability-missing", "test")
+            assert "in a shell" in answer["hint"]

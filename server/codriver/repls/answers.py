@@ -191,6 +191,9 @@ def read_file(name: str | None) -> str | None:
     """A file's name as a path where it is one; None for the words that mean that there is no file."""
     if not name or name in {"NO_SOURCE_PATH", "NO_SOURCE_FILE", "REPL", "<nREPL Input>", "<string>", "null"}:
         return None
+    # nbb gives the text of a loaded file in the place of its name.
+    if "\n" in name:
+        return None
     if name.startswith("file:"):
         return "/" + name.removeprefix("file:").lstrip("/")
     return name

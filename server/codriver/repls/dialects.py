@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.repls import python_tests
+from codriver.repls import lisp_tests, python_tests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,57 +66,9 @@ _CLOJURE_TIDY: Final = """(let [loader? (fn [l] (= clojure.lang.DynamicClassLoad
 """nREPL 1.0 leaves a class loader behind with every evaluation, each the child of the one before: evaluations become
 slower, and after some 2,400 of them every one fails with a stack overflow. Those that carry nothing are unlinked."""
 
-_CLOJURE_TEST: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
-  (try (require (symbol $ns)) false (catch java.io.FileNotFoundException _ true)))
- {:missing true}
- (let [results (atom []) seen (atom #{})
-  tests (if (seq $name) [(or (ns-resolve (the-ns (symbol $ns)) (symbol $name))
-      (throw (ex-info (str "there is no test " $name " in " $ns) {})))]
-    (filter (comp :test meta) (mapcat (comp vals ns-interns) (if (seq $ns) [(the-ns (symbol $ns))] (all-ns)))))
-  report (fn [m] (let [v (first clojure.test/*testing-vars*) vm (meta v)]
-    (when (= :begin-test-var (:type m)) (swap! seen conj (:var m)))
-    (when (#{:pass :fail :error} (:type m))
-     (swap! results conj {:test (str (:name vm)) :ns (str (some-> (:ns vm) ns-name)) :outcome (name (:type m))
-      :message (let [c (apply str (interpose " " (reverse clojure.test/*testing-contexts*)))
-                     s (str c (when (and (seq c) (:message m)) ": ") (:message m))] (when (seq s) s))
-      :expected (when (not= :pass (:type m)) (pr-str (:expected m)))
-      :actual (when (not= :pass (:type m)) (let [a (:actual m)] (if (instance? Throwable a)
-         (str (.getName (class a)) ": " (.getMessage ^Throwable a)) (pr-str a))))
-      :file (:file m) :line (:line m) :var-file (:file vm) :var-line (:line vm)}))))]
-  (binding [clojure.test/report report clojure.test/*test-out* *out*]
-   (doseq [[n vs] (group-by (comp :ns meta) tests)] (clojure.test/test-vars vs)))
-  {:tests (count @seen) :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome) @results))}))"""
-
 _BASILISP_LOOKUP: Final = """(let [v (ns-resolve (or (find-ns (symbol $ns)) *ns*) (symbol $name)) m (meta v)]
  (when v {:name (str (:name m)) :ns (str (:ns m)) :doc (:doc m) :arglists (map pr-str (:arglists m))
   :file (:file m) :line (:line m) :column (:col m) :macro (:macro m)}))"""
-
-_BASILISP_TEST: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
-  (try (require (symbol $ns)) false
-   (catch python/ImportError e
-    (or (.startswith (str (munge $ns) ".") (str (python/getattr (or (.-__cause__ e) e) "name" nil) "."))
-     (throw e)))))
- {:missing true}
- (let [is-test (fn [v] (:basilisp.test/test (meta v)))
-  tests (if (seq $name)
-    [(or (get (ns-interns (the-ns (symbol $ns))) (symbol $name))
-       (throw (ex-info (str "there is no test " $name " in " $ns) {})))]
-    (filter is-test (mapcat (comp vals ns-interns) (if (seq $ns) [(the-ns (symbol $ns))] (all-ns)))))
-  place (fn [v] {:test (name (:name (meta v))) :ns (str (:ns (meta v))) :file (:file (meta v)) :line (:line (meta v))})
-  text (fn [x] (when (some? x) (pr-str x)))
-  told (fn [v f] (merge (place v) {:outcome (if (= :error (:type f)) "error" "fail")
-    :context (:test-section f) :message (:message f) :expected (text (:expected f)) :actual (text (:actual f))
-    :line (or (:line f) (:line (meta v)))}))
-  run (fn [v] (try
-     (let [failures (:failures (v))]
-      (if (seq failures) (map (fn [f] (told v f)) failures) [(assoc (place v) :outcome "pass")]))
-     (catch python/Exception e [(assoc (place v) :outcome "error" :actual (python/repr e))])))
-  run-ns (fn [n vs] (let [once (basilisp.test/join-fixtures (:basilisp.test/once-fixtures (meta n)))
-      each (basilisp.test/join-fixtures (:basilisp.test/each-fixtures (meta n)))]
-    (basilisp.test/with-fixtures [once]
-     (vec (mapcat (fn [v] (basilisp.test/with-fixtures [each] (vec (run v)))) vs)))))]
-  {:tests (count tests) :results (vec (mapcat (fn [[n vs]] (run-ns n vs))
-    (group-by (fn [v] (the-ns (:ns (meta v)))) tests)))}))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +86,10 @@ class Dialect:
     """An expression that only this dialect evaluates, giving `root` and, where it is cheap, `pid`."""
     process_id: str | None = None
     ask: Mapping[str, str] = field(default_factory=dict)
-    """By capability, an expression that gives its answer; `$name`, `$ns`, `$code`, `$session` are string literals."""
+    """By capability, an expression that gives its answer; `$name`, `$ns`, `$code`, `$session` are string literals.
+
+    Of a test run that goes on after its answer, `pending`, `test-rest` asks for the rest.
+    """
     before: Mapping[str, str] = field(default_factory=dict)
     """By capability, what the expression requires: a form is compiled whole before any of it runs."""
     tooling: tuple[str, ...] = ()
@@ -226,9 +181,9 @@ CLOJURE: Final = Dialect(
         "stacktrace": _CLOJURE_STACKTRACE,
         "stacks": _CLOJURE_STACKS,
         "tidy": _CLOJURE_TIDY,
-        "test": _CLOJURE_TEST,
+        "test": lisp_tests.CLOJURE,
     },
-    before={"test": "(require 'clojure.test)"},
+    before={"test": "(require 'clojure.test 'clojure.java.io)"},
     tooling=_JAVA_TOOLING,
     print_limits="[1 2 3]",
     answers_while_busy=True,
@@ -255,9 +210,9 @@ BABASHKA: Final = Dialect(
         "lookup": _CLOJURE_LOOKUP,
         "complete": _CLOJURE_COMPLETE,
         "macroexpand": _CLOJURE_EXPAND,
-        "test": _CLOJURE_TEST,
+        "test": lisp_tests.CLOJURE,
     },
-    before={"test": "(require 'clojure.test)"},
+    before={"test": "(require 'clojure.test 'clojure.java.io)"},
     tooling=_JAVA_TOOLING,
     notes=("babashka's nREPL server cannot interrupt: stop an endless loop by restarting it",),
 )
@@ -268,7 +223,12 @@ NBB: Final = Dialect(
     expanders=("macroexpand-1", "macroexpand"),
     json="(js/JSON.stringify (clj->js %s))",
     facts="{:root (js/process.cwd) :pid js/process.pid :namespace (str *ns*)}",
-    ask={"macroexpand": "(pr-str ($expand (read-string $code)))"},
+    ask={
+        "macroexpand": "(pr-str ($expand (read-string $code)))",
+        "test": lisp_tests.NBB,
+        "test-rest": lisp_tests.NBB_REST,
+    },
+    before={"test": "(require 'cljs.test)"},
     namespace_by="ns",
     # Its op calls something that is no function.
     broken=frozenset({"macroexpand"}),
@@ -286,6 +246,8 @@ SQUINT: Final = Dialect(
     counts_lines=False,
     json="(js/JSON.stringify %s)",
     facts="{:root (js/process.cwd) :pid js/process.pid}",
+    ask={"test": lisp_tests.SQUINT, "test-rest": lisp_tests.SQUINT_REST},
+    before={"test": "(require '[clojure.test :as codriver-tests])"},
     namespace_by="none",
     unsafe_bytes=16_000,
     keeps_apart="none",
@@ -302,7 +264,11 @@ BASILISP: Final = Dialect(
     json='(.dumps (python/__import__ "json") (lisp->py %s))',
     python_text=True,
     facts='{:root (.getcwd (python/__import__ "os")) :pid (.getpid (python/__import__ "os"))}',
-    ask={"lookup": _BASILISP_LOOKUP, "macroexpand": "(pr-str ($expand (read-string $code)))", "test": _BASILISP_TEST},
+    ask={
+        "lookup": _BASILISP_LOOKUP,
+        "macroexpand": "(pr-str ($expand (read-string $code)))",
+        "test": lisp_tests.BASILISP,
+    },
     before={"test": "(require 'basilisp.test)"},
     namespace_by="in-ns",
     adapted={"stacktrace": "the traceback of the last failure"},
@@ -320,6 +286,7 @@ HY: Final = Dialect(
     json='(.dumps (__import__ "json") %s)',
     python_text=True,
     facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os"))}',
+    ask={"test": python_tests.HY_TEST},
     namespace_by="none",
     tooling=_PYTHON_TOOLING,
     send_gap_s=0.02,

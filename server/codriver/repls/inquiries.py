@@ -32,6 +32,7 @@ from codriver.repls.base import (
     TestRun,
 )
 from codriver.repls.failures import read_failure, stack_of
+from codriver.repls.locating import located
 from codriver.repls.message import Message, as_list, as_map, as_text
 from codriver.repls.nrepl_sessions import TEST_SESSION, TOOL_SESSION
 from codriver.repls.reply import Reply
@@ -55,6 +56,10 @@ INTERRUPT_S: Final = 2.0
 """How long a test run that nobody waits for is given to be interrupted."""
 
 
+PENDING_S: Final = 0.05
+"""How often a REPL is asked for the end of a test run that it does not tell by itself."""
+
+
 class Inquiries:
     """The questions one REPL can be asked. Lives as long as its adapter."""
 
@@ -64,6 +69,7 @@ class Inquiries:
         self._dialect = probed.dialect
         self._op_timeout_s = op_timeout_s
         self._workspace = workspace
+        self._testing = anyio.Lock()
 
     async def complete(self, prefix: str, namespace: str | None, session: str = MAIN_SESSION) -> tuple[Completion, ...]:
         """Completions of `prefix`. See `Adapter.complete`."""
@@ -116,7 +122,8 @@ class Inquiries:
         support = self._require("test")
         target = self._sessions.get(session)
         if support.adapted:
-            return await self._test_by_evaluation(namespace or "", test or "", timeout_s)
+            run = await self._test_by_evaluation(namespace or "", test or "", timeout_s)
+            return located(run, self._workspace)
         query: dict[str, Value] = {"ns": namespace} if namespace else {}
         if test:
             query["tests"] = [test]
@@ -125,7 +132,7 @@ class Inquiries:
         if namespace and any(NAMESPACE_MISSING in message.status for message in answer):
             raise NamespaceMissingError(namespace)
         self._check("the test run", answer)
-        return answers.read_tests(answer)
+        return located(answers.read_tests(answer), self._workspace)
 
     async def last_stacktrace(self, session: str = MAIN_SESSION) -> StackTrace | None:
         """The last error of `session`. See `Adapter.last_stacktrace`."""
@@ -191,11 +198,22 @@ class Inquiries:
 
     async def _test_by_evaluation(self, namespace: str, test: str, timeout_s: float) -> TestRun:
         tool = await self._sessions.open(TEST_SESSION)
-        code = self._dialect.expression("test", ns=namespace, name=test)
-        answer = await self._send_until("eval", tool, timeout_s, code=code)
+        began = anyio.current_time()
+        # A run that goes on after its answer is kept in one place of the REPL: one at a time.
+        async with self._testing:
+            code = self._dialect.expression("test", ns=namespace, name=test)
+            answer = await self._send_until("eval", tool, timeout_s, code=code)
+            data = as_map(cast("Value", self._read("the test run", answer)))
+            while data.get("pending"):
+                if anyio.current_time() - began > timeout_s:
+                    raise OpTimedOutError("eval", timeout_s)
+                rest = await self._send("eval", tool, code=self._dialect.expression("test-rest"))
+                answer += rest
+                data = as_map(cast("Value", self._read("the test run", rest)))
+                if data.get("pending"):
+                    await anyio.sleep(PENDING_S)
         output = [text for message in answer if (text := message.text("out") or message.text("err"))]
-        data = self._read("the test run", answer)
-        if as_map(cast("Value", data)).get("missing"):
+        if data.get("missing"):
             raise NamespaceMissingError(namespace)
         return answers.tests_of(data, output="".join(output))
 

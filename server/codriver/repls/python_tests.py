@@ -11,6 +11,7 @@ classes of it, and plain functions named `test…`.
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 _COMMON: Final = """
@@ -312,6 +313,9 @@ def chosen(ns):
 
 def answer(ns, wanted):
     ns = "__main__" if ns == "user" else ns
+    # Hy's names may be written with hyphens, Python's have none.
+    name, bracket, parameters = wanted.partition("[")
+    wanted = name.replace("-", "_") + bracket + parameters
     if ns and not is_there(ns):
         return json.dumps({"missing": True})
     files, modules = chosen(ns)
@@ -328,3 +332,9 @@ _PROGRAM: Final = _COMMON + _UNITTEST + _PYTEST + _ANSWER
 
 TEST: Final = f'(lambda space: exec({_PROGRAM!r}, space) or space["answer"]($ns, $name))({{"__name__": "tests"}})'
 """The expression; `$ns` and `$name` are string literals, empty for all."""
+
+HY_TEST: Final = (
+    f"((fn [space] (exec {json.dumps(_PROGRAM)} space)"
+    ' (.loads (__import__ "json") ((get space "answer") (.replace $ns "-" "_") $name))) {"__name__" "tests"})'
+)
+"""The same in Hy, which runs the same program; its modules are imported and collected as Python's are."""

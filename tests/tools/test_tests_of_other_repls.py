@@ -1,0 +1,193 @@
+"""Tests run in REPLs that are no worker of ours: on the JVM, in nbb, squint and Hy."""
+
+import pytest
+from jsonschema import validate
+
+from codriver.tools.manifest import BY_NAME
+from live_server import serving, until
+from real_repls import repl
+
+NBB = """(ns shop.orders-test
+  (:require [cljs.test :refer [deftest is testing async use-fixtures]]))
+(def log (atom []))
+(use-fixtures :once {:before #(swap! log conj :open) :after #(swap! log conj :close)})
+(use-fixtures :each {:before #(swap! log conj :each)})
+(deftest good (is (= 1 1)))
+(deftest bad
+  (testing "ctx"
+    (is (= 1 2) "msg")))
+(deftest broken
+  (println "noise")
+  (throw (js/Error. "oops")))
+(deftest later (async done (js/setTimeout (fn [] (is (= 1 3)) (done)) 30)))
+"""
+SQUINT = """(ns shop.orders-test (:require [clojure.test :refer [deftest is testing use-fixtures]]))
+(def log (atom []))
+(use-fixtures :each (fn [f] (swap! log conj "each") (f)))
+(deftest good (is (= 1 1)))
+(deftest bad
+  (testing "ctx"
+    (is (= 1 2) "msg")))
+(deftest broken
+  (throw (js/Error. "oops")))
+(deftest ^:async later
+  (js-await (js/Promise. (fn [done] (js/setTimeout done 30))))
+  (is (= 1 3)))
+"""
+TEXTS = {"nbb": NBB, "squint": SQUINT}
+ENDLESS = {
+    "nbb": "(ns endless (:require [cljs.test :refer [deftest async]])) (deftest never (async done nil))",
+    "squint": """(ns endless (:require [clojure.test :refer [deftest]]))
+(deftest ^:async never (js-await (js/Promise. (fn [_] nil))))""",
+}
+NAMES = tuple(TEXTS)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def script(request, tmp_path_factory):
+    """A REPL of JavaScript's, the tests in it, and a server for both."""
+    address = repl(request.param).endpoint
+    folder = tmp_path_factory.mktemp(request.param)
+    with serving(folder, "--nrepl", f"js={address}", "--repl", "none") as live:
+        with live.client() as client:
+            until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+            path = live.workspace / "test" / "shop" / "orders_test.cljs"
+            path.parent.mkdir(parents=True)
+            path.write_text(TEXTS[request.param])
+            assert client.call("load_file", filePath=str(path))["ok"]
+        live.name, live.path = request.param, path
+        yield live
+
+
+@pytest.fixture
+def client(script):
+    with script.client() as connected:
+        yield connected
+
+
+def ask(client, **arguments):
+    """The answer, which fits its output schema."""
+    answer = client.call("run_tests", **arguments)
+    validate(answer, BY_NAME["run_tests"].output)
+    return answer
+
+
+def counts(answer):
+    assert "tests" in answer, answer
+    return tuple(answer[key] for key in ("tests", "passed", "failed", "errors"))
+
+
+def test_failures_come_first_with_their_place_and_what_ends_later_is_waited_for(script, client):
+    answer = ask(client, namespace="shop.orders-test", passed=True)
+    assert (answer["reason"], counts(answer)) == ("tests-failed", (4, 1, 2, 1))
+    broken, *wrong, good = answer["results"]
+    lines = TEXTS[script.name].splitlines()
+    assert (broken["test"], broken["outcome"], broken["actual"]) == ("broken", "error", "Error: oops")
+    assert [(row["test"], row["outcome"]) for row in wrong] == [("bad", "fail"), ("later", "fail")]
+    assert [1 + next(at for at, line in enumerate(lines) if words in line) for words in ("(= 1 2)", "(= 1 3)")] == [
+        row["line"] for row in wrong
+    ]
+    assert wrong[0]["message"] == "ctx: msg"
+    assert "2" in wrong[0]["actual"]
+    assert (good["test"], good["outcome"]) == ("good", "pass")
+    assert {row["ns"] for row in answer["results"]} == {"shop.orders-test"}
+    assert {row["file"] for row in answer["results"]} == {str(script.path)}
+
+
+def test_fixtures_run_around_the_tests_of_their_namespace(script, client):
+    client.call("evaluate_code", code="(reset! shop.orders-test/log [])")
+    assert ask(client, namespace="shop.orders-test", test="good")["ok"]
+    seen = client.call("evaluate_code", code="@shop.orders-test/log")["result"]
+    assert seen == {"nbb": "[:open :each :close]", "squint": '["each"]'}[script.name]
+
+
+def test_one_test_is_run_and_an_unknown_one_is_refused(client):
+    answer = ask(client, namespace="shop.orders-test", test="bad")
+    assert counts(answer) == (1, 0, 1, 0)
+    answer = ask(client, namespace="shop.orders-test", test="nosuch")
+    assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
+    assert "no test nosuch in shop.orders-test" in answer["message"]
+
+
+def test_an_unknown_namespace_is_refused_and_one_without_tests_has_none(client):
+    assert ask(client, namespace="no.such.suite")["reason"] == "unknown-namespace"
+    assert ask(client, namespace="user")["reason"] == "no-tests"
+
+
+def test_without_a_namespace_all_loaded_tests_run(client):
+    assert counts(ask(client))[0] >= 4
+
+
+def test_a_test_that_never_ends_is_given_up_and_the_next_run_is_sound(script, client):
+    assert client.call("evaluate_code", code=ENDLESS[script.name])["ok"]
+    try:
+        answer = ask(client, namespace="endless", timeoutMs=1000)
+        assert (answer["ok"], answer["reason"]) == (False, "timed-out")
+        assert ask(client, namespace="shop.orders-test", test="good")["ok"]
+    finally:
+        client.call("evaluate_code", code="(ns user)")
+
+
+def test_what_people_run_themselves_reports_to_them_afterwards(script, client):
+    assert ask(client, namespace="shop.orders-test", test="good")["ok"]
+    if script.name == "nbb":
+        shown = client.call("evaluate_code", code="(cljs.test/run-tests 'shop.orders-test)")
+        assert "FAIL in (bad)" in shown["stdout"]
+    else:
+        reporter = client.call("evaluate_code", code="codriver-tests/*current-reporter*")
+        assert reporter["result"] == '"cljs.test/default"'
+
+
+HY = """(import pytest unittest)
+(defn test-plain [] (assert (= 1 1)))
+(defn test-wrong [] (print "noise") (assert (= (+ 1 1) 3)))
+(defn [pytest.fixture] basket [] {"eggs" 2})
+(defn test-given [basket] (assert (= (get basket "eggs") 3)))
+(defclass Sums [unittest.TestCase]
+  (defn test-sum [self] (self.assertEqual (+ 1 1) 3)))
+"""
+
+
+def test_hy_runs_what_python_runs(tmp_path):
+    with serving(tmp_path, "--repl", "hy") as live, live.client() as client:
+        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        (live.workspace / "test_orders.hy").write_text(HY)
+        answer = ask(client, namespace="test_orders", timeoutMs=60_000)
+        assert counts(answer) == (4, 1, 3, 0), answer
+        rows = {row["test"]: row for row in answer["results"]}
+        assert set(rows) == {"test_wrong", "test_given", "Sums.test_sum"}
+        assert (rows["test_wrong"]["line"], rows["test_given"]["line"]) == (3, 5)
+        assert rows["test_wrong"]["file"] == str(live.workspace / "test_orders.hy")
+        assert "noise" in answer["stdout"]
+        (live.workspace / "test_orders.hy").write_text(HY.replace("3", "2"))
+        assert ask(client, namespace="test_orders", timeoutMs=60_000)["ok"]
+        assert ask(client, namespace="test_orders", test="test-given")["tests"] == 1
+        assert ask(client, namespace="no_such_suite")["reason"] == "unknown-namespace"
+
+
+CLOJURE = """(ns shop.orders-test (:require [clojure.test :refer [deftest is]] [shop.checks :as checks]))
+(deftest bad (is (= 1 2)))
+(deftest broken (is (/ 1 0)))
+(deftest helped (checks/same 1 2))
+"""
+CHECKS = """(ns shop.checks (:require [clojure.test :refer [is]]))
+(defn same [a b]
+  (is (= a b)))
+"""
+
+
+def test_on_the_jvm_files_are_paths_also_where_clojure_tells_base_names(tmp_path):
+    tests = tmp_path / "workspace" / "test" / "shop"
+    tests.mkdir(parents=True)
+    (tests / "orders_test.clj").write_text(CLOJURE)
+    (tests / "checks.clj").write_text(CHECKS)
+    repl("jvm")
+    with serving(tmp_path, "--repl", "clojure") as live, live.client() as client:
+        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        answer = ask(client, namespace="shop.orders-test", timeoutMs=120_000)
+        places = [(row["test"], row["file"], row["line"]) for row in answer["results"]]
+        assert sorted(places) == [
+            ("bad", str(tests / "orders_test.clj"), 2),
+            ("broken", str(tests / "orders_test.clj"), 3),
+            ("helped", str(tests / "checks.clj"), 3),
+        ]
