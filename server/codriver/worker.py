@@ -1393,9 +1393,32 @@ class Lisp:
         job.send({"expansion": self._runtime.lrepr(expand(form))})
 
     def complete(self, prefix, namespace):
+        """Names that begin with `prefix`; of `a/b` those of the namespace or module that `a` names or stands for."""
+        owner, slash, start = prefix.partition("/")
+        if owner and slash:
+            return self._complete_in(owner, start, namespace)
         with self._runtime.bindings({self._vars["*ns*"]: namespace}):
-            found = sorted(set(namespace.complete(prefix)))[:COMPLETIONS]
+            loaded = {str(name) + "/" for name in self._runtime.Namespace.ns_cache() if str(name).startswith(prefix)}
+            found = sorted({*namespace.complete(prefix), *(loaded if prefix else ())})[:COMPLETIONS]
             return [{"candidate": name, **self._kind(self._resolve(name, namespace))} for name in found]
+
+    def _complete_in(self, owner, start, namespace):
+        symbol = self._symbol.symbol(owner)
+        home = namespace.aliases.val_at(symbol) or self.find(owner)
+        if home is not None:
+            is_own = home is namespace
+            of_home = {str(name.name): var for name, var in home.interns.items() if is_own or not var.is_private}
+            kinds = {name: self._kind(var) for name, var in of_home.items() if name.startswith(start)}
+        else:
+            module = builtins if owner == "python" else self._imported(symbol, namespace)
+            names = sorted(vars(module)) if module is not None else ()
+            names = [name for name in names if name.startswith(start) and (start[:1] == "_" or name[:1] != "_")]
+            kinds = {name: {"type": kind_of(vars(module)[name], name)} for name in names}
+        return [{"candidate": owner + "/" + name, **kinds[name]} for name in sorted(kinds)[:COMPLETIONS]]
+
+    @staticmethod
+    def _imported(symbol, namespace):
+        return namespace.imports.val_at(namespace.import_aliases.val_at(symbol) or symbol)
 
     def lookup(self, name, namespace):
         with self._runtime.bindings({self._vars["*ns*"]: namespace}):

@@ -8,6 +8,7 @@ import pytest
 
 import real_repls
 from codriver.errors import ReplDisconnectedError
+from codriver.repls import dialects
 from codriver.repls.base import (
     CapabilityMissingError,
     Evaluation,
@@ -59,6 +60,15 @@ LISP = Words(
     kill='(.kill (python/__import__ "os") (.getpid (python/__import__ "os")) 9)',
     message="0",
 )
+JVM = Words(
+    type="java.lang.ArithmeticException",
+    unknown_type="java.lang.RuntimeException",
+    wait="(Thread/sleep (* 1000 {0}))",
+    forever="(loop [] (recur))",
+    late='(future (Thread/sleep 200) (println "late"))',
+    kill="(.halt (Runtime/getRuntime) 9)",
+)
+ON_THE_JVM = {"jvm", "leiningen", "tools.nrepl"}
 WORDS = {
     "python": Words(
         add="1 + 2",
@@ -75,14 +85,7 @@ WORDS = {
     ),
     "lisp": LISP,
     "basilisp": LISP,
-    "jvm": Words(
-        type="java.lang.ArithmeticException",
-        unknown_type="java.lang.RuntimeException",
-        wait="(Thread/sleep (* 1000 {0}))",
-        forever="(loop [] (recur))",
-        late='(future (Thread/sleep 200) (println "late"))',
-        kill="(.halt (Runtime/getRuntime) 9)",
-    ),
+    **dict.fromkeys(ON_THE_JVM, JVM),
     "hy": Words(
         say='(print "hi")',
         define="(setv {0} {1})",
@@ -322,7 +325,7 @@ async def test_input_that_code_waits_for_is_asked_for_and_given(name):
             with pytest.raises(CapabilityMissingError):
                 await opened.send_input("x\n")
             return
-        read = "(read-line)" if name in {"jvm", "lisp"} else "(input)" if name == "hy" else "input()"
+        read = "(read-line)" if name in {*ON_THE_JVM, "lisp"} else "(input)" if name == "hy" else "input()"
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(opened.evaluate, evaluation(read))
             await until(lambda: any(isinstance(event, InputNeeded) for _, event in events))
@@ -345,7 +348,7 @@ async def test_output_that_comes_late_belongs_to_its_evaluation(name):
 
 async def test_a_file_is_loaded_and_later_code_stays_where_it_was(name, tmp_path):
     words = WORDS[name]
-    lispy = name in {"jvm", "lisp", "basilisp", "nbb", "squint"}
+    lispy = name in {*ON_THE_JVM, "lisp", "basilisp", "nbb", "squint"}
     lines = ["(ns loaded.place)"] if lispy else []
     lines += [words.define.format("loaded", 41), words.add]
     file = tmp_path / "loaded.txt"
@@ -354,7 +357,7 @@ async def test_a_file_is_loaded_and_later_code_stays_where_it_was(name, tmp_path
         assert ending.status == "done"
         assert values(events)[-1] == words.three
         events.clear()
-        if name in {"jvm", "basilisp", "nbb", "lisp"}:
+        if name in {*ON_THE_JVM, "basilisp", "nbb", "lisp"}:
             await opened.evaluate(evaluation("(str *ns*)"))
             assert values(events) == ['"user"']
 
@@ -385,6 +388,70 @@ async def test_completions_begin_with_what_was_typed(name):
         assert "map" in found
 
 
+async def completed(opened, prefix, namespace):
+    return {one.candidate for one in await opened.complete(prefix, namespace)}
+
+
+QUALIFIED = {
+    "jvm": ("(ns shop (:require [clojure.string :as str]))", {"str/jo": "str/join", "Math/ab": "Math/abs"}),
+    "nbb": ("(ns shop (:require [clojure.string :as str]))", {"str/jo": "str/join", "js/parseF": "js/parseFloat"}),
+    "squint": (
+        '(ns shop (:require [clojure.string :as str] ["fs" :as fs]))',
+        {"str/jo": "str/join", "fs/readFileS": "fs/readFileSync", "js/Mat": "js/Math"},
+    ),
+    "basilisp": (
+        "(ns shop (:require [basilisp.string :as str]) (:import os [collections :as coll]))",
+        {"str/jo": "str/join", "os/getc": "os/getcwd", "coll/Cou": "coll/Counter", "python/le": "python/len"},
+    ),
+}
+QUALIFIED["lisp"] = QUALIFIED["basilisp"]
+
+
+@pytest.mark.parametrize("name", QUALIFIED)
+async def test_completions_are_found_in_the_namespace_that_is_named(name):
+    home, expected = QUALIFIED[name]
+    async with adapter(name) as (opened, _):
+        private = [] if name == "squint" else ["(defn- hidden-one [] 0)"]
+        await opened.evaluate(evaluation("(ns orders)", "(defn total-sum! [] 1)", "(def stock 2)", *private))
+        assert {"orders/total-sum!", "orders/stock"} <= await completed(opened, "orders/", "orders")
+        ending = await opened.evaluate(evaluation(home))
+        assert ending.status == "done"
+        # Neither required nor aliased here: it is loaded, and its full name is enough.
+        assert await completed(opened, "orders/", "shop") == {"orders/total-sum!", "orders/stock"}
+        assert await completed(opened, "orders/to", "shop") == {"orders/total-sum!"}
+        assert await completed(opened, "nosuch/", "shop") == set()
+        for prefix, candidate in expected.items():
+            found = await completed(opened, prefix, "shop")
+            assert candidate in found
+            assert all(one.startswith(prefix) for one in found)
+        everything = await completed(opened, "str/", "shop")
+        assert {"str/join", "str/split"} <= everything
+        assert all(one.startswith("str/") and one != "str/" for one in everything)
+        # An alias is no other that begins with it.
+        assert await completed(opened, "st/", "shop") == set()
+
+
+@pytest.mark.parametrize(("name", "code", "prefix", "candidate"), [
+    ("python", "import os.path", "os.pa", "os.path"),
+    ("python", "import os.path", "os.path.", "os.path.join"),
+    ("hy", "(import os)", "os.pa", "os.path"),
+    ("hy", "(import os)", "os.path.", "os.path.join"),
+])  # fmt: skip
+async def test_completions_are_found_in_what_is_named_before_the_dot(name, code, prefix, candidate):
+    async with adapter(name) as (opened, _):
+        await opened.evaluate(evaluation(code))
+        assert candidate in await completed(opened, prefix, None)
+
+
+async def test_where_clojure_has_no_op_for_completion_its_own_question_knows_namespaces_too():
+    async with adapter("jvm") as (opened, events):
+        await opened.evaluate(evaluation("(ns orders)", "(defn total-sum [] 1)", "(ns shop (:require [orders :as o]))"))
+        for prefix, candidate in (("o/", "o/total-sum"), ("orders/to", "orders/total-sum"), ("map-in", "map-indexed")):
+            await opened.evaluate(evaluation(dialects.CLOJURE.expression("complete", name=prefix, ns="shop")))
+            rows = dialects.CLOJURE.read(values(events)[-1])
+            assert candidate in [row["candidate"] for row in rows]
+
+
 async def test_a_form_is_expanded_once_or_wholly(name):
     async with adapter(name) as (opened, _):
         if "macroexpand" not in opened.profile.support:
@@ -393,7 +460,7 @@ async def test_a_form_is_expanded_once_or_wholly(name):
             return
         assert (await opened.macroexpand("(when 1 2)", None)).startswith("(if 1")
         assert "(when" in await opened.macroexpand("(when 1 (when 2 3))", None)
-        if name == "jvm":
+        if name in ON_THE_JVM:
             assert "(when" not in await opened.macroexpand("(when 1 (when 2 3))", None, full=True)
         with pytest.raises(EvaluationFailedError):
             await opened.macroexpand("(when", None)

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.repls import lisp_tests, python_tests
+from codriver.repls import lisp_tests, python_tests, qualified
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,10 +38,14 @@ _CLOJURE_LOOKUP: Final = """(let [n (or (find-ns (symbol $ns)) *ns*)
  (when (var? v) {:name (str (:name m)) :ns (str (ns-name (:ns m))) :doc (:doc m)
   :arglists (map pr-str (:arglists m)) :file (:file m) :line (:line m) :column (:column m) :macro (:macro m)}))"""
 
-_CLOJURE_COMPLETE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*) p $name]
- (map (fn [[s v]] {:candidate (str s) :type (cond (class? v) "class" (:macro (meta v)) "macro"
+_CLOJURE_COMPLETE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*) p $name
+  at (.indexOf p "/") owner (when (pos? at) (subs p 0 at))
+  home (when owner (or (get (ns-aliases n) (symbol owner)) (find-ns (symbol owner))))
+  names (cond home (map (fn [[s v]] [(str owner "/" s) v]) (if (= home n) (ns-interns n) (ns-publics home)))
+         owner [] :else (map (fn [[s v]] [(str s) v]) (ns-map n)))]
+ (map (fn [[s v]] {:candidate s :type (cond (class? v) "class" (:macro (meta v)) "macro"
    (:arglists (meta v)) "function" :else "var")})
-  (take 200 (sort-by (comp str key) (filter (fn [[s _]] (.startsWith (str s) p)) (ns-map n))))))"""
+  (take 200 (sort-by first (filter (fn [[s _]] (.startsWith s p)) names)))))"""
 
 _CLOJURE_EXPAND: Final = """(binding [*ns* (the-ns (symbol $ns))]
  (require 'clojure.walk) (pr-str ($expand (read-string $code))))"""
@@ -107,6 +111,8 @@ class Dialect:
     """The server honours `line`, so that the lines it tells are those of the caller's file."""
     columns_from_zero: bool = False
     """Its op for symbols counts columns from 0."""
+    completes_within: bool = False
+    """Its op for completion also gives names that only contain what was typed, and the owner of a name as a name."""
     home: str = "user"
     """The namespace in which a new session evaluates."""
     expanders: tuple[str, str] = ("macroexpand-1", "clojure.walk/macroexpand-all")
@@ -233,6 +239,7 @@ NBB: Final = Dialect(
     # Its op calls something that is no function.
     broken=frozenset({"macroexpand"}),
     unsafe_bytes=16_000,
+    completes_within=True,
     load_moves_namespace=True,
     keeps_apart="none",
     notes=(
@@ -246,7 +253,7 @@ SQUINT: Final = Dialect(
     counts_lines=False,
     json="(js/JSON.stringify %s)",
     facts="{:root (js/process.cwd) :pid js/process.pid}",
-    ask={"test": lisp_tests.SQUINT, "test-rest": lisp_tests.SQUINT_REST},
+    ask={"test": lisp_tests.SQUINT, "test-rest": lisp_tests.SQUINT_REST, "complete-in": qualified.SQUINT},
     before={"test": "(require '[clojure.test :as codriver-tests])"},
     namespace_by="none",
     unsafe_bytes=16_000,
@@ -268,6 +275,7 @@ BASILISP: Final = Dialect(
         "lookup": _BASILISP_LOOKUP,
         "macroexpand": "(pr-str ($expand (read-string $code)))",
         "test": lisp_tests.BASILISP,
+        "complete-in": qualified.BASILISP,
     },
     before={"test": "(require 'basilisp.test)"},
     namespace_by="in-ns",
@@ -319,6 +327,7 @@ WORKER_PYTHON: Final = Dialect(
 
 WORKER_LISP: Final = replace(
     BASILISP,
+    ask={capability: code for capability, code in BASILISP.ask.items() if capability != "complete-in"},
     namespace_by="key",
     columns_from_zero=False,
     load_moves_namespace=False,

@@ -76,16 +76,24 @@ class Inquiries:
         support = self._require("complete")
         target = self._sessions.get(session)
         where = self._namespace(target, namespace)
+        owner, slash, start = prefix.partition("/")
+        if owner and slash and "complete-in" in self._dialect.ask:
+            data = await self._ask("complete-in", owner=owner, name=start, ns=where)
+            if data is not None:
+                return answers.read_completions(as_list(cast("Value", data)))
         if support.adapted:
             data = await self._ask("complete", name=prefix, ns=where)
             return answers.read_completions(as_list(cast("Value", data)))
         # nREPL reads `prefix`, older cider-nrepl `symbol`; each ignores the other.
         answer = await self._send(support.op, target, prefix=prefix, symbol=prefix, ns=where)
-        return tuple(
-            found
+        found = tuple(
+            completion
             for message in answer
-            for found in answers.read_completions(as_list(message.fields.get("completions")))
+            for completion in answers.read_completions(as_list(message.fields.get("completions")))
         )
+        if self._dialect.completes_within:
+            return tuple(one for one in found if one.candidate.startswith(prefix) and one.candidate != f"{owner}/")
+        return found
 
     async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
         """What is known of `symbol`. See `Adapter.lookup`."""
