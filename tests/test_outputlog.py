@@ -1,6 +1,7 @@
 """The output log keeps what passed, in order, within its caps, and tells what it did."""
 
 import logging
+import sys
 import threading
 
 import pytest
@@ -68,6 +69,17 @@ def test_lines_leave_until_the_texts_fit_their_bytes():
     assert (log.entity_count, log.text_bytes) == (3, 10)
     log.append(OUT, "c", timestamp_ms=0)
     assert (lines(log.entries()), log.text_bytes) == ([2, 3, 4], 7)
+
+
+def test_a_long_text_that_left_takes_no_memory():
+    log = OutputLog(max_bytes=300_000)
+    texts = [str(number) * 200_000 for number in range(4)]
+    alone = [sys.getrefcount(text) for text in texts]
+    for number in range(len(texts)):
+        log.append(OUT, texts[number], timestamp_ms=1, who="ann", evaluation="e1")
+    held = [sys.getrefcount(text) for text in texts]
+    assert held[:3] == alone[:3]
+    assert held[3] > alone[3]
 
 
 def test_the_newest_stays_however_long():

@@ -20,6 +20,7 @@ Record = tuple[Value | None, ...]
 """An entity: the values in the order of its schema's attributes, None where it has none. Never changed."""
 
 TRIM_AT = 64  # a list drops its dead front when that is as long as the rest, so an eviction costs O(1) on average
+LONG_CHARACTERS = 64 * 2**10  # but at once when a text of this length would be held on to: 64 of the longest are a GiB
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,11 @@ class Postings:
     def __len__(self) -> int:
         return len(self.records) - self.start
 
-    def remove(self, record: Record) -> None:
-        """Take a record out: O(1) on average for the first, linear for any other."""
+    def remove(self, record: Record, *, is_long: bool) -> None:
+        """Take a record out: O(1) on average for the first that is not long, linear for any other."""
         if self.records[self.start] is record:
             self.start += 1
-            if self.start >= TRIM_AT and self.start * 2 >= len(self.records):
+            if is_long or (self.start >= TRIM_AT and self.start * 2 >= len(self.records)):
                 self.records, self.start = self.records[self.start :], 0
         else:
             self.records, self.start = [r for r in self.records[self.start :] if r is not record], 0
@@ -98,6 +99,8 @@ class EntityStore:
         self._all = Postings()
         places = [place for place, name in enumerate(schema.attributes) if name in schema.indexed]
         self._by_value: dict[int, dict[Value, Postings]] = {place: {} for place in places}
+        self._free_places = tuple(place for place in range(len(schema.attributes)) if place not in self._by_value)
+        """Where texts of any length are: no index would be kept of those."""
 
     def __len__(self) -> int:
         return len(self._by_line)
@@ -141,18 +144,22 @@ class EntityStore:
                 postings.records.append(record)
 
     def remove(self, line: int) -> Record:
-        """Take an entity out and give it; constant time for the lowest line.
+        """Take an entity out and give it; constant time for the lowest line unless it holds a long text.
 
         Raises:
             KeyError: there is none with this line.
         """
         record = self._by_line.pop(line)
-        self._all.remove(record)
+        is_long = False
+        for place in self._free_places:
+            value = record[place]
+            is_long |= isinstance(value, str) and len(value) >= LONG_CHARACTERS
+        self._all.remove(record, is_long=is_long)
         for place, by_value in self._by_value.items():
             value = record[place]
             if value is not None:
                 postings = by_value[value]
-                postings.remove(record)
+                postings.remove(record, is_long=is_long)
                 if not postings:
                     del by_value[value]
         return record

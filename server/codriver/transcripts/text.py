@@ -267,6 +267,7 @@ class Text:
             self._end_moving()
 
     def _end_moving(self) -> None:
+        self._joined()  # the rest of a piece would hold the whole of it
         self._is_moving = False
         self._store.moving -= self._moving
         self._moving = 0
