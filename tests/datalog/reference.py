@@ -20,6 +20,7 @@ from codriver.datalog.clauses import (
     variables,
 )
 from codriver.datalog.functions import FUNCTIONS, is_true
+from codriver.datalog.values import own
 
 
 class UnboundError(Exception):
@@ -94,7 +95,7 @@ class Reference:
                 if is_true(self.call(clause, row)):
                     yield row
             case FunctionCall(binding=binding):
-                value = self.call(clause, row)
+                value = own(self.call(clause, row))
                 if value is not None:
                     yield from take_apart(row, binding, value)
             case Not(clauses=clauses):

@@ -69,6 +69,8 @@ functions = st.one_of(
     st.builds("[(vector {} {}) [{} {}]]".format, pick(VALUES), pick(VALUES), pick(["?a", "_"]), pick(["?b", "?c"])),
     st.builds('[(get-else $ {} {} "none") {}]'.format, pick(ENTITIES), attributes, pick(VALUES)),
     st.builds("[(ground [2 3 5]) [{} ...]]".format, pick(LINES)),
+    st.builds("[(ground [1 true 2 false]) [{} ...]]".format, pick([*VALUES, *ENTITIES])),
+    st.builds("[(= {} {}) {}]".format, pick(LINES), pick([*LINES, "1", "true"]), pick([*VALUES, *ENTITIES])),
     st.builds("[(+ {} 1) {}]".format, pick(LINES), pick(LINES)),
 )
 calls = st.one_of(

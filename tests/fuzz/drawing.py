@@ -64,7 +64,7 @@ def worded(target):
 
 
 class Chosen(random.Random):
-    """Chance, as bytes decide it; where they end, the first of everything."""
+    """Chance, as bytes decide it; where they end, a chance that is always the same."""
 
     def __init__(self, data):
         super().__init__(0)
@@ -72,7 +72,9 @@ class Chosen(random.Random):
 
     def getrandbits(self, count):
         size = (count + 7) // 8
-        number = int.from_bytes(bytes(self.rest.pop() if self.rest else 0 for _ in range(size)), "little")
+        if len(self.rest) < size:
+            return super().getrandbits(count)
+        number = int.from_bytes(bytes(self.rest.pop() for _ in range(size)), "little")
         return number & ((1 << count) - 1)
 
     def random(self):

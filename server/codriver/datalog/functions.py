@@ -25,9 +25,9 @@ from codriver.datalog.values import (
     MAX_INTEGER,
     MAX_ITEMS,
     MAX_NESTING,
+    Boolean,
     ValueMap,
     compare,
-    equal,
     kind,
     nested,
     quotient,
@@ -73,7 +73,7 @@ def reason(error: Exception) -> str:
 
 def is_true(value: object) -> bool:
     """What counts as true: all but false and nil."""
-    return value is not None and value is not False
+    return value is not None and value is not False and value is not Boolean.FALSE
 
 
 # Numbers
@@ -141,7 +141,7 @@ def _extreme(sign: int) -> Callable[..., Any]:
 def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
     def ordered(*values: Any) -> bool:
         for left, right in pairwise(values):
-            if type(left) is not type(right) and kind(left) != kind(right):
+            if (type(left) is not type(right) and kind(left) != kind(right)) or isinstance(left, Boolean):
                 raise TypeError(
                     f"numbers compare with numbers and strings with strings, not {kind(left)} with {kind(right)}"
                 )
@@ -153,7 +153,7 @@ def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
 
 
 def _all_equal(*values: Any) -> bool:
-    return all(equal(left, right) for left, right in pairwise(values))
+    return all(left == right for left, right in pairwise(values))
 
 
 # Strings
@@ -186,8 +186,6 @@ def printed(value: Any) -> str:
     match value:
         case None:
             return "nil"
-        case bool():
-            return "true" if value else "false"
         case Keyword():
             return str(value)
         case str():
@@ -386,8 +384,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "not": Function(lambda a: not is_true(a), 1, 1),
     "and": Function(_first_false, 0, None),
     "or": Function(_first_true, 0, None),
-    "true?": Function(lambda a: a is True, 1, 1),
-    "false?": Function(lambda a: a is False, 1, 1),
+    "true?": Function(lambda a: a is Boolean.TRUE, 1, 1),
+    "false?": Function(lambda a: a is Boolean.FALSE, 1, 1),
     "nil?": Function(lambda a: a is None, 1, 1),
     "some?": Function(lambda a: a is not None, 1, 1),
     "string?": Function(lambda a: isinstance(a, str), 1, 1),

@@ -71,9 +71,8 @@ class Match:
     def passing(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
         """The records that match, whatever the row."""
         for place, value in self.fixed:
-            # No value in a record is nil or a boolean, though Python holds true for 1.
-            known = value is not None and not isinstance(value, bool)
-            records = [record for record in records if record[place] == value] if known else []
+            # No value in a record is nil, which stands for none there.
+            records = [record for record in records if record[place] == value] if value is not None else []
         for place in self.present - required:
             records = [record for record in records if record[place] is not None]
         for place, other in self.same:

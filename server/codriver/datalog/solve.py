@@ -200,7 +200,7 @@ class _Shape:
 
 
 MAX_ANSWER_CHARACTERS = 16 * 2**20  # of all rows: as much as the log itself holds
-PLAIN = frozenset({str, int, type(None), bool})
+PLAIN = frozenset({str, int, type(None)})
 
 
 def _row_to_json(row: Row) -> list[Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from codriver.datalog.clauses import Binding, Blank, CollectionBinding, TupleBinding, Variable
 from codriver.datalog.functions import is_true
 from codriver.datalog.matching import InvalidPatternError
-from codriver.datalog.values import MAX_ITEMS, equal, kind
+from codriver.datalog.values import MAX_ITEMS, kind, own
 
 if TYPE_CHECKING:
     from codriver.datalog.budget import Budget
@@ -129,7 +129,7 @@ def add_value(call: Callable[[Row], Any]) -> Step:
     """The rows with what the call gives as a new column, where that is not nil."""
 
     def step(rows: Rows) -> Iterator[Rows]:
-        yield [(*row, value) for row in rows if (value := call(row)) is not None]
+        yield [(*row, own(value)) for row in rows if (value := call(row)) is not None]
 
     return step
 
@@ -146,11 +146,11 @@ def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Ex
     def step(rows: Rows) -> Iterator[Rows]:
         out: Rows = []
         for row in rows:
-            value = call(row)
+            value = own(call(row))
             if value is None:
                 continue
             for parts in expand(binding, value):
-                if all(equal(parts[place], known if column is None else row[column]) for place, column, known in old):
+                if all(parts[place] == (known if column is None else row[column]) for place, column, known in old):
                     out.append(row + added(parts))
             if len(out) >= BATCH_ROWS:
                 yield out

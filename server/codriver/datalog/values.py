@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,16 @@ MAX_ITEMS = 100_000  # of a collection that a function makes
 MAX_CHARACTERS = 2**20  # of a string that a function makes
 MAX_NESTING = 32
 MAX_INTEGER = 2**1024  # about where floats end, too
+
+
+class Boolean(Enum):
+    """A boolean as a value: Python's own are the numbers 0 and 1 wherever values are joined or told apart."""
+
+    FALSE = "false"
+    TRUE = "true"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 class ValueMap(dict[Any, Any]):
@@ -52,8 +63,12 @@ def constant(text: Text, form: Form) -> object:
                 return compile_pattern(form.value)
             except InvalidPatternError as error:
                 raise text.error(f"a regex that is valid ({error})", form) from None
-    value: object = form.value
-    return value
+    return own(form.value)
+
+
+def own(value: object) -> object:
+    """What a function of Python gave, as a value of ours."""
+    return (Boolean.TRUE if value else Boolean.FALSE) if isinstance(value, bool) else value
 
 
 def from_json(value: object) -> object:
@@ -62,7 +77,7 @@ def from_json(value: object) -> object:
         return tuple(from_json(item) for item in value)
     if isinstance(value, Mapping):
         return ValueMap((key, from_json(item)) for key, item in value.items())
-    return value
+    return own(value)
 
 
 def to_json(value: object) -> object:
@@ -79,12 +94,12 @@ def to_json(value: object) -> object:
         return {key if isinstance(key, str) else str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, Pattern):
         return value.text
-    return value
+    return value is Boolean.TRUE if isinstance(value, Boolean) else value
 
 
 def kind(value: object) -> str:
     """The kind of a value, in a word for errors."""
-    if isinstance(value, bool):
+    if isinstance(value, Boolean):
         return "a boolean"
     if isinstance(value, int | float):
         return "a number"
@@ -111,17 +126,14 @@ def compare(left: Any, right: Any) -> int:
         return next((order for order in (compare(a, b) for a, b in pairs) if order), 0)
     if left_kind in ("nil", "a regex"):
         return 0
+    if left_kind == "a boolean":
+        return (left is Boolean.TRUE) - (right is Boolean.TRUE)
     return int(left > right) - int(left < right)
 
 
 def in_order(values: Iterable[object]) -> list[Any]:
     """The values, sorted."""
     return sorted(values, key=cmp_to_key(compare))
-
-
-def equal(left: object, right: object) -> bool:
-    """Whether two values are the same. Unlike Python's, true is not 1."""
-    return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
 def nested(value: object, levels: int = 0) -> int:
