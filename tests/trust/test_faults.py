@@ -179,12 +179,16 @@ def test_a_client_that_is_gone_is_told_apart_from_one_that_has_said_all_it_will(
     gone, quiet = live.client(name="gone"), live.client(name="quiet")
     gone.begin_call("evaluate_code", code="while True: pass", replSessionKey="py")
     evaluation = until(lambda: running_code(client).get("py"), "the loop to run")
-    asked = quiet.begin_call("evaluate_code", code="import time; time.sleep(3); 'heard'", replSessionKey="py-2")
+    gate = live.workspace / "gate of the quiet"
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n'heard'"
+    asked = quiet.begin_call("evaluate_code", code=code, replSessionKey="py-2")
     until(lambda: running_code(client).get("py-2"), "the other to run")
     gone.close()
     quiet.socket.shutdown(socket.SHUT_WR)
+    ended = client.call("get_evaluation", evaluationId=evaluation, waitMs=30_000)
+    assert ended["status"] == "interrupted"
+    gate.touch()
     heard = quiet.answer(asked)["result"]["structuredContent"]
-    assert client.call("get_evaluation", evaluationId=evaluation)["status"] == "interrupted"
     assert heard["result"] == "'heard'"
     quiet.close()
 
