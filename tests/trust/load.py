@@ -289,6 +289,7 @@ class Load:
     async def queue(self):
         """Fill the session's queue behind one evaluation, then let it run."""
         gate = Path(self.live.workspace) / "gate"
+        gate.unlink(missing_ok=True)  # of an earlier run
         wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
         held, opened = self.watcher.calling("evaluate_code", code=wait, timeoutMs=600_000)
         await self.watcher.send(held)
@@ -369,8 +370,15 @@ class Load:
 
 def run(folder, plan):
     """Run a plan in a folder of its own; what was seen."""
+    [seen] = run_again(folder, plan, 1)
+    return seen
+
+
+def run_again(folder, plan, times):
+    """Run a plan several times against the same server; what was seen each time."""
     workspace = Path(folder) / "workspace"
     workspace.mkdir(parents=True)
     (workspace / "codriver.toml").write_text(f"outboxMessages = {OUTBOX_MESSAGES}\n")
     with serving(folder, "--repl", "python") as live:
-        return asyncio.run(Load(live, plan).run())
+        for _ in range(times):
+            yield asyncio.run(Load(live, plan).run())
