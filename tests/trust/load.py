@@ -365,7 +365,12 @@ class Load:
         raise AssertionError(name)
 
     def files(self):
-        return len(list(Path(f"/proc/{self.live.process.pid}/fd").iterdir()))
+        """How many files and sockets the server has open, but for a lock that it holds from its first long text on."""
+        found = 0
+        for descriptor in Path(f"/proc/{self.live.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed while we look
+                found += descriptor.readlink().suffix != ".lock"
+        return found
 
 
 def run(folder, plan):
