@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from codriver.core import evaluations, sessions
+from codriver.core import evaluations, homes, sessions
 from codriver.core.actions import (
     CancelQueued,
     Evaluate,
@@ -164,7 +164,10 @@ def _connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         sessions=_main_alone(repl),
     )
     words = f"REPL {key} connected: {action.profile.dialect} at {action.address}, generation {connected.generation}"
-    return evaluations.fill_lanes(_put(state, connected), repl.id, action.now, follow_ups=(Say(words, repl=key),))
+    says: tuple[Action, ...] = (Say(words, repl=key),)
+    if strange := homes.stray(state, connected):
+        says += (Say(strange, error=True, repl=key),)
+    return evaluations.fill_lanes(_put(state, connected), repl.id, action.now, follow_ups=says)
 
 
 def _lost(state: State, repl: Repl, action: ReplLost) -> Outcome:

@@ -13,7 +13,7 @@ from codriver.core.actions import CancelQueued
 from codriver.repls.base import NAMESPACE_MISSING
 from codriver.tools.base import Answer, Call
 from codriver.tools.images import Images
-from codriver.tools.notes import notes_of_others, notes_of_repetition
+from codriver.tools.notes import notes_of_home, notes_of_others, notes_of_repetition
 from codriver.tools.target import evaluation_of, key_of
 from codriver.transcripts import Cut, Transcript, head, read, tail
 
@@ -120,7 +120,7 @@ async def describe(
         "generation": evaluation.generation,
         "elapsedMs": _elapsed_ms(call, evaluation),
     }
-    said: list[str] = [*evaluation.notes]
+    said: list[str] = [*notes_of_home(call, evaluation), *evaluation.notes]
     if evaluation.failure:
         fields["error"] = failure_json(evaluation.failure)
         max_bytes -= min(max_bytes // 2, len(json.dumps(fields["error"], ensure_ascii=False)))

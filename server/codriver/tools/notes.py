@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codriver.core import others
+from codriver.core import homes, others
 from codriver.core.actions import ClientTold
 from codriver.tools.parts import is_same
 from codriver.tools.target import key_of
@@ -43,6 +43,13 @@ def _line(call: Call, evaluation: Evaluation) -> str:
     if evaluation.failure:
         how += f": {evaluation.failure.type or evaluation.failure.message}"
     return f"meanwhile {evaluation.who} in {key_of(call.state, evaluation)}: {code} ({evaluation.id}, {how})"
+
+
+def notes_of_home(call: Call, evaluation: Evaluation) -> list[str]:
+    """With a caller's first evaluation in a REPL: that it seems to be another project's, where it does."""
+    repl = call.state.repls.get(evaluation.repl)
+    strange = homes.stray(call.state, repl) if repl is not None else None
+    return [strange] if strange and homes.is_first(call.state, evaluation) else []
 
 
 async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> list[str]:

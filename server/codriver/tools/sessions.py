@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from codriver.core import homes
 from codriver.core.evaluations import session_key
 from codriver.core.state import HELD
 from codriver.repls.base import CAPABILITIES
@@ -107,6 +108,9 @@ def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]
         row["running"] = {"evaluationId": running.id, "who": running.who, "code": running.head}
     if repl.profile is not None:
         row |= _abilities(repl, repl.profile)
+        notes = [note for note in (homes.stray(state, repl), *repl.profile.notes) if note]
+        if notes:
+            row["notes"] = notes
     return row
 
 
@@ -131,8 +135,6 @@ def _abilities(repl: Repl, profile: Profile) -> dict[str, object]:
         row["processId"] = profile.process_id
     if profile.project_root:
         row["projectRoot"] = profile.project_root
-    if profile.notes:
-        row["notes"] = list(profile.notes)
     return row
 
 
