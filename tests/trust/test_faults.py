@@ -272,15 +272,23 @@ class SlowNetwork:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.carried = 0
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.sockets = [self.listener]
+        self.threads = []
+        self.begin(self.accept)
+
+    def begin(self, target, *arguments):
+        self.threads.append(threading.Thread(target=target, args=arguments, daemon=True))
+        self.threads[-1].start()
 
     def accept(self):
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self.listener.accept()
+                self.sockets.append(near)
                 far = socket.create_connection(("127.0.0.1", self.target))
-                for source, sink in ((near, far), (far, near)):
-                    threading.Thread(target=self.carry, args=(source, sink), daemon=True).start()
+                self.sockets.append(far)
+                self.begin(self.carry, near, far)
+                self.begin(self.carry, far, near)
 
     def carry(self, source, sink):
         sink.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -293,7 +301,19 @@ class SlowNetwork:
             sink.shutdown(socket.SHUT_WR)
 
     def close(self):
-        self.listener.close()
+        """End all of it: a socket that is left to the garbage collector fails whatever test runs then."""
+        self.shut_down()
+        self.threads[0].join(WAIT_S)  # no connection comes after that
+        self.shut_down()
+        for thread in self.threads:
+            thread.join(WAIT_S)
+        for one in self.sockets:
+            one.close()
+
+    def shut_down(self):
+        for one in self.sockets:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
 
 
 def test_over_a_slow_network_answers_are_whole_and_nobody_else_waits(live, client):
