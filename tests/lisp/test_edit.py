@@ -258,7 +258,10 @@ WRONG_RENAMES = {
     "a keyword for a symbol": (Rename("a", ":b"), "'a' and ':b' must both be symbols, or both be keywords"),
     "nothing there": (Rename("zz", "b"), "'zz' does not occur in the code there"),
     "in use": (Rename("a", "c"), "'c' is in use at line 1: both would become one"),
-    "a key": (Rename("k", "b"), "'k' at line 2 names the key that is taken from a map; "),
+    "a key": (
+        Rename("k", "b", at(2, "(let [{:p/keys [k]} m] k :p/k)")),
+        "'k' at line 2 names the key that is taken from a map; ",
+    ),
     "the key itself": (Rename(":p/k", ":p/b"), "'k' at line 2 names the key that is taken from a map; "),
 }
 

@@ -210,3 +210,26 @@ def test_the_example_of_the_readme_works_as_written(client, greet):
     arguments = json.loads(re.search(r"```json\n(.*?)```", section, re.DOTALL)[1])
     assert client.call("edit_files", **arguments)["ok"]
     assert "Good day" in greet.read_text()
+
+
+def test_a_renaming_answers_what_it_left_and_why(client, live):
+    scoped = live.workspace / "scoped.clj"
+    scoped.write_text("(def total 1)\n(defn f [total]\n  (+ total total))\n(g total 'total)\n")
+    edit = {"type": "rename", "filePath": "scoped.clj", "oldName": "total", "newName": "amount"}
+    [file] = client.call("edit_files", edits=[edit])["files"]
+    assert scoped.read_text() == "(def amount 1)\n(defn f [total]\n  (+ total total))\n(g amount 'total)\n"
+    [done] = file["edits"]
+    assert done["changes"] == 2
+    assert done["left"] == [
+        {"why": "it is quoted, so data", "count": 1, "lines": [4]},
+        {"why": "a local name hides it there", "count": 3, "lines": [2, 3]},
+    ]
+
+
+def test_a_renaming_in_hy_says_which_scopes_are_known(client, live):
+    path = live.workspace / "scoped.hy"
+    path.write_text("(setv x 1)\n(defn f [x] x)\n(print x.y)\n")
+    edit = {"type": "rename", "filePath": "scoped.hy", "oldName": "x", "newName": "w"}
+    [file] = client.call("edit_files", edits=[edit])["files"]
+    assert path.read_text() == "(setv w 1)\n(defn f [x] x)\n(print w.y)\n"
+    assert file["note"].startswith("Hy: of scopes, fn, defn, defmacro and let are known")

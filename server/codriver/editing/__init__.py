@@ -3,12 +3,13 @@
 All edits of a batch are checked before any file is touched, and all of them are done or none.
 """
 
-from codriver.editing.batch import Create, EditsRefusedError, FileResult, Limits, Wanted
+from codriver.editing.batch import HY, Create, EditsRefusedError, FileResult, Limits, Wanted
 from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Editor, NothingToUndoError, Outcome
 from codriver.editing.files import FilesChangedError, FilesUnwritableError
 
 __all__ = [
+    "HY",
     "Create",
     "Diagnostics",
     "Editor",

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Create", "EditsRefusedError", "FileResult", "Limits", "Wanted", "plan"]
+__all__ = ["HY", "Create", "EditsRefusedError", "FileResult", "Limits", "Wanted", "plan"]
 
 BOM = b"\xef\xbb\xbf"
+HY = ".hy"
+"""How the name of a file of Hy ends."""
 
 MAX_TOLD = 5
 """Problems that a refusal's message repeats; all are among its problems."""
@@ -121,7 +123,7 @@ def plan(
         there = old if before.data is not None else None
         if problems[0][0] != min(creations):
             there = creations[min(creations)].content
-        return problems + _problems_beside(there, others, limits)
+        return problems + _problems_beside(there, others, limits, is_hy=path.suffix == HY)
     text = old
     done: dict[int, Done] = {}
     for index, creation in creations.items():
@@ -129,7 +131,7 @@ def plan(
         text, bom = creation.content.removeprefix("\ufeff"), BOM if creation.content.startswith("\ufeff") else bom
         done[index] = Done(1, 1)
     if others:
-        edited = apply(Document(text), others, limits)
+        edited = apply(Document(text, is_hy=path.suffix == HY), others, limits)
         if isinstance(edited, Refused):
             return list(edited.problems)
         text = edited.text
@@ -158,13 +160,15 @@ def _problems_of_creation(name: str, creations: Mapping[int, Create], *, is_ther
     return problems
 
 
-def _problems_beside(there: str | None, others: Mapping[int, TextEdit], limits: Limits) -> list[tuple[int, Problem]]:
+def _problems_beside(
+    there: str | None, others: Mapping[int, TextEdit], limits: Limits, *, is_hy: bool
+) -> list[tuple[int, Problem]]:
     """What else is wrong in a batch whose creation is refused: its other edits can only mean what is `there`.
 
     Where nothing is, their new text alone can be looked at.
     """
     if there is not None:
-        edited = apply(Document(there), others, limits)
+        edited = apply(Document(there, is_hy=is_hy), others, limits)
         return list(edited.problems) if isinstance(edited, Refused) else []
     problems = []
     for index, edit in others.items():

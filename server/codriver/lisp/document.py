@@ -22,10 +22,11 @@ SHOWN_CHARS = 200
 
 
 class Document:
-    """One text, read. The text has no byte order mark."""
+    """One text, read. The text has no byte order mark. Hy (`is_hy`) binds names in ways of its own."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, is_hy: bool = False) -> None:
         self.text = text
+        self.is_hy = is_hy
         self.reading = read(text)
         self.places = Places(text)
 

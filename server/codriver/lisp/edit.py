@@ -18,12 +18,13 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from codriver.lisp.assembly import Naming, assemble, rename_within
+from codriver.lisp.edits import Append, Done, Edited, Insert, Move, Refused, Rename, Replace, TextEdit
 from codriver.lisp.incoming import check_beside, check_new, check_not_blank, check_stays
 from codriver.lisp.placing import Splice, append, delete, insert_after, insert_before, is_blank, replace
-from codriver.lisp.rename import occurrences
+from codriver.lisp.rename import find_names
 from codriver.lisp.targeting import Limits, Problem, ProblemError, Target, find
 from codriver.lisp.tokens import Places
 
@@ -34,72 +35,7 @@ if TYPE_CHECKING:
     from codriver.lisp.units import Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
-    """Put `new` in the target's place; blank, it takes the target away."""
-
-    target: Target
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """Put `new` before the target and the comments attached to it."""
-
-    target: Target
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Put `new` behind all else."""
-
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """Move the target, with the comments attached to it and behind it, before or after the form `to`."""
-
-    target: Target
-    to: Target
-    side: Literal["before", "after"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rename:
-    """Name `old` `new` in the code of the target, or in all code. Text that other edits bring in is left as it is."""
-
-    old: str
-    new: str
-    target: Target | None = None
-
-
-TextEdit = Replace | Insert | Append | Move | Rename
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What an edit did: the line it was made at in the text before and after, and how many places it changed."""
-
-    line: int
-    new_line: int
-    changes: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Edited:
-    """The text after all edits, and what each did, by its number."""
-
-    text: str
-    done: Mapping[int, Done]
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The text stays as it was: what is wrong, by the number of the edit, in order."""
-
-    problems: tuple[tuple[int, Problem], ...]
+__all__ = ["Append", "Done", "Edited", "Insert", "Move", "Refused", "Rename", "Replace", "TextEdit", "apply"]
 
 
 def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | None = None) -> Edited | Refused:
@@ -122,7 +58,7 @@ def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | No
     done: dict[int, Done] = {}
     for number, line in plan.lines.items():
         at = found.get(number, found.get(plan.merged.get(number, number), 0))
-        done[number] = Done(line, places.line(at), plan.counts.get(number, 1))
+        done[number] = Done(line, places.line(at), plan.counts.get(number, 1), plan.left.get(number, {}))
     return Edited(text, done)
 
 
@@ -148,6 +84,8 @@ class _Plan:
         """The line that each edit is made at, in the text before."""
         self.counts: Counter[int] = Counter()
         """How many names each renaming changes."""
+        self.left: dict[int, dict[str, list[int]]] = {}
+        """The lines of the places that each renaming leaves, by why."""
         self.merged: dict[int, int] = {}
         """Deletions that are done as part of another."""
         self._document = document
@@ -211,13 +149,12 @@ class _Plan:
 
     def _rename(self, number: int, edit: Rename) -> None:
         self._check_sound("renamed in")
-        start, end = 0, len(self._document.text)
-        if edit.target is not None:
-            unit = self._find(number, edit.target)
-            start, end = unit.start, unit.end
-        found = occurrences(self._document, edit.old, edit.new, start, end)
-        self.lines[number] = self._document.places.line(found[0][0])
-        self.names += [Naming(*occurrence, number) for occurrence in found]
+        unit = None if edit.target is None else self._find(number, edit.target)
+        found = find_names(self._document, edit.old, edit.new, None if unit is None else (unit.start, unit.end))
+        line = self._document.places.line
+        self.lines[number] = line(found.places[0][0])
+        self.left[number] = {why: [line(at) for at in places] for why, places in found.left.items()}
+        self.names += [Naming(*place, number) for place in found.places]
 
     def settle(self) -> None:
         """Make splices of what depends on other edits, and find the edits that are at odds."""

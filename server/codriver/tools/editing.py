@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal, Self
 import anyio.to_thread
 from pydantic import ConfigDict, Field, model_validator
 
-from codriver.editing import Create, Limits, Wanted, lint
+from codriver.editing import HY, Create, Limits, Wanted, lint
 from codriver.editing.diff import cut
 from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
-from codriver.lisp.edit import Append, Insert, Move, Rename, Replace, TextEdit
+from codriver.lisp.edits import Append, Insert, Move, Rename, Replace, TextEdit
 from codriver.lisp.targeting import Target
 from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
 
@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.editing import Diagnostics, FileResult
+    from codriver.lisp.edits import Done
     from codriver.lisp.reader import Unbalanced
 
 MAX_DIFF_CHARS = 12_000
 """Of all files of an answer together; what an agent reads at one go."""
+MAX_LEFT_LINES = 10
+"""Lines that an answer names of the places that a renaming left, for each reason."""
+HY_NOTE = (
+    "Hy: of scopes, fn, defn, defmacro and let are known; names bound by setv, for, with, except or a comprehension "
+    "count as the module's, and are renamed with it"
+)
 MAX_TEXT_CHARS = 8 * 2**20
 MAX_EDITS = 200
 
@@ -187,16 +194,9 @@ def _rows(files: Sequence[FileResult], types: Sequence[str], *, applied: bool) -
         if result.change.after is None:
             row["deleted"] = True
         if result.done:
-            row["edits"] = [
-                {
-                    "index": index,
-                    "type": types[index],
-                    "line": done.line,
-                    "newLine": done.new_line,
-                    "changes": done.changes,
-                }
-                for index, done in result.done.items()
-            ]
+            row["edits"] = [_edit_row(index, types[index], done) for index, done in result.done.items()]
+            if result.change.path.suffix == HY and any(types[index] == "rename" for index in result.done):
+                row["note"] = HY_NOTE
         diff, is_cut = cut(result.diff, left)
         left = max(0, left - len(diff))
         row["diff"] = diff
@@ -204,6 +204,23 @@ def _rows(files: Sequence[FileResult], types: Sequence[str], *, applied: bool) -
             row["diffCut"] = True
         rows.append(row)
     return rows
+
+
+def _edit_row(index: int, kind: str, done: Done) -> dict[str, object]:
+    """What one edit did."""
+    row: dict[str, object] = {
+        "index": index,
+        "type": kind,
+        "line": done.line,
+        "newLine": done.new_line,
+        "changes": done.changes,
+    }
+    if done.left:
+        row["left"] = [
+            {"why": why, "count": len(lines), "lines": sorted(set(lines))[:MAX_LEFT_LINES]}
+            for why, lines in done.left.items()
+        ]
+    return row
 
 
 def _add_diagnostics(
@@ -233,12 +250,11 @@ TOOLS = (
         name="edit_files",
         title="Edit Lisp files",
         description=(
-            "Edit Lisp files by whole forms: top-level ones, and those directly in (comment …), (do …) or a "
-            "branch of #?(…). line and "
-            "targetLineText name a form's first line, as the file is before the call. insert goes before the target; "
-            "move takes a form and its comments along; rename changes a name in code alone. All edits are checked "
-            "first and done all or none; nothing else in a file changes. Answers a diff, and clj-kondo's diagnostics "
-            "where installed."
+            "Edit Lisp files by whole forms: top-level ones, and those directly in (comment …), (do …) or a branch of "
+            "#?(…). line and targetLineText name a form's first line, as the file is before the call. insert goes "
+            "before the target; move takes a form and its comments along; rename changes a name in code, by scope, and "
+            "tells what it left. All edits are checked first and done all or none; nothing else in a file changes. "
+            "Answers a diff, and clj-kondo's diagnostics where installed."
         ),
         arguments=EditFilesArguments,
         output=answer_schema(files=_FILES, count="integer", problems={"type": "array"}),
