@@ -194,8 +194,10 @@ def edit(data):
 
     The bytes are the text, a new form, and choices, with a byte 0 between each.
     """
-    # A line end that is half of another would be another in the file, even as a character literal.
-    text, _, rest = re.sub(b"\r(?!\n)", b"\n", data).partition(b"\x00")
+    # New text gets the file's line ends, also where a backslash makes one a character: nobody writes that.
+    if re.search(rb"\r(?!\n)|\\[\r\n]", data):
+        return
+    text, _, rest = data.partition(b"\x00")
     new, _, choices = rest.partition(b"\x00")
     text, new = (found if check(found) is None else balance(found).text for found in map(text_of, (text, new)))
     if check(text) is not None:
