@@ -236,3 +236,11 @@ def test_depth_has_no_limit():
     assert renamed(f"{deep}\n").done[0].changes == 1
     deep = "(let [" + "[" * 20_000 + "x" + "]" * 20_000 + " x] x)"
     assert renamed(f"{deep}\n").done[0].changes == 1
+
+
+def test_a_keyword_is_the_same_one_everywhere_and_no_key_is_lost():
+    text = "(let [{a :x} m] [:x ':x (:x m) :p/x ::x :xx])\n(f :x)\n"
+    assert renamed(text, ":x", ":w").text == "(let [{a :w} m] [:w ':w (:w m) :p/x ::x :xx])\n(f :w)\n"
+    assert renamed(text, ":x", ":w", line=2).text == text.replace("(f :x)", "(f :w)")
+    assert refusal("(f :x :w)\n", ":x", ":w") == "':w' is in use at line 1: both would become one"
+    assert refusal("(let [{:keys [x]} m] :x)\n", ":x", ":w").startswith("'x' at line 1 names the key")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -59,7 +60,13 @@ def find_names(document: Document, old: str, new: str, span: tuple[int, int] | N
     namespace = _namespace(document)
     if namespace:
         old, new = old.removeprefix(f"{namespace}/"), new.removeprefix(f"{namespace}/")
-    return _Symbol(document, old, new, namespace).found(start, end, is_whole=span is None)
+    if span is not None:
+        around = [form for form in document.reading.forms if form.start < end and start < form.end]
+        symbol = _Symbol(document, around, (old, new), namespace)
+        if symbol.has_local(start, end):  # which nothing outside of the form has to do with
+            return symbol.found(start, end, is_whole=False)
+    symbol = _Symbol(document, document.reading.forms, (old, new), namespace)
+    return symbol.found(start, end, is_whole=span is None)
 
 
 def _is_name(name: str) -> bool:
@@ -74,22 +81,28 @@ def _within(namespace: str, changes: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Symbol:
-    """The renaming of one symbol."""
+    """The renaming of one symbol, the old and the new of `names`, in top-level `forms`."""
 
-    def __init__(self, document: Document, old: str, new: str, namespace: str | None) -> None:
+    def __init__(
+        self, document: Document, forms: Sequence[Form], names: tuple[str, str], namespace: str | None
+    ) -> None:
         self._document = document
-        self._old, self._new = old, new
+        self._old, self._new = old, new = names
         pairs = {old: new}
         types = {f"->{old}": f"->{new}", f"map->{old}": f"map->{new}", f"{old}.": f"{new}."}
         if namespace and "/" not in old:
             pairs, types = ({**some, **_within(namespace, some)} for some in (pairs, types))
         words = {**pairs, **types}
-        all_found = occurrences(document, old, new, [*words, *words.values()])
+        all_found = occurrences(document, forms, names, [*words, *words.values()])
         is_type = any(one.role == "type" and one.word == old for one in all_found)
         self._changes = words if is_type else pairs
         self._news = set(self._changes.values())
         self._is_protocols = any(one.role == "protocol" and one.word == old for one in all_found)
         self._all = all_found
+
+    def has_local(self, start: int, end: int) -> bool:
+        """Whether the name is a local one somewhere between `start` and `end`."""
+        return any(self._is_local(one) for one in self._all if start <= one.start < end and one.word == self._old)
 
     def found(self, start: int, end: int, *, is_whole: bool) -> Found:
         """The places between `start` and `end`: the local ones, if it is a form that has such, else the namespace's."""
@@ -207,7 +220,9 @@ def _keywords(document: Document, old: str, new: str, start: int, end: int) -> l
     """Where the keyword `old` is between `start` and `end`."""
     text = document.text
     found: list[tuple[int, int, str]] = []
-    for form, is_taken in _atoms(document, start, end):
+    bare = {name.lstrip(":").rpartition("/")[2] for name in (old, new)}
+    at = sorted(match.start() for name in bare for match in re.finditer(re.escape(name), text))
+    for form, is_taken in _atoms(document, at[bisect_left(at, start) : bisect_left(at, end)]):
         word = text[form.start : form.end]
         if word == new:
             words = f"{new!r} is in use at line {document.places.line(form.start)}: both would become one"
@@ -226,13 +241,14 @@ def _takes(word: str, old: str) -> bool:
     return word.lstrip(":").rpartition("/")[2] == old.lstrip(":").rpartition("/")[2]
 
 
-def _atoms(document: Document, start: int, end: int) -> Iterator[tuple[Form, bool]]:
-    """Each atom between `start` and `end` in the text's order, and whether it names a key to take from a map."""
+def _atoms(document: Document, at: Sequence[int]) -> Iterator[tuple[Form, bool]]:
+    """The atoms at the sorted offsets `at`, in the text's order, and whether each names a key to take from a map."""
     text = document.text
     pending = [(form, False, False) for form in reversed(document.reading.forms)]
     while pending:
         form, asks, is_taken = pending.pop()
-        if form.end <= start or form.start >= end:
+        next_at = bisect_left(at, form.start)
+        if next_at == len(at) or at[next_at] >= form.end:
             continue
         if form.kind == "atom":
             yield form, is_taken

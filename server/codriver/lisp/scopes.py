@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     Items = Sequence[Form]
 
 
-def occurrences(document: Document, old: str, new: str, words: Iterable[str]) -> list[Occurrence]:
-    """Where `words` stand in the code of the text, in order, each with what `old` and `new` are bound to there."""
-    walk = Walk(document.text, old, new, words, is_hy=document.is_hy)
-    return walk.go(document.reading.forms, HY_BINDERS if document.is_hy else BINDERS)
+def occurrences(
+    document: Document, forms: Sequence[Form], names: tuple[str, str], words: Iterable[str]
+) -> list[Occurrence]:
+    """Where `words` stand in the code of top-level `forms`, in order, each with what both `names` are there."""
+    walk = Walk(document.text, *names, words, is_hy=document.is_hy)
+    return walk.go(forms, HY_BINDERS if document.is_hy else BINDERS)
 
 
 def _let(walk: Walk, items: Items, scope: Scope) -> None:
