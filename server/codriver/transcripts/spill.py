@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from codriver.locking import try_lock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,23 @@ NAMES_TRIED = 5
 LOCK_ENDING = ".lock"
 # Output may hold half of a surrogate pair, as programs print what they like.
 HALVES = "surrogatepass"
+
+
+def blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
+    """The characters of these strings, each from a place to before another, in blocks for a file."""
+    found: list[str] = []
+    room = BLOCK_CHARACTERS
+    for string, start, end in spans:
+        place = start
+        while place < end:
+            found.append(string[place : min(end, place + room)])
+            place += len(found[-1])
+            room -= len(found[-1])
+            if not room:
+                yield "".join(found)
+                found, room = [], BLOCK_CHARACTERS
+    if found:
+        yield "".join(found)
 
 
 class UnlockableError(OSError):
@@ -121,6 +139,9 @@ class SpillFile:
         self._folder = folder
         self._name = name
         self._path: Path | None = None
+        self._descriptor: int | None = None
+        self.is_full = False
+        """Whether it takes no more, for good."""
         self.start = start
         self.end = start
         self._places: list[int] = []
@@ -133,28 +154,43 @@ class SpillFile:
         """In bytes."""
         return self._offsets[-1]
 
-    def append(self, text: str) -> int:
-        """Write the text that follows; how many bytes it takes. Blocks.
+    def append(self, blocks: Sequence[str]) -> int:
+        """Write what follows in the text; how many bytes it takes. Blocks. Afterwards comes more, or `rest`.
 
         Raises:
-            OSError: it could not be written; what is read stays as before.
+            OSError: it could not be written; what is read stays as before, and the file takes no more.
         """
-        starts = range(0, len(text), BLOCK_CHARACTERS)
-        blocks = [text[start : start + BLOCK_CHARACTERS].encode("utf-8", HALVES) for start in starts]
+        encoded = [block.encode("utf-8", HALVES) for block in blocks]
+        try:
+            if self._descriptor is None:
+                self._descriptor = self._open()
+            _write(self._descriptor, encoded)
+        except OSError:
+            self.is_full = True
+            if self._path is not None:
+                with suppress(OSError):
+                    os.truncate(self._path, self.size)
+            raise
+        before = self.size
+        for block, content in zip(blocks, encoded, strict=True):
+            self._offsets.append(self.size + len(content))
+            self._places.append(self.end)
+            self.end += len(block)
+        return self.size - before
+
+    def _open(self) -> int:
         if self._path is None:
             self._path = self._folder.path() / self._name
-        flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(self._path, flags, PRIVATE_FILE)
-        try:
-            _write(descriptor, self.size, b"".join(blocks))
-        finally:
-            os.close(descriptor)
-        before = self.size
-        for start, block in zip(starts, blocks, strict=True):
-            self._offsets.append(self.size + len(block))
-            self._places.append(self.end + start)
-        self.end += len(text)
-        return self.size - before
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        return os.open(self._path, flags, PRIVATE_FILE)
+
+    def rest(self) -> None:
+        """Hold no resource of the system until there is more to append. Again is harmless."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            with suppress(OSError):
+                os.close(descriptor)
 
     def read(self, start: int, end: int) -> str:
         """The characters of the text from `start` to before `end`, all of them in this file. Blocks.
@@ -182,19 +218,16 @@ class SpillFile:
 
     def remove(self) -> None:
         """Remove the file. Blocks; again is harmless."""
+        self.rest()
         if self._path is not None:
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
 
-def _write(descriptor: int, offset: int, content: bytes) -> None:
-    """Write the content at the offset; where that fails, what was written of it takes no room."""
-    os.lseek(descriptor, offset, os.SEEK_SET)
-    left = memoryview(content)
-    try:
+def _write(descriptor: int, blocks: list[bytes]) -> None:
+    """Write all of it, where the system can in one go and without a copy."""
+    written = os.writev(descriptor, blocks) if hasattr(os, "writev") else 0
+    if written < sum(map(len, blocks)):
+        left = memoryview(b"".join(blocks))[written:]
         while left:
             left = left[os.write(descriptor, left) :]
-    except OSError:
-        with suppress(OSError):
-            os.ftruncate(descriptor, offset)
-        raise

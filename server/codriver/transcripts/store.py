@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
@@ -20,8 +21,13 @@ STREAMS_IN_ALL = 4
 """How many texts of the greatest size fit into what all may take on disk."""
 FILES_A_STREAM = 16
 """How finely the oldest part of a text on disk is dropped: a file at a time."""
-MAX_MOVING = 64 * 2**20
-"""Characters on their way to the disk that are not counted as held: a disk that hangs must not fill the memory."""
+SMALL_CHARACTERS = 4096  # many thousands of pieces would take longer to go through than these to copy
+MAX_MOVING = 128 * 2**20
+"""Characters on their way to the disk in all: while there are fewer, a text that is printed faster than the disk takes
+it loses nothing. A disk that hangs must not fill the memory."""
+GATHER_S = 0.02
+"""How long a text that comes is left to grow before it is written. Each use of the disk takes the interpreter from the
+event loop for a moment, which on a busy machine is a long one: many little ones slowed it down by half."""
 CLOSE_S = 2.0
 """How long an end waits for the disk."""
 
@@ -54,6 +60,8 @@ class Store:
     def __init__(self, max_held: int, room: SpillRoom | None = None) -> None:
         self.max_held = max_held
         """What one text keeps in memory where it cannot go to the disk, in characters."""
+        self.small_characters = min(SMALL_CHARACTERS, max_held // 1000)
+        """What comes in pieces smaller than this is put together."""
         self.lock = threading.Lock()
         self.held = self.moving = self.bytes = 0
         self.trouble: str | None = None
@@ -65,6 +73,7 @@ class Store:
         self._root = room.root if room else None
         self._folder = SpillFolder(room.root) if room and room.max_bytes else None
         self._files = 0
+        self._used: SpillFile | None = None
         self._spilling: dict[Spilling, None] = {}
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -88,14 +97,24 @@ class Store:
             self._thread.start()
         self._jobs.put(job)
 
+    def is_behind(self, unwritten: int, *, is_moving: bool) -> bool:
+        """Whether a text holds more than it may, with so much that is not written. Called with the lock held."""
+        return unwritten > self.max_held and not (is_moving and self.held <= MAX_MOVING)
+
     def file_for(self, last: SpillFile | None, name: str, start: int) -> SpillFile:
         """The file to go on in from the place `start`: the last one, or a new one after one that is full."""
-        if last is not None and last.size < self._max_file_bytes:
+        if last is not None and not last.is_full and last.size < self._max_file_bytes:
             return last
         if self._folder is None:
             raise RuntimeError("there is no room for files")
         self._files += 1
         return SpillFile(self._folder, f"{name}.{self._files}", start)
+
+    def use(self, file: SpillFile) -> None:
+        """Say which file is appended to next; the one before lets go of the system. In the thread for the disk."""
+        if self._used is not None and self._used is not file:
+            self._used.rest()
+        self._used = file
 
     def wrote(self, text: Spilling, size: int) -> None:
         """A text wrote so many bytes. Called with the lock held."""
@@ -151,9 +170,13 @@ class Store:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
+            if self._jobs.empty():
+                time.sleep(GATHER_S)
             try:
                 job()
             except Exception:
                 logger.exception("codriver itself failed in keeping a long text")
+        if self._used is not None:
+            self._used.rest()
         if self._folder is not None:
             self._folder.remove()
