@@ -193,7 +193,7 @@ def nested(text):
 def test_every_form_can_be_replaced_by_itself_byte_for_byte(sources):
     count = 0
     for name, text in sources.items():
-        for whole in (text, nested(text)) if len(text) < 100_000 else (text,):
+        for whole in (text, nested(text)) if len(text) < 20_000 else (text,):
             document = Document(whole)
             for unit in document.units:
                 cut_out = whole[unit.start : unit.end]
@@ -201,7 +201,7 @@ def test_every_form_can_be_replaced_by_itself_byte_for_byte(sources):
                 if document.begins_line(unit):
                     assert replace(document, unit, document.indentation(unit) + cut_out).new == cut_out, (name, unit)
                 count += unit.is_nested
-    assert count > 5000
+    assert count > 1500
 
 
 def test_every_form_of_a_nest_is_a_target_and_stays_in_its_bracket(sources):
