@@ -206,7 +206,7 @@ class Listener:
 
     async def _converse(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_write, session.outbox, stream, tasks.cancel_scope)
+            tasks.start_soon(_write, session, stream, tasks.cancel_scope)
             await self._protocol.serve(session, _reader(stream, first))
             session.outbox.close()
             # The writer ends when all is written; one whose client does not read is not waited for.
@@ -261,13 +261,14 @@ def _reader(stream: SocketStream, first: bytes) -> Callable[[], Awaitable[bytes 
     return receive
 
 
-async def _write(outbox: Outbox, stream: SocketStream, scope: anyio.CancelScope) -> None:
+async def _write(session: ClientSession, stream: SocketStream, scope: anyio.CancelScope) -> None:
     """Write what the outbox gives, until it is closed or the client is gone, which ends the conversation."""
     try:
-        while (batch := await outbox.batch()) is not None:
+        while (batch := await session.outbox.batch()) is not None:
             await stream.send(batch)
             size = len(batch)
             del batch  # a quiet client would hold its last answer, of any size, until the next one
-            outbox.written(size)
+            session.outbox.written(size)
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        session.has_left = True
         scope.cancel()

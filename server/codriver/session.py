@@ -36,6 +36,8 @@ class ClientSession:
         self.open_requests: Counter[object] = Counter()
         """Requests read from it and not answered yet, by id."""
         self.calls = 0
+        self.has_left = False
+        """Nothing more comes from it: what is cancelled from now on, it did not cancel itself."""
         self.told_line = 0
         """The log is told of up to here, this line not included."""
 

@@ -23,6 +23,7 @@ from codriver.core.actions import (
     Say,
     SessionClosed,
     SessionOpened,
+    StopAsked,
 )
 from codriver.core.dispatch import Core
 from codriver.core.evaluations import KEPT, next_id, session_key
@@ -464,3 +465,23 @@ def test_the_same_error_again_is_counted(server):
 
 def test_there_is_a_key_for_every_dialect():
     assert len(set(repl.KEYS.values())) == len(repl.KEYS)
+
+
+@pytest.mark.parametrize(
+    ("status", "notes"),
+    [
+        ("interrupted", ("it was interrupted: ada asked for it",)),
+        ("failed", ("it failed after an interrupt: ada asked for it",)),
+        ("done", ()),
+        ("lost", ()),
+    ],
+)
+def test_an_end_that_somebody_asked_for_says_who_did(server, status, notes):
+    server.connect()
+    evaluation = server.evaluate()
+    server.do(StopAsked(evaluation, "its client left"))
+    server.do(StopAsked(evaluation, "ada asked for it"))
+    server.do(EvaluationEnded(evaluation, status))
+    assert server.state.evaluations[evaluation].notes == notes
+    server.do(StopAsked(evaluation, "it comes late"))
+    assert server.state.evaluations[evaluation].stop_asked == "ada asked for it"

@@ -1,5 +1,8 @@
 """What is kept of an evaluation before it is interrupted, and what is said of the session afterwards."""
 
+import socket
+import struct
+
 import pytest
 
 from live_server import serving, until
@@ -88,3 +91,72 @@ def test_a_repl_that_cannot_be_interrupted_is_said_to_run_on(tmp_path):
         assert (answer["ok"], answer["reason"], answer["status"]) == (False, "timed-out", "running")
         assert any("no op `interrupt`" in note for note in answer["notes"])
         assert any("it still runs" in note and "only its owner can restart it" in note for note in answer["notes"])
+
+
+def begun(live, client, code, **arguments):
+    """The id of an evaluation of a client that leaves, once its code runs, and the client."""
+    mark = live.workspace / "mark"
+    mark.unlink(missing_ok=True)
+    gone = live.client(name="gone")
+    call = gone.begin_call("evaluate_code", code=code.format(mark=str(mark)), **arguments)
+    until(mark.exists, "the code to run")
+    rows = client.call("list_sessions")["sessions"]
+    (evaluation,) = [row["running"]["evaluationId"] for row in rows if row.get("running", {}).get("who") == "gone"]
+    return evaluation, gone, call
+
+
+ENDLESS = {
+    "py": "open('{mark}', 'w').close()\nwhile True: pass",
+    "lpy": '(do (spit "{mark}" "") (loop [] (recur)))',
+}
+
+
+def reset(sock):
+    """Leave as a process does that is killed while something is on its way to it."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@pytest.mark.parametrize("leave", [lambda _sock: None, reset], ids=["closed", "reset"])
+@pytest.mark.parametrize("key", list(ENDLESS))
+def test_what_ended_because_its_client_left_says_so_to_whoever_asks(live, client, key, leave):
+    evaluation, gone, _ = begun(live, client, ENDLESS[key], replSessionKey=key, timeoutMs=600_000)
+    leave(gone.socket)
+    gone.close()
+    ended = client.call("get_evaluation", evaluationId=evaluation, waitMs=60_000)
+    assert (ended["status"], ended["who"]) == ("interrupted", "gone")
+    assert "it was interrupted: its client gone left while it ran" in ended["notes"]
+
+
+def test_what_ended_because_its_call_was_cancelled_says_so(live, client):
+    evaluation, gone, call = begun(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
+    gone.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
+    ended = client.call("get_evaluation", evaluationId=evaluation, waitMs=60_000)
+    assert "it was interrupted: its client gone cancelled the call that waited for it" in ended["notes"]
+    gone.close()
+
+
+def test_what_another_client_ended_says_who_it_was(live, client):
+    evaluation, gone, call = begun(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
+    with live.client(name="Ada Reviewer") as other:
+        assert other.call("interrupt_evaluation", evaluationId=evaluation)["status"] == "interrupted"
+    answer = gone.answer(call)["result"]["structuredContent"]
+    assert "it was interrupted: ada-reviewer asked for it with interrupt_evaluation" in answer["notes"]
+    gone.close()
+
+
+def test_what_ran_too_long_for_its_caller_says_so(live, client):
+    answer = client.call(
+        "evaluate_code", code="while True: pass", replSessionKey="py", timeoutMs=1000, onTimeout="interrupt"
+    )
+    assert "it was interrupted: it ran longer than 1000 ms" in answer["notes"]
+
+
+def test_what_ended_with_the_session_of_its_client_says_so(tmp_path):
+    address = repl("jvm").endpoint
+    with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
+        with live.client(name="gone") as gone:
+            nap = gone.call("evaluate_code", code="(Thread/sleep 600000)", isolate=True, timeoutMs=1000)
+            assert nap["status"] == "running", nap
+        ended = client.call("get_evaluation", evaluationId=nap["evaluationId"], waitMs=60_000)
+        assert "it was interrupted: its client left, and the session was its own" in ended["notes"]

@@ -242,6 +242,14 @@ class EvaluationEnded(ReplAction):
 
 
 @dataclass(frozen=True, slots=True)
+class StopAsked(ReplAction):
+    """Somebody wants a running evaluation to end: `why` says who, and is told with its end."""
+
+    evaluation: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class CancelQueued(ReplAction):
     """Take a queued evaluation out of its queue; it never runs. Harmless when it is not queued."""
 

@@ -16,6 +16,7 @@ from codriver.core.actions import (
     EvaluationEnded,
     InputGiven,
     InputWanted,
+    StopAsked,
 )
 from codriver.core.dispatch import Action, Context, Effect, Outcome
 from codriver.core.effects import Append, RunEvaluation, SettleEvaluation
@@ -28,7 +29,7 @@ KEPT = 1000
 """How many evaluations that are over can still be asked about."""
 HEAD_CHARACTERS = 200
 
-EvaluationAction = Evaluate | EvaluationEnded | CancelQueued | InputWanted | InputGiven
+EvaluationAction = Evaluate | EvaluationEnded | CancelQueued | StopAsked | InputWanted | InputGiven
 
 
 def next_id(state: State) -> str:
@@ -55,6 +56,8 @@ def handle(state: State, action: EvaluationAction, context: Context) -> Outcome:
         case CancelQueued() if evaluation.status == "queued":
             ended = EvaluationEnded(evaluation.id, "interrupted", notes=(action.why,), now=action.now)
             return _end(state, evaluation, ended)
+        case StopAsked():
+            return Outcome(_put(state, replace(evaluation, stop_asked=action.why)))
         case InputWanted():
             return _want_input(state, replace(evaluation, status="needs-input"))
         case InputGiven() if evaluation.status == "needs-input":
@@ -218,6 +221,14 @@ def _want_input(state: State, evaluation: Evaluation) -> Outcome:
     return replace(waiting, effects=(*waiting.effects, effect), follow_ups=(said,))
 
 
+def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, ...]:
+    """Who ended it and why, where somebody did; code that ended by itself meanwhile says nothing of that."""
+    if evaluation.stop_asked is None or action.status not in ("interrupted", "failed"):
+        return ()
+    how = "it was interrupted" if action.status == "interrupted" else "it failed after an interrupt"
+    return (f"{how}: {evaluation.stop_asked}",)
+
+
 def _end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcome:
     ended = replace(
         evaluation,
@@ -225,7 +236,7 @@ def _end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outco
         ended_at=action.now,
         namespace=action.session_namespace,
         failure=action.failure,
-        notes=(*evaluation.notes, *action.notes),
+        notes=(*evaluation.notes, *action.notes, *_stopped_by(evaluation, action)),
         request=None,
     )
     live = tuple(name for name in state.live if name != ended.id)

@@ -30,6 +30,7 @@ from codriver.core.actions import (
     Say,
     SessionClosed,
     SessionOpened,
+    StopAsked,
 )
 from codriver.core.dispatch import Action, Context, Effect, Outcome
 from codriver.core.effects import ConnectRepl, EndRepl, NotifyClients, RetryRepl, StartRepl
@@ -60,7 +61,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
 
 def handle(state: State, action: ReplAction, context: Context) -> Outcome:
     """The state after a `repl` action. Clients hear of it when what the REPLs can do together changed."""
-    if isinstance(action, Evaluate | EvaluationEnded | CancelQueued | InputWanted | InputGiven):
+    if isinstance(action, Evaluate | EvaluationEnded | CancelQueued | StopAsked | InputWanted | InputGiven):
         return evaluations.handle(state, action, context)
     outcome = _connections(state, action)
     if outcome.state.capabilities() != state.capabilities():

@@ -215,6 +215,8 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     previous: int = 0
     """The number of the same caller's evaluation before this one in the same session, 0 for none."""
+    stop_asked: str | None = None
+    """Who last wanted it to end, and why."""
 
     @property
     def over(self) -> bool:

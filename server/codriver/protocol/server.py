@@ -155,7 +155,7 @@ class Protocol:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
         client = ctx.lifespan_context
         client.calls += 1
-        call = Call(self._services, client.id, client.name, self._progress(ctx))
+        call = Call(self._services, client.id, client.name, self._progress(ctx), lambda: client.has_left)
         given = await answer(tool, call, params.arguments or {})
         # What this call logged is told before it is answered, also where such news are gathered for a while.
         self._tell_of_log(client)

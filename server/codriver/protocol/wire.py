@@ -89,7 +89,7 @@ class Wire:
             if data is None:
                 self._session.open_requests.clear()
             if not data:
-                self._ended = True
+                self._session.has_left = self._ended = True
                 continue
             self._take(data)
         return self._ready.pop()

@@ -42,6 +42,7 @@ class Stopping:
         repl = self._reporter.core.state.repls.get(evaluation.repl)
         if repl is None or repl.profile is None:
             return ("its REPL is gone, and the evaluation with it",)
+        self._reporter.dispatch(actions.StopAsked(evaluation_id, why))
         await self.keep_stacks(evaluation_id, evaluation.repl, evaluation.session)
         said: list[str] = []
         if "interrupt" in repl.profile.capabilities:

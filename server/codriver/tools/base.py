@@ -105,6 +105,8 @@ class Call:
     client_name: str
     progress: Callable[[float, str], Awaitable[None]]
     """Tell the caller, if it asked for progress: seconds since the call began, and words."""
+    has_left: Callable[[], bool] = lambda: False
+    """Whether the client is gone, or on its way."""
 
     @property
     def state(self) -> State:

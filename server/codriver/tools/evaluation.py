@@ -61,8 +61,15 @@ async def wait(call: Call, evaluation: str, timeout_s: float, *, owns: bool = Tr
                 await call.progress(anyio.current_time() - began, _progress(call, evaluation))
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(2 * SETTLE_S if owns else 0, shield=True):
-            await stop(call, evaluation, "its call was cancelled, or its client went away")
+            await stop(call, evaluation, _why_cancelled(call))
         raise
+
+
+def _why_cancelled(call: Call) -> str:
+    client = f"its client {call.client_name}" if call.client_name else "its client"
+    if call.state.life.phase != "started":
+        return "the server stops"
+    return f"{client} left while it ran" if call.has_left() else f"{client} cancelled the call that waited for it"
 
 
 async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:

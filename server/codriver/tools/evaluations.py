@@ -130,7 +130,9 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     else:
         raise NothingToInterruptError
     who = call.who(None)
-    did = await stop(call, evaluation, f"{who} asked for it", allow_restart=arguments.allow_restart)
+    did = await stop(
+        call, evaluation, f"{who} asked for it with interrupt_evaluation", allow_restart=arguments.allow_restart
+    )
     current = evaluation_of(call.state, evaluation)
     described = await describe(call, current, max_images=0, max_bytes=call.services.settings.max_text_bytes, notes=did)
     if current.over:
