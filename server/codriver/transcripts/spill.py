@@ -167,9 +167,9 @@ class SpillFile:
             _write(self._descriptor, encoded)
         except OSError:
             self.is_full = True
-            if self._path is not None:
+            if self._descriptor is not None:
                 with suppress(OSError):
-                    os.truncate(self._path, self.size)
+                    os.ftruncate(self._descriptor, self.size)
             raise
         before = self.size
         for block, content in zip(blocks, encoded, strict=True):
