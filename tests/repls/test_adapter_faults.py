@@ -289,7 +289,7 @@ async def test_half_a_character_pair_is_refused_and_nothing_breaks():
 @pytest.mark.skipif(sys.platform != "linux", reason="the options have other names elsewhere")
 async def test_a_half_open_connection_is_noticed_within_30_s():
     async with adapter() as (opened, _, _):
-        raw = opened._main.connection._socket
+        raw = opened._main.connection._link._socket
         assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         idle, interval, probes = (
             raw.getsockopt(socket.IPPROTO_TCP, option)

@@ -1,48 +1,42 @@
 """One socket to an nREPL server: messages out, answers back to whoever asked.
 
-A reader task drains the socket at all times. Every request has an id of its own; answers find their exchange by it,
-also when they come after `done`, for as long as the id is among the last `LINGERING` that ended.
+What comes is filed at all times, also when nobody waits. Every request has an id of its own; answers find their
+exchange by it, also when they come after `done`, for as long as the id is among the last `LINGERING` that ended.
 """
 
 from __future__ import annotations
 
-import errno
-import socket
-import sys
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import anyio
-from anyio.abc import SocketAttribute
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.base import Endpoint, OpTimedOutError, ReplUnreachableError, RequestUnsafeError
+from codriver.repls.base import OpTimedOutError, RequestUnsafeError
 from codriver.repls.joining import joined
+from codriver.repls.link import connect
 from codriver.repls.message import Message, NotAMessageError, parse
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from anyio.abc import SocketStream
+    from codriver.repls.base import Endpoint
+    from codriver.repls.link import Link
 
 LINGERING: Final = 512
 """Ids whose late messages are still filed: enough for the evaluations of an hour, a few KB of memory."""
 
-READ_BYTES: Final = 256 * 1024
+BACKLOG_BYTES: Final = 256 * 1024
+"""What is kept unread of a flood; the rest waits in the kernel, and then in the REPL."""
 
 SLICE_BYTES: Final = 2 * 1024
 TURN_S: Final = 0.0005
 """How long the messages of a flood are filed before others get their turn."""
 TURNS_OF_OTHERS: Final = 4
 """A call of another client goes through about a dozen; when nobody wants them they cost some 20 µs each."""
-
-KEEPALIVE_IDLE_S: Final = 10
-KEEPALIVE_INTERVAL_S: Final = 5
-KEEPALIVE_PROBES: Final = 3
-"""10 s of silence, then 3 probes 5 s apart: a half-open connection is noticed within 25 s."""
 
 OnMessage = Callable[[Message], None]
 
@@ -64,56 +58,75 @@ class Exchange:
 class NreplConnection:
     """One connection to an nREPL server. Lives until either side closes it; run `read` in a task group of the owner."""
 
-    def __init__(self, stream: SocketStream, endpoint: Endpoint, on_stray: OnMessage) -> None:
-        self._stream = stream
-        self._endpoint = endpoint
+    def __init__(self, link: Link, on_stray: OnMessage) -> None:
+        self._link = link
         self._on_stray = on_stray
         self._ids = count(1)
         self._routes: OrderedDict[str, Exchange] = OrderedDict()
         self._active: dict[str, Exchange] = {}
         self._outgoing = anyio.Lock(fast_acquire=True)
-        raw: socket.socket = stream.extra(SocketAttribute.raw_socket)
-        self._socket = raw
+        self._decoder = Decoder()
+        self._backlog: deque[bytes] = deque()
+        """What came faster than it could be filed; the first is being filed."""
+        self._news = anyio.Event()
+        self._end: str | None = None
+        """Why nothing more comes."""
+        self._fault: Exception | None = None
+        """What went wrong while something was filed."""
         self.send_gap_s = 0.0
         """Quiet time before a message while another waits, for servers that read one at a time and forget the next."""
         self.closed = anyio.Event()
         self.cause: str | None = None
         self.heard_at = anyio.current_time()
         """When the REPL last sent anything, on the event loop's clock."""
-        _keep_alive(self._socket)
+        link.take, link.lost = self._heard, self._lost
 
     async def read(self) -> None:
-        """Drain the socket until the connection is over. Never raises but for cancellation."""
-        decoder = Decoder()
+        """File floods, until the connection is over. Raises what filing raises."""
         try:
-            while True:
-                data = await self._stream.receive(READ_BYTES)
-                self.heard_at = anyio.current_time()
-                _rearm_quick_ack(self._socket)
-                await self._take(decoder, data)
-        except anyio.EndOfStream:
-            middle = "" if decoder.is_idle else " in the middle of a message"
-            self._finish(f"the REPL closed the connection{middle}")
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            self._finish(f"the connection broke ({error.__cause__ or type(error).__name__})")
-        except BencodeError as error:
-            self._file_all([value for value in error.decoded if isinstance(value, dict)])
-            self._finish(str(error))
-        except NotAMessageError as error:
+            while self._fault is None and (self._backlog or self._end is None):
+                if self._backlog:
+                    await self._file_in_turns(self._backlog[0])
+                    self._backlog.popleft()
+                else:
+                    self._link.resume_reading()
+                    self._news = anyio.Event()
+                    await self._news.wait()
+            if self._fault is not None:
+                raise self._fault
+            middle = "" if self._decoder.is_idle else " in the middle of a message"
+            self._finish(f"{self._end}{middle}")
+        except (BencodeError, NotAMessageError) as error:
             self._finish(str(error))
         finally:
             self._finish("it was closed by us")
 
-    async def _take(self, decoder: Decoder, data: bytes) -> None:
+    def _heard(self, data: bytes) -> None:
+        """File what came, at once when it is little and nothing waits, else in turns."""
+        self.heard_at = anyio.current_time()
+        if self._backlog or len(data) > SLICE_BYTES:
+            self._backlog.append(data)
+            if sum(map(len, self._backlog)) > BACKLOG_BYTES:
+                self._link.pause_reading()
+            self._news.set()
+            return
+        try:
+            self._file_all(self._decode(data))
+        except Exception as error:  # noqa: BLE001  # `read` raises it, where its owner hears of it
+            self._fault = error
+            self._link.pause_reading()
+            self._news.set()
+
+    def _lost(self, error: Exception | None) -> None:
+        self._end = f"the connection broke ({error})" if error else "the REPL closed the connection"
+        self._news.set()
+
+    async def _file_in_turns(self, data: bytes) -> None:
         """File what the bytes complete, in turns: however much comes at once, others are served meanwhile."""
         values: list[Value] = []
         turn_ends = anyio.current_time() + TURN_S
         for start in range(0, len(data), SLICE_BYTES):
-            try:
-                values += decoder.feed(data[start : start + SLICE_BYTES])
-            except BencodeError:
-                self._file_all(values)
-                raise
+            values += self._decode(data[start : start + SLICE_BYTES], before=values)
             if anyio.current_time() >= turn_ends:
                 self._file_all(values)
                 values = []
@@ -121,6 +134,14 @@ class NreplConnection:
                     await anyio.lowlevel.checkpoint()
                 turn_ends = anyio.current_time() + TURN_S
         self._file_all(values)
+
+    def _decode(self, data: bytes, *, before: Iterable[Value] = ()) -> list[Value]:
+        """The values that `data` completes. When it is broken they are filed, after those `before`, and it raises."""
+        try:
+            return self._decoder.feed(data)
+        except BencodeError as error:
+            self._file_all([*before, *(value for value in error.decoded if isinstance(value, dict))])
+            raise
 
     @property
     def is_waiting(self) -> bool:
@@ -176,12 +197,10 @@ class NreplConnection:
         async with self._outgoing:
             if self.send_gap_s and len(self._active) > 1:
                 await anyio.sleep(self.send_gap_s)
+            if not self._link.is_open:
+                await self.closed.wait()  # which tells the cause
             self.check_open()
-            _rearm_quick_ack(self._socket)
-            try:
-                await self._stream.send(data)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-                raise ReplDisconnectedError(self.cause or f"sending failed ({error.__cause__ or error})") from error
+            await self._link.send(data)
 
     async def ask(self, op: str, *, timeout_s: float, **fields: Value) -> list[Message]:
         """Send a request and give the messages that answer it, up to `done`.
@@ -221,7 +240,7 @@ class NreplConnection:
     async def abandon(self, cause: str) -> None:
         """End the connection for the reason `cause`, unless it is over already."""
         self._finish(cause)
-        await anyio.aclose_forcefully(self._stream)
+        self._link.close()
 
     def _file_all(self, values: Iterable[Value]) -> None:
         for value in joined(values):
@@ -259,55 +278,8 @@ async def dial(endpoint: Endpoint, on_stray: OnMessage, *, timeout_s: float) -> 
     Raises:
         ReplUnreachableError: nobody listens, or the way there is closed.
     """
-    try:
-        with anyio.fail_after(timeout_s):
-            stream = await anyio.connect_tcp(endpoint.host, endpoint.port)
-    except TimeoutError:
-        raise ReplUnreachableError(endpoint, f"it did not take the connection within {timeout_s:g} s") from None
-    except OSError as error:
-        raise ReplUnreachableError(endpoint, _say(error)) from error
-    return NreplConnection(stream, endpoint, on_stray)
-
-
-def _say(error: OSError) -> str:
-    """Why a connection was refused, in words: anyio wraps the cause when it tried several addresses."""
-    root: BaseException = error
-    while isinstance(root, BaseExceptionGroup) or (root.__cause__ is not None):
-        root = root.exceptions[0] if isinstance(root, BaseExceptionGroup) else root.__cause__ or root
-    if isinstance(root, socket.gaierror):
-        return "its host name is not known"
-    if isinstance(root, OSError) and root.errno == errno.ECONNREFUSED:
-        return "nothing listens there"
-    return str(root) or type(root).__name__
+    return NreplConnection(await connect(endpoint, timeout_s=timeout_s), on_stray)
 
 
 def _answers(message: Message) -> bool:
     return bool(message.status) or "value" in message.fields or "ex" in message.fields
-
-
-def _rearm_quick_ack(raw: socket.socket) -> None:
-    """Ask the kernel to acknowledge at once. nREPL servers write value and `done` separately and wait 40 ms else.
-
-    Linux forgets the flag after some packets, so it is set again around every read and write.
-    """
-    if sys.platform == "linux":
-        try:
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-        except OSError:
-            # The socket was closed meanwhile: the read or write that follows says so.
-            return
-
-
-def _keep_alive(raw: socket.socket) -> None:
-    """Let the kernel find out when the other side is gone without a word."""
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if sys.platform == "linux":
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
-        # Probes are not sent while data waits for its acknowledgement; this bounds that wait in the same way.
-        limit_ms = 1000 * (KEEPALIVE_IDLE_S + KEEPALIVE_INTERVAL_S * KEEPALIVE_PROBES)
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
-    if sys.platform == "darwin":
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPALIVE, KEEPALIVE_IDLE_S)
-    if sys.platform in {"linux", "darwin"}:
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
