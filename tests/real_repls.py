@@ -62,6 +62,27 @@ def _jvm():
     return ["java", "-cp", os.pathsep.join(jars), "clojure.main", "-m", "nrepl.cmdline"]
 
 
+def _tools_nrepl():
+    jars = recipes._debian_jars()
+    jar = Path("/usr/share/java/tools.nrepl.jar")
+    if shutil.which("java") is None or jars is None or not jar.exists():
+        return "apt-get install default-jre-headless clojure libtools-nrepl-clojure"
+    start = """
+        (require '[clojure.tools.nrepl.server :as nrepl])
+        (println (str "nREPL server started on port " (:port (nrepl/start-server :bind "127.0.0.1" :port 0))))
+        @(promise)"""
+    return ["java", "-cp", os.pathsep.join([*jars[:-1], str(jar)]), "clojure.main", "-e", start]
+
+
+def _leiningen():
+    repository = "/usr/share/maven-repo"
+    if shutil.which("lein") is None or not Path(repository, "nrepl").exists():
+        return "apt-get install leiningen"
+    # What Leiningen needs is taken from Debian's packages; it looks for nothing elsewhere.
+    debian = ["update-in", ":", "assoc", ":local-repo", f'"{repository}"', "--"]
+    return ["env", f"LEIN_HOME={tempfile.gettempdir()}/lein-home", "lein", "-o", *debian, "repl", ":headless"]
+
+
 def _script(name, *arguments):
     def command():
         program = Path(sys.executable).parent / name
@@ -98,6 +119,8 @@ COMMANDS = {
     "python": _worker("python"),
     "lisp": _worker("lisp"),
     "jvm": _jvm,
+    "leiningen": _leiningen,
+    "tools.nrepl": _tools_nrepl,
     "basilisp": _script("basilisp", "nrepl-server"),
     "hy": _hy,
     "nbb": _node("nbb", "cli.js"),

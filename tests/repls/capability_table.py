@@ -21,6 +21,8 @@ TITLES = {
     "python": "embedded Python",
     "lisp": "embedded Lisp",
     "jvm": "nREPL (JVM)",
+    "leiningen": "Leiningen",
+    "tools.nrepl": "tools.nrepl 0.2",
     "basilisp": "Basilisp",
     "hy": "hy-nrepl",
     "nbb": "nbb",

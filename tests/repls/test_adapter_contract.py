@@ -259,6 +259,13 @@ async def test_a_namespace_holds_for_one_evaluation(name, code, value):
         assert values(events) == [value, '"user"']
 
 
+@pytest.mark.parametrize("name", sorted(ON_THE_JVM))
+async def test_an_error_is_told_where_its_form_stands(name):
+    async with adapter(name) as (opened, _):
+        ending = await opened.evaluate(Evaluation("e", "(no-such 1)", forms=(Form("(no-such 1)", 5, 3),)))
+        assert (ending.error.line, ending.error.column) == (5, 3)
+
+
 async def test_sessions_keep_their_state_apart_or_are_refused(name):
     async with adapter(name) as (opened, events):
         if opened.profile.isolation == "none":

@@ -31,7 +31,8 @@ _CLOJURE_JSON: Final = """(letfn [(j [x] (cond (nil? x) "null" (string? x) (pr-s
 
 _CLOJURE_FACTS: Final = """{:root (System/getProperty "user.dir")
  :java (System/getProperty "java.specification.version")
- :babashka (System/getProperty "babashka.version") :attach (System/getProperty "jdk.attach.allowAttachSelf")}"""
+ :babashka (System/getProperty "babashka.version") :attach (System/getProperty "jdk.attach.allowAttachSelf")
+ :tools-nrepl (some? (find-ns 'clojure.tools.nrepl))}"""
 
 _CLOJURE_LOOKUP: Final = """(let [n (or (find-ns (symbol $ns)) *ns*)
   v (try (ns-resolve n (symbol $name)) (catch Throwable _ nil)) m (meta v)]
@@ -51,7 +52,8 @@ _CLOJURE_EXPAND: Final = """(binding [*ns* (the-ns (symbol $ns))]
  (require 'clojure.walk) (pr-str ($expand (read-string $code))))"""
 
 _CLOJURE_STACKTRACE: Final = """(when-let [^Throwable e
-  (get @(get @@(resolve 'nrepl.middleware.session/sessions) $session) #'clojure.core/*e)]
+  (get @(get @@(or (resolve 'nrepl.middleware.session/sessions)
+                   (resolve 'clojure.tools.nrepl.middleware.session/sessions)) $session) #'clojure.core/*e)]
  (let [root (loop [^Throwable t e] (if-let [c (.getCause t)] (recur c) t))]
   {:type (.getName (class root)) :message (str (.getMessage ^Throwable root))
    :data (when-let [d (ex-data root)] (binding [*print-length* 50 *print-level* 5] (pr-str d)))

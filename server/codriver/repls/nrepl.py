@@ -315,9 +315,13 @@ class NreplAdapter:
             fields["ns"] = evaluation.namespace
         if evaluation.file:
             fields["file"] = evaluation.file
-        fields["line"] = evaluation.line + form.line - 1
+        line = evaluation.line + form.line - 1
         # Only the first line of the code begins at the caller's column.
-        fields["column"] = form.column + (evaluation.column - 1 if form.line == 1 else 0)
+        column = form.column + (evaluation.column - 1 if form.line == 1 else 0)
+        if self._probed.takes_positions:
+            fields |= {"line": line, "column": column}
+        else:
+            fields["code"] = "\n" * (line - 1) + " " * (column - 1) + form.text
         return fields
 
     def _print_fields(self, evaluation: Evaluation) -> dict[str, Value]:

@@ -85,6 +85,9 @@ class Probed:
     profile: Profile
     dialect: Dialect
     honours_print_limits: bool
+    takes_positions: bool
+    """Whether `line` and `column` may be sent along. The nREPL before 0.3, `clojure.tools.nrepl`, opens a class of Java
+    for them, which Java 16 and later forbid: its thread ends, and the evaluation never does."""
 
 
 def read_ops(answer: Sequence[Message]) -> frozenset[str]:
@@ -138,7 +141,7 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         project_root=root if isinstance(root, str) else None,
         notes=notes,
     )
-    return Probed(profile, dialect, limits)
+    return Probed(profile, dialect, limits, takes_positions=not facts.get("tools-nrepl"))
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
