@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from codriver.transcripts.spill import SpillFile, SpillFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Spilling(Protocol):
     """The lower the older."""
 
     def drop_file(self) -> SpillFile:
-        """Forget what is in the oldest file, and give that. Called with the lock held."""
+        """Drop what is in the oldest file, and give that to be removed. Called with the lock held."""
 
 
 class Store:
@@ -130,11 +130,9 @@ class Store:
             logger.warning("long texts of evaluations cannot be written to disk, and are kept in memory: %s", error)
         self.trouble = error.strerror or str(error)
 
-    def dropped(self, files: Iterable[SpillFile], sizes: int) -> None:
-        """Files of so many bytes together hold nothing any more: remove them. Called with the lock held."""
-        self.bytes -= sizes
-        for file in files:
-            self.submit(file.remove)
+    def dropped(self, size: int) -> None:
+        """A file of so many bytes holds nothing any more. Called with the lock held."""
+        self.bytes -= size
 
     def emptied(self, text: Spilling) -> None:
         """Nothing of this text is in files any more. Called with the lock held."""
@@ -142,10 +140,13 @@ class Store:
 
     def trim(self) -> None:
         """While there is more on disk than may be, drop from the oldest text. In the thread for the disk."""
+        gone: list[SpillFile] = []
         with self.lock:
             while self.bytes > self.max_bytes and self._spilling:
                 oldest = min(self._spilling, key=lambda text: text.age)
-                oldest.drop_file()
+                gone.append(oldest.drop_file())
+        for file in gone:
+            file.remove()
 
     def usage(self) -> dict[str, object]:
         """What texts take, for people and programs to see: bytes in memory and on disk, and what is wrong there."""

@@ -199,24 +199,23 @@ class Text:
         self._tail = tail
 
     def drop_file(self) -> SpillFile:
-        """Drop what is in the oldest file. With the store's lock held."""
-        file = self._files.popleft()
-        self._store.dropped([file], self._sizes.popleft())
-        if not self._files:
+        """Drop what is in the oldest file, and give that to be removed. With the store's lock held."""
+        self._store.dropped(self._sizes.popleft())
+        if len(self._files) == 1:
             self._store.emptied(self)
-        return file
+        return self._files.popleft()
 
     def _drop_files(self) -> None:
         while self._files:
-            self.drop_file()
+            self._store.submit(self.drop_file().remove)
 
     def _lose(self, file: SpillFile, error: OSError) -> None:
         """A file cannot be read: what is in it, and what is before, counts as dropped. Takes the lock itself."""
         with self._store.lock:
             if file in self._files:  # else it was dropped meanwhile
                 logger.warning("a part of a long text is lost: %s", error)
-                while self.drop_file() is not file:
-                    pass
+                while file in self._files:
+                    self._store.submit(self.drop_file().remove)
 
     # In the thread for the disk
 
@@ -247,27 +246,29 @@ class Text:
             return self._spans(0, WRITTEN_CHARACTERS), self._written, file
 
     def _moved(self, parts: list[str], start: int, file: SpillFile, size: int) -> None:
-        """A part is in a file now, which may not be wanted any more."""
+        """A part is in a file now, which may not be wanted any more, or push out another."""
+        gone: list[SpillFile] = []
         store, length = self._store, sum(map(len, parts))
         end = "".join(parts[-2:])[-TAIL_CHARACTERS:]
         with store.lock:
             is_known = file in self._files
             if self._is_forgotten or start != self._written or (not is_known and file.start != start):
-                store.dropped([file], 0)
-                return
-            if is_known:
-                self._sizes[-1] += size
+                gone.append(file)
             else:
-                self._files.append(file)
-                self._sizes.append(size)
-            self._take(length)
-            self._keep_tail((self._tail + end)[-TAIL_CHARACTERS:])
-            moved = min(length, self._moving)
-            self._moving -= moved
-            store.moving -= moved
-            store.wrote(self, size)
-            while sum(self._sizes) > store.max_stream_bytes and len(self._files) > 1:
-                self.drop_file()
+                if not is_known:
+                    self._files.append(file)
+                    self._sizes.append(0)
+                self._sizes[-1] += size
+                self._take(length)
+                self._keep_tail((self._tail + end)[-TAIL_CHARACTERS:])
+                moved = min(length, self._moving)
+                self._moving -= moved
+                store.moving -= moved
+                store.wrote(self, size)
+                while sum(self._sizes) > store.max_stream_bytes and len(self._files) > 1:
+                    gone.append(self.drop_file())
+        for useless in gone:
+            useless.remove()
 
     def _stay(self, error: OSError) -> None:
         """What could not be written stays in memory. It is tried again when there is more of it."""
