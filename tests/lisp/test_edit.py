@@ -313,10 +313,29 @@ def test_a_comment_that_comes_in_swallows_no_code():
     assert edited("(a)\n(b)\n", Replace(at(1, "(a)"), "; gone")) == "; gone\n(b)\n"
 
 
-def test_new_text_that_would_run_into_the_code_beside_it_is_refused():
-    edits = (Replace(at(2, "(a)"), "x ; c"), Replace(at(3, "(b))"), ""))
-    message = "the new text would run into the code beside it"
-    assert problems("(comment\n  (a)\n  (b))\n", *edits) == [(0, message)]
+TOUCHING = {
+    "a closer that moves up to a new comment": (
+        "(comment\n  (a)\n  (b))\n", [Replace(at(2, "(a)"), "x ; c"), Replace(at(3, "(b))"), "")],
+        "(comment\n  x ; c\n  )\n",
+    ),
+    "a comment before blank space": (":a \n", [Replace(at(1, ":a"), "x ; c")], "x ; c \n"),
+    "neighbours that are both replaced": (
+        "a\\((y)\n", [Replace(at(1, "(y)"), "x"), Replace(at(1, "\\((y)"), "z")], "a z x\n",
+    ),
+    "a form that goes, and another that comes to its place": (
+        "a\\((y)b\n", [Replace(at(1, "\\((y)b"), ""), Move(at(1, "b"), at(1, "(y)b"), "before")], "a b\n   (y)\n",
+    ),
+    "a form that moves away, and another that comes in": (
+        'b\\("s"a\n', [Move(at(1, '\\("s"a'), at(1, "a"), "after"), Insert(at(1, '"s"a'), "x")],
+        'b x\n   "s"a\n      \\(\n',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOUCHING)
+def test_what_would_run_into_the_code_beside_it_is_kept_apart(name):
+    text, edits, wanted = TOUCHING[name]
+    assert edited(text, *edits) == wanted
 
 
 def test_tokens_that_would_touch_are_kept_apart():

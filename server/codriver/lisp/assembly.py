@@ -1,4 +1,8 @@
-"""Putting a text together from what stays of it and what comes in, and proving that neither ran into the other."""
+"""Putting a text together from what stays of it and what comes in, and proving that neither ran into the other.
+
+Where they would, as forms that touch do when another comes between, a space is put there, or behind a comment a line
+end.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,11 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codriver.lisp.indenting import last_line
 from codriver.lisp.tokens import tokens
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator, Sequence
 
     from codriver.lisp.document import Document
@@ -62,22 +68,20 @@ def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: S
     for low, high, changes in _regions(_merged(splices, names), starts, len(text)):
         parts.append(text[done:low])
         length += low - done
-        pieces: list[str] = []
-        at = low
-        for change in changes:
-            pieces += text[at : change.start], change.new
-            length += change.start - at
-            shown = len(change.new) - len(change.new.lstrip())
-            if change.index not in places or (shown < len(change.new) and not change.is_name):
-                places[change.index] = length + (shown if shown < len(change.new) else 0)
-            length += len(change.new)
-            at = change.end
-        pieces.append(text[at:high])
-        length += high - at
-        region = "".join(pieces)
-        if broken is None and _words(region) != _expected(text[low:high], low, changes):
-            broken = changes[0].index
-        parts.append(region)
+        expected = _expected(text[low:high], low, changes)
+        pieces = _pieces(text, low, high, changes)
+        if _words("".join(pieces)) != expected:
+            pieces = _kept_apart(pieces, document.ending)
+            if broken is None and _words("".join(pieces)) != expected:
+                broken = changes[0].index
+        for number, piece in enumerate(pieces):
+            if number % 2:
+                change = changes[number // 2]
+                shown = len(piece) - len(piece.lstrip())
+                if change.index not in places or (shown < len(piece) and not change.is_name):
+                    places[change.index] = length + (shown if shown < len(piece) else 0)
+            length += len(piece)
+        parts += pieces
         done = high
     parts.append(text[done:])
     return Assembly("".join(parts), places, broken)
@@ -127,9 +131,39 @@ def _regions(
         yield low, high, group
 
 
+def _pieces(text: str, low: int, high: int, changes: Sequence[_Change]) -> list[str]:
+    """What stays and what comes in, in turns: one piece before each change, that of the change, and one at the end."""
+    pieces: list[str] = []
+    at = low
+    for change in changes:
+        pieces += text[at : change.start], change.new
+        at = change.end
+    return [*pieces, text[at:high]]
+
+
+def _kept_apart(pieces: Sequence[str], ending: str) -> list[str]:
+    """The pieces with space before those that would run into what is before them; behind a comment, a line end."""
+    apart: list[str] = []
+    before = ""
+    for piece in pieces:
+        put = piece
+        if piece and _words(before + piece) != _words(before) + _words(piece):
+            line = last_line(before)
+            is_comment = [token.lastgroup for token in tokens(before)][-1:] == ["comment"]
+            put = ending + line[: len(line) - len(line.lstrip())] + piece.lstrip(" \t") if is_comment else " " + piece
+        apart.append(put)
+        before += put
+    return apart
+
+
 def _words(text: str) -> list[str]:
     """The tokens of `text` but for space."""
-    return [token[0] for token in tokens(text) if token.lastgroup != "space"]
+    return [_word(token) for token in tokens(text) if token.lastgroup != "space"]
+
+
+def _word(token: re.Match[str]) -> str:
+    """The token's text; what is blank at the end of a comment does not count."""
+    return token[0].rstrip() if token.lastgroup == "comment" else token[0]
 
 
 def _expected(text: str, offset: int, changes: Sequence[_Change]) -> list[str]:
@@ -143,7 +177,7 @@ def _expected(text: str, offset: int, changes: Sequence[_Change]) -> list[str]:
             number += 1
         is_changed = number < len(changes) and changes[number].start < end
         if token.lastgroup != "space" and not is_changed:
-            expected.append(token[0])
+            expected.append(_word(token))
     for change in changes[number:]:
         expected += _words(change.new)
     return expected
