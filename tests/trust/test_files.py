@@ -145,7 +145,65 @@ def test_an_edit_on_a_full_disk_is_refused_and_the_file_stays_whole(tmp_path):
         assert source.read_text() == edit["newForm"] + "\n"
 
 
+def printed(client, evaluation, count):
+    """What an evaluation printed, read piece by piece."""
+    asked = {"evaluationId": evaluation, "part": "stdout"}
+    places = [{"from": start, "length": 40_000} for start in range(0, count, 40_000)]
+    return "".join(client.call("get_evaluation", **asked, **place)["text"] for place in places)
+
+
+def test_output_that_the_disk_has_no_room_for_is_kept_in_memory_and_written_when_there_is(tmp_path):
+    with small_disk(tmp_path / "state") as disk, serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        assert client.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
+        filler = fill(disk)
+        code = "import sys\nfor number in range(60): sys.stdout.write(f'{number:05}' * 1000); sys.stdout.flush()\nNone"
+        whole = "".join(f"{number:05}" * 1000 for number in range(60))
+        answer = client.call("evaluate_code", code=code)
+        assert answer["ok"]
+        trouble = until(lambda: client.call("server_health")["evaluations"].get("spillTrouble"), "the server to say so")
+        assert "No space left on device" in trouble
+        assert printed(client, answer["evaluationId"], len(whole)) == whole
+        assert [path for path in disk.rglob("spill/*/*") if path.stat().st_size] == []
+        filler.unlink()
+        again = client.call("evaluate_code", code=code)
+        until(lambda: client.call("server_health")["evaluations"]["spilledBytes"], "the output to be written")
+        assert "spillTrouble" not in client.call("server_health")["evaluations"]
+        assert printed(client, again["evaluationId"], len(whole)) == whole
+        assert printed(client, answer["evaluationId"], len(whole)) == whole
+
+
+def test_output_that_fits_neither_the_disk_nor_memory_loses_its_beginning_and_says_why(tmp_path):
+    with small_disk(tmp_path / "state"), serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        code = "import sys\nfor n in range(640): sys.stdout.write(f'{n:07}\\n' * 8192); sys.stdout.flush()\nNone"
+        answer = client.call("evaluate_code", code=code, timeoutMs=60_000)
+        assert answer["ok"]
+        assert answer["stdout"].endswith("0000639\n")
+        answer = client.call("get_evaluation", evaluationId=answer["evaluationId"])
+        [note] = [note for note in answer["notes"] if note.startswith("stdout")]
+        assert "as no more is kept in memory while the disk cannot be written (No space left on device)" in note
+        asked = {"evaluationId": answer["evaluationId"], "part": "stdout", "length": 8}
+        part = client.call("get_evaluation", **asked)
+        assert 0 < part["droppedCharacters"] <= 9 * 2**20
+        last = client.call("get_evaluation", **asked, **{"from": part["totalCharacters"] - 8})
+        assert last["text"] == "0000639\n"
+
+
 # Folders that cannot be written
+
+
+def test_output_for_a_folder_that_cannot_be_written_is_kept_in_memory(tmp_path):
+    with (
+        small_disk(tmp_path / "state") as disk,
+        read_only(disk),
+        serving(tmp_path, "--repl", "python") as live,
+        live.client() as client,
+    ):
+        answer = client.call("evaluate_code", code="for _ in range(60): print('x' * 9_999)", timeoutMs=60_000)
+        assert answer["ok"]
+        assert printed(client, answer["evaluationId"], 600_000) == ("x" * 9_999 + "\n") * 60
+        trouble = until(lambda: client.call("server_health")["evaluations"].get("spillTrouble"), "the server to say so")
+        assert "Read-only file system" in trouble
+        assert client.call("server_health")["evaluations"]["spilledBytes"] == 0
 
 
 def test_a_history_that_cannot_be_written_is_kept_in_memory_and_that_is_said(tmp_path):

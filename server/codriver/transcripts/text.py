@@ -95,8 +95,7 @@ class Text:
                 self._pieces.append(text)
             self._unwritten += len(text)
             store.held += len(text)
-            while len(self._pieces) > 1 and store.is_behind(self._unwritten, is_moving=self._is_moving):
-                self._drop_piece()
+            self._drop_excess()
             total = self._written + self._unwritten
             if self._unwritten >= PART_CHARACTERS and not self._is_moving and total >= self._try_at and store.spills:
                 self._is_moving = True
@@ -188,11 +187,12 @@ class Text:
         while self._pieces and self._offset >= len(self._pieces[0]):
             self._offset -= len(self._pieces.popleft())
 
-    def _drop_piece(self) -> None:
-        """Drop the oldest piece in memory, and with it all that is before."""
-        self._drop_files()
-        self._keep_tail("")
-        self._take(len(self._pieces[0]) - self._offset)
+    def _drop_excess(self) -> None:
+        """Drop the oldest pieces in memory while there are too many, and with them all that is before."""
+        while len(self._pieces) > 1 and self._store.is_behind(self._unwritten, is_moving=self._is_moving):
+            self._drop_files()
+            self._keep_tail("")
+            self._take(len(self._pieces[0]) - self._offset)
 
     def _keep_tail(self, tail: str) -> None:
         self._store.held += len(tail) - len(self._tail)
@@ -284,6 +284,7 @@ class Text:
         self._is_moving = False
         self._store.moving -= self._moving
         self._moving = 0
+        self._drop_excess()
 
 
 class StreamRedactor(Protocol):
