@@ -240,6 +240,80 @@ def test_settings_that_would_run_the_tests_elsewhere_or_refuse_the_rewriting_do_
         settings.unlink()
 
 
+PLUGINS = {
+    "xdist": """
+def pytest_addoption(parser):
+    parser.addoption("--numprocesses", type=int, default=0)
+
+def pytest_cmdline_main(config):
+    assert config.option.numprocesses == 0, "the tests would run in other processes"
+""",
+    "pytest_cov": """
+def pytest_addoption(parser):
+    parser.addoption("--cov", default=None)
+    parser.addoption("--no-cov", action="store_true")
+
+def pytest_load_initial_conftests(early_config):
+    assert early_config.known_args_namespace.no_cov, "this process would be traced"
+""",
+    "timeout": """
+def pytest_addoption(parser):
+    parser.addoption("--timeout-method", default="thread")
+
+def pytest_configure(config):
+    assert config.option.timeout_method == "signal", "a timeout would end this process"
+""",
+    "late": """
+import pytest
+from _pytest.runner import runtestprotocol
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+""",
+}
+ADDOPTS = {"xdist": "-p xdist --numprocesses 2", "pytest_cov": "-p pytest_cov --cov shop", "timeout": "-p timeout"}
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_plugins_that_would_run_the_tests_otherwise_are_told_not_to(live, client, write, name):
+    settings = live.workspace / "pytest.ini"
+    settings.write_text(f"[pytest]\naddopts = {ADDOPTS.get(name, '-p late')}\n")
+    try:
+        write(**{name: PLUGINS[name], "test_plugged": "def test_good(): pass\n\ndef test_bad(): assert 1 == 2\n"})
+        answer = ask(client, namespace="test_plugged")
+        assert counts(answer) == (2, 1, 1, 0)
+        assert answer["results"][0]["actual"] == "AssertionError: assert 1 == 2"
+    finally:
+        settings.unlink()
+
+
+def test_packages_of_a_project_with_its_sources_apart_are_themselves(live, client, write):
+    for folder in ("src/depot", "tests/unit"):
+        (live.workspace / folder).mkdir(parents=True, exist_ok=True)
+    write(**{
+        "src/depot/__init__": "",
+        "src/depot/tax": "rate = 2\n",
+        "src/depot/core": "from . import tax\n\ndef price(n): return n * tax.rate\n",
+        "tests/__init__": "",
+        "tests/unit/__init__": "",
+        "tests/conftest": "import pytest\n\n@pytest.fixture\ndef one(): return 1\n",
+        "tests/unit/conftest": "import pytest\n\n@pytest.fixture\ndef two(one): return one + 1\n",
+        "tests/unit/test_core": "from depot import core\n\ndef test_it(two): assert core.price(two) == 5\n",
+    })  # fmt: skip
+    settings = live.workspace / "pytest.ini"
+    settings.write_text("[pytest]\npythonpath = src\n")
+    try:
+        answer = ask(client, namespace="tests.unit.test_core")
+        assert "assert 4 == 5" in answer["results"][0]["actual"]
+        value(client, "import depot.tax\ndepot.tax.rate = 2.5")
+        assert ask(client, namespace="tests.unit.test_core")["ok"]
+    finally:
+        settings.unlink()
+
+
 def test_tests_in_folders_are_found_by_the_name_the_repl_has_for_them(live, client, write):
     (live.workspace / "checks").mkdir(exist_ok=True)
     write(**{"checks/test_deep": "def test_it(tmp_path): assert 0\n"})

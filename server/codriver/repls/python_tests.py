@@ -127,6 +127,10 @@ def by_unittest(modules, wanted):
 
 _PYTEST: Final = """
 
+ELSEWHERE = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeout", "--timeout-method=signal"))
+wrapper = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
+
+
 class Plugin:
     def __init__(self, names, wanted):
         self.names = names
@@ -153,6 +157,15 @@ class Plugin:
             parent, _, child = name.rpartition(".")
             if parent in sys.modules:
                 setattr(sys.modules[parent], child, module)
+
+    @wrapper
+    def pytest_load_initial_conftests(self, early_config, args):
+        # Plugins that would run the tests in other processes, trace this one, or end it after a time.
+        for plugin, option in ELSEWHERE:
+            if early_config.pluginmanager.has_plugin(plugin):
+                args[:] = [*args, option]
+        early_config.known_args_namespace.no_cov = True
+        yield
 
     def pytest_configure(self, config):
         self.take(config.getini("python_files"))
@@ -191,12 +204,14 @@ class Plugin:
             })
 
     def pytest_runtest_makereport(self, item, call):
-        self.errors[item.nodeid] = (item, call.excinfo)
+        self.errors[item.nodeid, call.when] = (item, call.excinfo)
 
     def pytest_runtest_logreport(self, report):
-        if report.nodeid not in self.errors or report.outcome == "rerun":
+        # Plugins that run a test again tell of its parts when all of them are over.
+        known = (report.nodeid, report.when)
+        if known not in self.errors or report.outcome == "rerun":
             return
-        item, error = self.errors[report.nodeid]
+        item, error = self.errors[known]
         self.seen.add(report.nodeid)
         expected = getattr(report, "wasxfail", None)
         if report.skipped:
@@ -242,13 +257,9 @@ def full_name(item):
 
 
 def options(files):
-    # What the project's settings say holds, but for what would run the tests elsewhere or end this process.
+    # What the project's settings say holds, but for what would take the output or the process.
     given = ["--capture=sys", "-p", "no:faulthandler", "--continue-on-collection-errors"]
     given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    for module, option in (
-        ("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("pytest_timeout", "--timeout-method=signal"),
-    ):
-        given += [option] if importlib.util.find_spec(module) else []
     # What pytest rewrites to explain a failure is Python's text, not Hy's.
     given += ["--assert=plain"] if any(file.endswith(".hy") for file in files) else []
     return [*given, *files]
