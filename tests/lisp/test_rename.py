@@ -84,6 +84,10 @@ FORMS = {
     "spliced methods": "(reify P (g [x] x) #?@(:clj [X (h [x] x)]) #?(:cljs (i [x] x)))",
     "a parameter for one platform": "(fn [#?(:clj ^X x :cljs x)] x)",
     "a nested def": "(let [x 1] (def X x) (declare X))",
+    "for-all": "(prop/for-all [x X] x)",
+    "are": "(are [x y] (= x y) X 1)",
+    "amap and areduce": "[(amap X x y (f x)) (areduce X y x X (f x))]",
+    "members": "(.. X x (x X) y)",
     "this-as": "(this-as x (f x))",
     "case": "(let [y X] (case X (x y) X X))",
     "a member": "(. X x) (. X (x X))",
@@ -188,6 +192,18 @@ def test_what_cannot_be_renamed_is_refused_with_the_reason():
         assert refusal(text) == message
 
 
+def test_keys_that_an_unknown_form_may_take_are_not_touched():
+    message = (
+        "'x' at line 1 names the key that is taken from a map; "
+        "replace that form by one that binds the key in another way, and rename then"
+    )
+    assert refusal("(unknown [{:keys [x]}] x)\n") == message
+    assert refusal("(unknown [{:keys [:p/x]}] 1)\n") == message
+    assert refusal("(fn [x] (unknown [{:keys [x]}] x))\n", line=1) == message
+    assert renamed("{:keys [(f x)] :a x}\n").text == "{:keys [(f w)] :a w}\n"
+    assert refusal("x\n(unknown [{:keys [w]}] w)\n") == "'w' is in use at line 2: both would become one"
+
+
 def test_a_protocols_method_is_renamed_where_it_is_implemented_and_any_other_is_not():
     text = "(defprotocol P (x [_]))\n(reify P (x [_] 1))\n(extend-type T P (x [y] (x y)))\n"
     assert renamed(text).text == text.replace("x ", "w ").replace("extend w", "extend x")
@@ -224,6 +240,11 @@ class TestHy:
         assert renamed(text, is_hy=True).text == text.replace("x ", "w ").replace("(print x)", "(print w)").replace(
             "  x)", "  w)"
         )
+
+    def test_what_is_imported_is_another_modules(self):
+        message = "'x' is another namespace's, referred to at line 1: rename it there, where it is defined"
+        assert refusal("(import m [x])\n(x 1)\n", is_hy=True) == message
+        assert renamed("(import x)\n(setv x 1)\n", is_hy=True).text == "(import x)\n(setv w 1)\n"
 
     def test_attributes_stay_behind_a_name_that_is_renamed(self):
         text = "(setv x 1)\n(print x.y z.x (.x z) (. z x))\n(defclass A [x.B]\n  (defn x [self] x))\n"

@@ -16,7 +16,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from codriver.lisp.patterns import Pattern
+from codriver.lisp.patterns import KEYS, Pattern, bound_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
     Binder = Callable[["Walk", Sequence[Form], "Scope"], None]
 
-Role = Literal["reference", "global", "binding", "quoted", "method", "protocol", "type", "namespace", "referred"]
+Role = Literal[
+    "reference", "global", "binding", "quoted", "method", "protocol", "type", "namespace", "referred", "taken"
+]
 """What a name is where it stands.
 
 `reference`: whatever the scope says. `global`: the namespace's, whatever is bound around. `binding`: where a local name
 begins. `quoted`: data. `method`: of a protocol or class, where it is implemented. `protocol`: a method where a protocol
 declares it. `type`: of a record or type, where it is defined. `namespace`: in the `ns` form. `referred`: there too, as
-another namespace's.
+another namespace's. `taken`: behind `:keys` in a map that no known form takes apart; another may.
 """
 
 QUOTED, NAMESPACE, REFERRED = -1, -2, -3
@@ -107,6 +109,8 @@ class Walk:
                         self._call(form, scope, binders)
                     case "vector" | "list" if level == NAMESPACE:
                         self._required(form, scope)
+                    case "map" if level == 0:
+                        self._map(form, scope)
                     case _:
                         self.code(form.children, scope, level)
         # Metadata and discarded forms may have been walked twice, in the same scope.
@@ -217,6 +221,21 @@ class Walk:
         for child in form.children:
             self.code([child], scope, REFERRED if is_referred else NAMESPACE)
             is_referred = child.kind == "atom" and self.word(child) in _REFERS
+
+    def _map(self, form: Form, scope: Scope) -> None:
+        """A map in code; it may be a pattern to a form that is not known."""
+        asks = False
+        for child in form.children:
+            if asks and child.kind == "vector":
+                for name in child.children:
+                    word = bound_name(self.word(name)) if name.kind == "atom" else ""
+                    if word in (self._old, self._new):
+                        self.found.append(Occurrence(name.start, name.end, word, "taken", scope))
+                    elif not word:
+                        self.code([name], scope)
+            else:
+                self.code([child], scope)
+            asks = child.kind == "atom" and KEYS.fullmatch(self.word(child)) is not None
 
     def bind(self, patterns: Iterable[Form], scope: Scope, kind: Literal["local", "field"] = "local") -> Scope:
         """The scope in which the names in `patterns` are bound as well."""

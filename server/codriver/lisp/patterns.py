@@ -18,6 +18,11 @@ KEYS = re.compile(r"::?(?:[^\s/]+/)?(?:keys|syms|strs)")
 """What asks a map for the names that follow: `:keys`, also with a namespace."""
 
 
+def bound_name(key: str) -> str:
+    """The local name that a word behind `:keys` gives."""
+    return key.lstrip(":").rpartition("/")[2]
+
+
 class Pattern:
     """The names that patterns bind, found one by one."""
 
@@ -77,10 +82,7 @@ class Pattern:
         for key, value in zip(items[::2], items[1::2], strict=False):
             word = walk.word(key) if key.kind == "atom" else ""
             if KEYS.fullmatch(word) and value.kind == "vector":
-                self.found += [
-                    (name, walk.word(name).lstrip(":").rpartition("/")[2], "key")
-                    for name in walk.items(value, self._scope)
-                ]
+                self.found += [(name, bound_name(walk.word(name)), "key") for name in walk.items(value, self._scope)]
             elif word == ":as":
                 self._pending.append((value, False))
             elif word == ":or" and value.kind == "map":

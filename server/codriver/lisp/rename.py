@@ -137,10 +137,10 @@ class _Symbol:
     def _is_local(self, one: Occurrence) -> bool:
         if one.role == "binding":
             return True
-        return one.role == "reference" and one.scope.old is not None and self._stem(one) == self._old
+        return one.role in ("reference", "taken") and one.scope.old is not None and self._stem(one) == self._old
 
     def _is_outer(self, one: Occurrence) -> bool:
-        if one.role == "reference":
+        if one.role in ("reference", "taken"):
             return not self._is_local(one)
         return one.role in ("global", "type", "protocol", "referred") or (one.role == "method" and self._is_protocols)
 
@@ -165,6 +165,8 @@ class _Symbol:
                 words = f"{self._old!r} is another namespace's, referred to at line {self._line(one.start)}: "
                 words += "rename it there, where it is defined"
                 raise ProblemError(Problem(words))
+            if one.role == "taken":
+                self._refuse_key(one.start, "key")
             if one.role == "reference" and self._stem(one) == self._old and one.scope.new is not None:
                 self._refuse_hidden(one.start, one.scope.new.at)
         for one in within:
@@ -180,6 +182,8 @@ class _Symbol:
             raise ProblemError(Problem(f"{self._new!r} has a namespace, and a local name has none"))
         for one in local:
             old, new = one.scope.old, one.scope.new
+            if one.role == "taken":
+                self._refuse_key(one.start, "key")
             if old is not None and old.kind != "local":
                 self._refuse_key(old.at, old.kind)
             if old is None or new is None:

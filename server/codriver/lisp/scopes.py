@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.lisp.names import NAMESPACE, QUOTED, Scope, Walk
+from codriver.lisp.names import NAMESPACE, QUOTED, REFERRED, Scope, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -130,6 +130,18 @@ def _second(walk: Walk, items: Items, scope: Scope) -> None:
     walk.code(items[2:], walk.bind(items[1:2], scope))
 
 
+def _are(walk: Walk, items: Items, scope: Scope) -> None:
+    """Names that the expression knows, and not the values behind it."""
+    walk.code(items[2:3], walk.bind(items[1:2], scope))
+    walk.code(items[3:], scope)
+
+
+def _array(walk: Walk, items: Items, scope: Scope) -> None:
+    """An array, the names of index and result, and last an expression that knows them."""
+    walk.code([*items[1:2], *items[4:-1]], scope)
+    walk.code(items[4:][-1:], walk.bind(items[2:4], scope))
+
+
 def _thread(walk: Walk, items: Items, scope: Scope) -> None:
     """`->` puts a form into each that follows, so that the name of `as->` comes second there."""
     walk.code(items[1:2], scope)
@@ -224,13 +236,18 @@ def _case(walk: Walk, items: Items, scope: Scope) -> None:
 
 def _member(walk: Walk, items: Items, scope: Scope) -> None:
     """`(. object member …)` and `(. object (member …))`."""
+    _members(walk, items[:3], scope)
+    walk.code(items[3:], scope)
+
+
+def _members(walk: Walk, items: Items, scope: Scope) -> None:
+    """`(.. object member (member …) …)`."""
     walk.code(items[1:2], scope)
-    for item in items[2:3]:
+    for item in items[2:]:
         parts = walk.items(item, scope) if item.kind == "list" else [item]
         for part in parts[:1]:
             walk.name(part, "method", scope)
         walk.code(parts[1:], scope)
-    walk.code(items[3:], scope)
 
 
 def _class(walk: Walk, items: Items, scope: Scope) -> None:
@@ -246,6 +263,12 @@ def _class(walk: Walk, items: Items, scope: Scope) -> None:
             walk.code([item], scope)
 
 
+def _import(walk: Walk, items: Items, scope: Scope) -> None:
+    """Hy's `(import module [name …])`: the names are the module's."""
+    for item in items[1:]:
+        walk.code([item], scope, REFERRED if item.kind == "vector" else NAMESPACE)
+
+
 def _named(*groups: tuple[str, Binder]) -> dict[str, Binder]:
     return {name: binder for names, binder in groups for name in names.split()}
 
@@ -258,7 +281,8 @@ _BOTH = _named(
     (".", _member),
 )
 BINDERS: Mapping[str, Binder] = _BOTH | _named(
-    ("let* loop loop* for doseq dotimes go-loop when-let when-some when-first with with-open with-local-vars", _let),
+    ("let* loop loop* for doseq dotimes go-loop for-all", _let),
+    ("when-let when-some when-first with with-open with-local-vars", _let),
     ("if-let if-some", _if_let),
     ("fn* bound-fn", _fn),
     ("defn- definline", _defn),
@@ -266,16 +290,21 @@ BINDERS: Mapping[str, Binder] = _BOTH | _named(
     ("declare var", _declare),
     ("binding with-redefs", _binding),
     ("defmethod", _defmethod),
-    ("letfn letfn*", _letfn),
+    ("letfn", _letfn),
     ("catch as->", _third),
     ("this-as", _second),
+    ("are", _are),
+    ("amap areduce", _array),
     ("-> some-> cond->", _thread),
-    ("deftype defrecord deftype* defrecord*", _type),
+    ("deftype defrecord", _type),
     ("reify extend-type extend-protocol specify specify!", _reify),
     ("proxy", _proxy),
     ("defprotocol definterface", _protocol),
     ("case", _case),
+    ("..", _members),
     ("ns", _ns),
     ("require use", _require),
 )
-HY_BINDERS: Mapping[str, Binder] = _BOTH | _named(("fn/a", _fn), ("defn/a", _defn), ("defclass", _class))
+HY_BINDERS: Mapping[str, Binder] = _BOTH | _named(
+    ("fn/a", _fn), ("defn/a", _defn), ("defclass", _class), ("import require", _import)
+)
