@@ -25,6 +25,7 @@ an interpreter that has Codriver, the relay (`codriver serve` and `codriver init
 project, which need not be there yet: `--start` has the relay start a server when none runs.
 
 """
+PACKAGE = "%LOCALAPPDATA%/Packages/Claude_*/LocalCache/Roaming/Claude"
 WHERE = {"workspace": "in the project", "user": "for you"}
 
 
@@ -41,10 +42,11 @@ def elsewhere(client, scope):
     """Where the file lies on other platforms, if that is elsewhere."""
     if scope == "workspace":
         return ""
-    here, mac, windows = (client.user[platform][0] for platform in ("linux", "macos", "windows"))
-    home = {"home": "~", "config": "~/.config", "appdata": "%APPDATA%", "codex": "~/.codex"}
+    home = {"home": "~", "config": "~/.config", "appdata": "%APPDATA%", "codex": "~/.codex", "claude-package": PACKAGE}
     named = [
-        f"{name}: `{path.format_map(home)}`" for name, path in (("macOS", mac), ("Windows", windows)) if path != here
+        f"{name}: {' or '.join(f'`{path.format_map(home)}`' for path in client.user[platform])}"
+        for name, platform in (("macOS", "macos"), ("Windows", "windows"))
+        if client.user[platform] != client.user["linux"]
     ]
     return f" ({', '.join(named)})" if named else ""
 

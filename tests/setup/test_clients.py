@@ -65,7 +65,7 @@ DOCUMENTED = {
     "zed": (
         ".zed/settings.json",
         ".config/zed/settings.json",
-        {"context_servers": {"codriver": {"source": "custom", "command": "/opt/python", "args": ARGS, "env": {}}}},
+        {"context_servers": {"codriver": {"command": "/opt/python", "args": ARGS, "env": {}, "timeout": 600}}},
     ),
     "eca": (
         ".eca/config.json",
@@ -151,6 +151,18 @@ def test_awkward_paths_arrive_whole(name):
 def test_platform_and_variables_say_where_a_user_file_lies(tmp_path, platform, variables, client, file):
     machine = Environment(tmp_path, platform, variables)
     assert CLIENTS[client].file("user", tmp_path, machine) == tmp_path / file
+
+
+def test_a_package_of_windows_has_a_file_of_its_own(tmp_path):
+    desktop = CLIENTS["claude-desktop"]
+    machine = Environment(tmp_path, "windows", {"LOCALAPPDATA": str(tmp_path / "local")})
+    plain = tmp_path / "AppData" / "Roaming" / "Claude" / "claude_desktop_config.json"
+    assert not desktop.is_on(machine)
+    assert desktop.file("user", tmp_path, machine) == plain
+    package = tmp_path / "local" / "Packages" / "Claude_key" / "LocalCache" / "Roaming" / "Claude"
+    package.mkdir(parents=True)
+    assert desktop.is_on(machine)
+    assert desktop.file("user", tmp_path, machine) == package / "claude_desktop_config.json"
 
 
 def test_every_client_has_a_user_file_on_every_platform_or_on_none():

@@ -11,7 +11,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codriver.errors import StartError
 from codriver.paths import relay_file, shipped_folder
@@ -23,6 +23,7 @@ Scope = Literal["workspace", "user"]
 Platform = Literal["linux", "macos", "windows"]
 
 NAME_KEY = "{{name}}"
+_PACKAGE: Final = "{claude-package}"
 
 
 class UnknownClientError(StartError):
@@ -63,20 +64,29 @@ class Environment:
             platform = "windows"
         return cls(Path.home(), platform, MappingProxyType(dict(os.environ)))
 
-    def path(self, pattern: str) -> Path:
-        """A pattern from `clients.toml` as a path."""
-        config = self._folder("XDG_CONFIG_HOME") or self.home / ".config"
-        folders = {
+    def paths(self, patterns: Iterable[str]) -> list[Path]:
+        """Patterns from `clients.toml` as paths, without those in a package that is not installed."""
+        folders: dict[str, Path] = {
             "home": self.home,
-            "config": config,
+            "config": self._folder("XDG_CONFIG_HOME") or self.home / ".config",
             "appdata": self._folder("APPDATA") or self.home / "AppData" / "Roaming",
             "codex": self._folder("CODEX_HOME") or self.home / ".codex",
         }
-        return Path(pattern.format_map(folders))
+        if (package := self._claude_package()) is not None:
+            folders["claude-package"] = package
+        return [Path(pattern.format_map(folders)) for pattern in patterns if package or _PACKAGE not in pattern]
 
     def has_command(self, name: str) -> bool:
         """Whether the program is on the search path."""
         return shutil.which(name, path=self.variables.get("PATH", "")) is not None
+
+    def _claude_package(self) -> Path | None:
+        """Where Claude Desktop keeps its files when it was installed as a package of Windows.
+
+        Such a package sees a folder of its own in place of `AppData/Roaming`. Its name ends in its publisher's key.
+        """
+        local = self._folder("LOCALAPPDATA") or self.home / "AppData" / "Local"
+        return next(iter(sorted(local.glob("Packages/Claude_*/LocalCache/Roaming/Claude"))), None)
 
     def _folder(self, variable: str) -> Path | None:
         """The folder a variable names; one that is not absolute counts as none."""
@@ -136,7 +146,7 @@ class Client:
         if scope == "workspace":
             files = [workspace / name for name in self.workspace]
         else:
-            files = [environment.path(pattern) for pattern in self.user[environment.platform]]
+            files = environment.paths(self.user[environment.platform])
         return next((file for file in files if file.exists()), files[0])
 
     def is_used_in(self, workspace: Path) -> bool:
@@ -145,7 +155,7 @@ class Client:
 
     def is_on(self, environment: Environment) -> bool:
         """Whether this client seems to be installed."""
-        return any(environment.path(trace).exists() for trace in self.traces) or any(
+        return any(trace.exists() for trace in environment.paths(self.traces)) or any(
             environment.has_command(command) for command in self.commands
         )
 
