@@ -64,6 +64,7 @@ DOORS = {
     "tinydb": {"outputlog"},
     "transit": {"history"},
     "pydantic": {"settings", "tools", "protocol"},
+    "pydantic_core": {"protocol"},
 }
 
 # Rooms without I/O: they get time, ids and limits as arguments.

@@ -6,6 +6,8 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
+import anyio
+
 from codriver.core.actions import ClientConnected, ClientGone, ClientIntroduced
 
 if TYPE_CHECKING:
@@ -22,6 +24,47 @@ _LIST_CHANGED: dict[Changed, bytes] = {
 }
 
 
+class OpenRequests:
+    """The requests read from a client and not answered yet, by id. A client may use an id twice at once."""
+
+    def __init__(self) -> None:
+        self._open: Counter[str | int] = Counter()
+        self._count = 0
+        self._changed: anyio.Event | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, identity: str | int) -> bool:
+        return identity in self._open
+
+    def add(self, identity: str | int) -> None:
+        """One more was read."""
+        self._open[identity] += 1
+        self._count += 1
+
+    def remove(self, identity: object) -> None:
+        """It is answered, or will not be. What is not open is passed over, whatever it is."""
+        if not isinstance(identity, str | int) or identity not in self._open:
+            return
+        self._open[identity] -= 1
+        self._count -= 1
+        if not self._open[identity]:
+            del self._open[identity]
+        if self._changed is not None:
+            self._changed.set()
+
+    def clear(self) -> None:
+        """Nobody is left to answer."""
+        self._open.clear()
+        self._count = 0
+
+    async def wait_removed(self) -> None:
+        """Wait until one more is not open any more."""
+        self._changed = anyio.Event()
+        await self._changed.wait()
+
+
 class ClientSession:
     """One client, for the life of its connection."""
 
@@ -33,8 +76,7 @@ class ClientSession:
         """Whether it is initialized by the handshake, so that notifications go to it unasked."""
         self.subscribed: set[str] = set()
         """URIs of resources whose changes it asked to be told."""
-        self.open_requests: Counter[object] = Counter()
-        """Requests read from it and not answered yet, by id."""
+        self.open_requests = OpenRequests()
         self.calls = 0
         self.has_left = False
         """Nothing more comes from it: what is cancelled from now on, it did not cancel itself."""
@@ -103,7 +145,7 @@ class Clients:
             {
                 "id": session.id,
                 "name": session.name,
-                "openRequests": session.open_requests.total(),
+                "openRequests": len(session.open_requests),
                 "calls": session.calls,
                 "queued": session.outbox.waiting,
                 "droppedNotifications": session.outbox.dropped,

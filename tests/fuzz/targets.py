@@ -16,6 +16,7 @@ from codriver.door import first_bytes_verdict
 from codriver.history import Entry, History, NewerFormatError, UnreadableError, read_transit, to_transit
 from codriver.protocol.wire import Wire
 from codriver.repls import message
+from codriver.session import OpenRequests
 from codriver.settings import SettingsError, as_rows, load
 from codriver.setup import jsonc
 from codriver.tools.base import RefusedError
@@ -243,21 +244,16 @@ def redacted(data):
 
 
 class _Nothing:
-    """A client session whose outbox keeps what it is given."""
+    """A client session whose outbox keeps what it is given, and what takes its calls."""
 
     def __init__(self):
-        self.outbox, self.lines, self.open_requests = self, [], _Open()
+        self.outbox, self.lines, self.open_requests = self, [], OpenRequests()
 
     def put(self, line):
         self.lines.append(line)
 
-
-class _Open(dict):
-    def __missing__(self, key):
-        return 0
-
-    def total(self):
-        return sum(self.values())
+    def cancel(self, identity):
+        """Nothing runs that could be cancelled."""
 
 
 def client_line(data):
@@ -266,7 +262,7 @@ def client_line(data):
     if not line.strip():
         return
     session = _Nothing()
-    wire = Wire(session, None, max_line_bytes=10_000, max_open_requests=10, redact=lambda value: value)
+    wire = Wire(session, None, max_line_bytes=10_000, max_open_requests=10, redact=lambda value: value, calls=session)
     found = wire._parse(line)
     assert (found is None) == (len(session.lines) == 1)
     for answer in session.lines:

@@ -20,13 +20,12 @@ from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, Tool
 from mcp.shared.exceptions import MCPError
 
 from codriver.protocol import prompts
+from codriver.protocol.calls import FAULT, INTERNAL_ERROR, Caller, PlainCalls
 from codriver.protocol.listening import Streams
 from codriver.protocol.resources import LOG_URI, Resources
 from codriver.protocol.wire import Wire
 from codriver.protocol.wording import worded
 from codriver.session import ClientSession
-from codriver.tools.base import Call
-from codriver.tools.envelope import answer
 from codriver.tools.gate import on_offer
 from codriver.tools.manifest import BY_NAME, MANIFEST
 
@@ -38,12 +37,11 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Effect
     from codriver.session import Changed, Clients
     from codriver.skills import SkillLibrary
-    from codriver.tools.base import Answer, Services, Tool
+    from codriver.tools.base import Services, Tool
 
 logger = logging.getLogger(__name__)
 
 INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
 MODERN = "2026-07-28"
 
 SETTLING_S = 3.0
@@ -72,6 +70,7 @@ class Protocol:
         self._clients = clients
         self._instructions = instructions
         self._redact = redact
+        self._caller = Caller(services, redact=redact, tell_of_log=self._tell_of_log)
         self._resources = Resources(services, skills)
         self._streams = Streams()
         self._server: Server[ClientSession] = Server(
@@ -100,15 +99,19 @@ class Protocol:
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
         """Serve one connection until its client has left and is answered."""
         settings = self._services.settings
-        wire = Wire(
-            session,
-            receive,
-            max_line_bytes=settings.max_line_bytes,
-            max_open_requests=settings.max_requests_per_client,
-            redact=self._redact,
-        )
+        most = settings.max_requests_per_client
         about = self._about_us()
-        await serve_dual_era_loop(self._server, wire, wire, lifespan_state=session, init_options=about)
+        async with anyio.create_task_group() as tasks:
+            wire = Wire(
+                session,
+                receive,
+                max_line_bytes=settings.max_line_bytes,
+                max_open_requests=most,
+                redact=self._redact,
+                calls=PlainCalls(session, self._caller, tasks, max_open_requests=most),
+            )
+            await serve_dual_era_loop(self._server, wire, wire, lifespan_state=session, init_options=about)
+            tasks.cancel_scope.cancel()
 
     def _about_us(self) -> InitializationOptions:
         """What a client is told first; one object for all clients that come while nothing changes."""
@@ -153,26 +156,11 @@ class Protocol:
         tool = BY_NAME.get(params.name)
         if tool is None:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
-        client = ctx.lifespan_context
-        client.calls += 1
-        call = Call(self._services, client.id, client.name, self._progress(ctx), lambda: client.has_left)
-        given = await answer(tool, call, params.arguments or {})
-        # What this call logged is told before it is answered, also where such news are gathered for a while.
-        self._tell_of_log(client)
-        return self._result(given)
-
-    def _result(self, given: Answer) -> types.CallToolResult:
-        """The answer as MCP content; what leaves the server passes here, so secrets are taken out here."""
-        fields = self._redact(given.fields)
-        text = json.dumps(fields, ensure_ascii=False)
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # a lone surrogate: UTF-8 has no bytes for it
-            text = text.encode("utf-8", "replace").decode()
-            fields = json.loads(text)
-        content: list[types.ContentBlock] = [types.TextContent(text=text)]
-        content += [types.ImageContent(data=image.data, mime_type=image.mime_type) for image in given.images]
-        return types.CallToolResult(content=content, structured_content=fields, is_error=not given.ok)
+        answered = await self._caller.run(ctx.lifespan_context, tool, params.arguments or {}, self._progress(ctx))
+        content: list[types.ContentBlock] = [types.TextContent(text=answered.text)]
+        content += [types.ImageContent(data=image.data, mime_type=image.mime_type) for image in answered.images]
+        fields = json.loads(answered.text)
+        return types.CallToolResult(content=content, structured_content=fields, is_error=not answered.ok)
 
     def _cleared(self, text: str) -> str:
         return str(self._redact(text))
@@ -278,7 +266,7 @@ def _guarded(
             raise
         except Exception as error:
             logger.exception("%s failed", ctx.method)
-            raise MCPError(INTERNAL_ERROR, "internal error in codriver: see server_health") from error
+            raise MCPError(INTERNAL_ERROR, FAULT) from error
 
     return guarded
 

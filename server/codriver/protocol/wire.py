@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
 
+    from codriver.protocol.calls import PlainCalls
     from codriver.session import ClientSession
 
 PARSE_ERROR = -32700
@@ -52,6 +53,7 @@ class Wire:
     """Both directions of one connection.
 
     `receive` gives the next bytes: empty when the client has said all it will, None when the connection is broken.
+    `calls` takes plain tool calls out of what is read; the SDK never sees them.
     `redact` takes the secrets out of errors, which repeat what was asked; results come without any.
     """
 
@@ -63,16 +65,17 @@ class Wire:
         max_line_bytes: int,
         max_open_requests: int,
         redact: Callable[[object], object],
+        calls: PlainCalls,
     ) -> None:
         self._session = session
         self._receive = receive
         self._lines = LineDecoder(max_line_bytes=max_line_bytes)
         self._max_open_requests = max_open_requests
         self._redact = redact
+        self._calls = calls
         self._ready: list[SessionMessage] = []
         """Messages that are not taken yet, the last one first."""
         self._ended = False
-        self._answered: anyio.Event | None = None
 
     # Reading
 
@@ -113,6 +116,8 @@ class Wire:
             self._ended = True
             return
         for line in lines:
+            if self._calls.take(line):
+                continue
             message = self._parse(line)
             if message is not None:
                 self._ready.append(SessionMessage(message))
@@ -133,27 +138,20 @@ class Wire:
             return None
         if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             # A cancelled request gets no answer, so it is not open any more.
-            self._close((message.params or {}).get("requestId"))
+            cancelled = (message.params or {}).get("requestId")
+            self._session.open_requests.remove(cancelled)
+            self._calls.cancel(cancelled)
         return message
 
     def _open(self, request: JSONRPCRequest) -> JSONRPCRequest | None:
         opened = self._session.open_requests
-        if opened.total() >= self._max_open_requests:
+        if len(opened) >= self._max_open_requests:
             text = f"{self._max_open_requests} requests of this client are not answered yet: wait for answers first"
             self._refuse(request.id, TOO_MANY, text)
             return None
         if request.method != STANDING:
-            opened[request.id] += 1
+            opened.add(request.id)
         return request
-
-    def _close(self, identity: object) -> None:
-        opened = self._session.open_requests
-        if identity in opened:
-            opened[identity] -= 1
-            if opened[identity] <= 0:
-                del opened[identity]
-        if self._answered is not None:
-            self._answered.set()
 
     def _refuse_line(self, line: bytes) -> None:
         try:
@@ -186,10 +184,9 @@ class Wire:
 
     async def _settle(self) -> None:
         with anyio.move_on_after(DRAIN_S):
-            while self._session.open_requests.total():
-                self._answered = anyio.Event()
+            while self._session.open_requests:
                 with anyio.move_on_after(PROBE_S) as silence:
-                    await self._answered.wait()
+                    await self._session.open_requests.wait_removed()
                 if silence.cancelled_caught:
                     self._session.outbox.offer(PROBE)
 
@@ -207,7 +204,7 @@ class Wire:
             return
         self._session.outbox.put(line)
         if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
-            self._close(message.id)
+            self._session.open_requests.remove(message.id)
 
     async def aclose(self) -> None:
         """Nothing: the listener owns the socket and closes it when all is written."""

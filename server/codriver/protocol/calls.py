@@ -1,0 +1,173 @@
+"""Tool calls, on the shortest way from a line to its answer.
+
+An agent's loop is made of calls, and the SDK's way of a request, through models, contexts and tasks, costs more than
+most calls do themselves. So a `tools/call` that is plain in every respect is read, run and answered here: its client
+has made the handshake, its tool exists, and it brings nothing but an id, a name, arguments and perhaps `_meta`.
+Whatever is unusual about a call goes the SDK's way and is answered in the words of the protocol.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from pydantic_core import from_json
+
+from codriver.tools.base import Call
+from codriver.tools.envelope import answer
+from codriver.tools.manifest import BY_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from anyio.abc import TaskGroup
+
+    from codriver.session import ClientSession
+    from codriver.tools.base import Image, Services, Tool
+
+    Progress = Callable[[float, str], Awaitable[None]]
+
+logger = logging.getLogger(__name__)
+
+INTERNAL_ERROR = -32603
+FAULT = "internal error in codriver: see server_health"
+
+MARK = b'"tools/call"'
+KEYS = frozenset({"jsonrpc", "id", "method", "params"})
+PARAMETERS = frozenset({"name", "arguments", "_meta"})
+RESULT = '{"jsonrpc":"2.0","id":%s,"result":{"content":%s,"structuredContent":%s,"isError":%s}}\n'
+
+
+class Answered:
+    """What a tool answered, as it leaves the server: without secrets, its fields as JSON too."""
+
+    __slots__ = ("images", "ok", "text")
+
+    def __init__(self, fields: object, images: tuple[Image, ...], *, ok: bool) -> None:
+        self.text = json.dumps(fields, ensure_ascii=False)
+        try:
+            self.text.encode()
+        except UnicodeEncodeError:  # a lone surrogate: UTF-8 has no bytes for it
+            self.text = self.text.encode("utf-8", "replace").decode()
+        self.images = images
+        self.ok = ok
+
+
+class Caller:
+    """Runs tools for clients, whichever way their calls came. Lives as long as the server."""
+
+    def __init__(
+        self,
+        services: Services,
+        *,
+        redact: Callable[[object], object],
+        tell_of_log: Callable[[ClientSession], None],
+    ) -> None:
+        self._services = services
+        self._redact = redact
+        self._tell_of_log = tell_of_log
+
+    async def run(self, client: ClientSession, tool: Tool, arguments: dict[str, Any], progress: Progress) -> Answered:
+        """What `tool` answers to this client; what leaves the server passes here, so secrets are taken out here."""
+        client.calls += 1
+        given = await answer(tool, Call(self._services, client.id, client.name, progress), arguments)
+        # What this call logged is told before it is answered, also where such news are gathered for a while.
+        self._tell_of_log(client)
+        return Answered(self._redact(given.fields), given.images, ok=given.ok)
+
+    def cleared(self, text: str) -> str:
+        """The text without secrets."""
+        return str(self._redact(text))
+
+
+class PlainCalls:
+    """The plain calls of one connection. Lives as long as it."""
+
+    def __init__(self, client: ClientSession, caller: Caller, tasks: TaskGroup, *, max_open_requests: int) -> None:
+        self._client = client
+        self._caller = caller
+        self._tasks = tasks
+        self._max_open_requests = max_open_requests
+        self._running: dict[str | int, anyio.CancelScope] = {}
+
+    def take(self, line: bytes) -> bool:
+        """Begin the call in `line`, if a plain call is what it holds."""
+        opened = self._client.open_requests
+        if not self._client.handshake or MARK not in line or len(opened) >= self._max_open_requests:
+            return False
+        try:
+            message = from_json(line)
+        except ValueError:
+            return False
+        if not _is_plain(message):
+            return False
+        identity, params = message["id"], message["params"]
+        tool = BY_NAME.get(params["name"])
+        if tool is None or identity in opened:
+            return False
+        opened.add(identity)
+        scope = self._running[identity] = anyio.CancelScope()
+        token = params.get("_meta", {}).get("progressToken")
+        self._tasks.start_soon(self._run, identity, tool, params.get("arguments", {}), token, scope)
+        return True
+
+    def cancel(self, identity: object) -> None:
+        """End the call `identity`, if it is one of these; it gets no answer."""
+        scope = self._running.get(identity)  # type: ignore[call-overload]  # whatever the client sent
+        if scope is not None:
+            scope.cancel()
+
+    async def _run(
+        self, identity: str | int, tool: Tool, arguments: dict[str, Any], token: object, scope: anyio.CancelScope
+    ) -> None:
+        line = None
+        try:
+            with scope:
+                if not scope.cancel_called:
+                    line = await self._line(identity, tool, arguments, token)
+        finally:
+            del self._running[identity]
+        if line is not None and not scope.cancel_called:
+            self._client.outbox.put(line)
+            self._client.open_requests.remove(identity)
+
+    async def _line(self, identity: str | int, tool: Tool, arguments: dict[str, Any], token: object) -> bytes:
+        """The answer as a line: the result, or the error where we have failed ourselves."""
+
+        async def report(elapsed_s: float, words: str) -> None:
+            if token is not None:
+                params = {"progressToken": token, "progress": elapsed_s, "message": self._caller.cleared(words)}
+                said = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+                self._client.outbox.offer(_encoded(said))
+
+        try:
+            answered = await self._caller.run(self._client, tool, arguments, report)
+        except Exception:
+            logger.exception("the call of %s failed", tool.name)
+            return _encoded({"jsonrpc": "2.0", "id": identity, "error": {"code": INTERNAL_ERROR, "message": FAULT}})
+        content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
+        content += [{"type": "image", "data": image.data, "mimeType": image.mime_type} for image in answered.images]
+        # The fields are JSON already, and need not be read and written again.
+        shown = json.dumps(content, ensure_ascii=False)
+        return (RESULT % (json.dumps(identity), shown, answered.text, json.dumps(not answered.ok))).encode()
+
+
+def _is_plain(message: object) -> bool:
+    """Whether this is a call and nothing about it needs the SDK."""
+    if not isinstance(message, dict) or message.keys() != KEYS:
+        return False
+    if message["jsonrpc"] != "2.0" or message["method"] != "tools/call" or type(message["id"]) not in (int, str):
+        return False
+    params = message["params"]
+    if not isinstance(params, dict) or not params.keys() <= PARAMETERS or not isinstance(params.get("name"), str):
+        return False
+    meta = params.get("_meta", {})
+    if not isinstance(params.get("arguments", {}), dict) or not isinstance(meta, dict):
+        return False
+    return type(meta.get("progressToken", 0)) in (int, str)
+
+
+def _encoded(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
