@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from codriver.errors import ReplDisconnectedError
+from codriver.repls import dialects
 from codriver.repls.base import (
     CapabilityMissingError,
     Evaluation,
@@ -409,3 +410,21 @@ async def test_clojuredocs_as_cider_gives_it():
         assert (server.seen("clojuredocs-lookup")[0]["sym"], server.seen("clojuredocs-lookup")[0]["ns"]) == (
             "map", "clojure.core"
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("has_library", [True, False])
+async def test_a_squint_without_a_test_library_says_what_would_bring_it(has_library):
+    facts = dialects.SQUINT.json % dialects.SQUINT.facts
+    failing = [{"err": "no such package"}, {"status": ["eval-error"]}, DONE]
+    requiring = [{"value": "nil"}, DONE] if has_library else failing
+    answers = {
+        ("eval", facts): [{"value": json.dumps('{"root":"/p","pid":1}')}, DONE],
+        ("eval", dialects.SQUINT.confirm["test"]): requiring,
+    }
+    async with adapter(answers, ops=("clone", "describe", "eval", "load-file", "lookup")) as (opened, _, _):
+        assert opened.profile.dialect == "squint"
+        assert ("test" in opened.profile.support) is has_library
+        if not has_library:
+            with pytest.raises(CapabilityMissingError) as caught:
+                await opened.run_tests(None, None)
+            assert "update squint-cljs" in caught.value.hint

@@ -98,6 +98,8 @@ class Dialect:
     """
     before: Mapping[str, str] = field(default_factory=dict)
     """By capability, what the expression requires: a form is compiled whole before any of it runs."""
+    confirm: Mapping[str, str] = field(default_factory=dict)
+    """By capability, code that runs only where the server brings along what `ask` needs; evaluated once, at first."""
     tooling: tuple[str, ...] = ()
     """Parts of file or class names whose stack frames are not the user's."""
     unsafe_bytes: int | None = None
@@ -257,6 +259,7 @@ SQUINT: Final = Dialect(
     facts="{:root (js/process.cwd) :pid js/process.pid}",
     ask={"test": lisp_tests.SQUINT, "test-rest": lisp_tests.SQUINT_REST, "complete-in": qualified.SQUINT},
     before={"test": "(require '[clojure.test :as codriver-tests])"},
+    confirm={"test": "(require '[clojure.test :as codriver-tests])"},
     namespace_by="none",
     unsafe_bytes=16_000,
     keeps_apart="none",

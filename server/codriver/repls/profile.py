@@ -69,6 +69,7 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "clojure": BY_CIDER,
     "unknown": BY_CIDER,
     "python": {"macroexpand": "Python has no macros"},
+    "squint": {"test": "update squint-cljs, which brings clojure.test along today, or run the tests in a shell"},
 }
 """What the other table says otherwise for some dialects."""
 
@@ -126,7 +127,9 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         process_id = _number(await _evaluate(connection, dialect, dialect.process_id))
     limits = await _honours_print_limits(connection, dialect)
     isolation = dialect.keeps_apart or await _probe_isolation(connection, ops)
+    lacking = {name for name, code in dialect.confirm.items() if not await _runs(connection, code)}
     support = _support(dialect, ops, isolation=isolation, limits=limits)
+    support = {name: how for name, how in support.items() if name not in lacking}
     notes = (*dialect.notes, *_java_notes(facts, support))
     root = facts.get("root")
     profile = Profile(
@@ -175,6 +178,15 @@ async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: s
         return dialect.read(printed[-1])
     except (ValueError, SyntaxError):
         return None
+
+
+async def _runs(connection: NreplConnection, code: str) -> bool:
+    """Whether code runs without a failure, in time."""
+    try:
+        messages = await connection.ask("eval", timeout_s=PROBE_S, code=code)
+    except OpTimedOutError:
+        return False
+    return not any(message.is_failed for message in messages)
 
 
 async def _honours_print_limits(connection: NreplConnection, dialect: Dialect) -> bool:

@@ -21,6 +21,9 @@ try:
     import pytest
 except ImportError:
     pytest = None
+if not hasattr(pytest, "version_tuple"):
+    # Before version 7 its hooks were others.
+    pytest = None
 TEXT, OUTPUT, ROWS = 4000, 50000, 2000
 
 
@@ -107,7 +110,7 @@ def tests_of(module):
             continue
         parameters = inspect.signature(value).parameters.values()
         if any(p.default is p.empty for p in parameters) or inspect.iscoroutinefunction(value):
-            how = "save it, as pytest runs files" if pytest else "install pytest in the environment of this REPL"
+            how = "save it, as pytest runs files" if pytest else "install pytest 7 or later in this REPL's environment"
             print(f"not run: {module.__name__}.{name} takes arguments or is async; {how}")
         else:
             yield name, name, unittest.FunctionTestCase(value)
