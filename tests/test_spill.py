@@ -3,7 +3,9 @@
 import os
 import random
 import stat
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -115,6 +117,20 @@ def test_a_single_long_piece_leaves_only_its_end_in_memory(made):
     text.add("x" * 10 * MIB)
     written(store, text)
     assert store.usage() == {"keptBytes": 64 * 1024, "spilledBytes": 10 * MIB}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="open files are listed in /proc, which only Linux has")
+def test_a_text_that_is_written_is_no_open_file(made, tmp_path):
+    store = made()
+    text = Text(store, "e1.stdout", 1)
+    text.add("x" * MIB)
+    written(store, text)
+
+    def opened():
+        links = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.exists()]
+        return [name for name in links if name.startswith(str(tmp_path)) and not name.endswith(".lock")]
+
+    until(lambda: not opened(), "the file to be closed")
 
 
 def test_a_short_text_never_touches_the_disk(made, tmp_path):

@@ -110,7 +110,7 @@ class Store:
         self._files += 1
         return SpillFile(self._folder, f"{name}.{self._files}", start)
 
-    def use(self, file: SpillFile) -> None:
+    def use(self, file: SpillFile | None) -> None:
         """Say which file is appended to next; the one before lets go of the system. In the thread for the disk."""
         if self._used is not None and self._used is not file:
             self._used.rest()
@@ -177,7 +177,8 @@ class Store:
                 job()
             except Exception:
                 logger.exception("codriver itself failed in keeping a long text")
-        if self._used is not None:
-            self._used.rest()
+            if self._jobs.empty():
+                self.use(None)
+        self.use(None)
         if self._folder is not None:
             self._folder.remove()
