@@ -4,7 +4,7 @@ import pytest
 
 from codriver.lisp.document import Document
 from codriver.lisp.edit import Edited, Refused, Rename, apply
-from codriver.lisp.rename import LOCAL, OUTER, WHYS
+from codriver.lisp.rename import LOCAL, OUTER, OUTSIDE, WHYS
 from codriver.lisp.targeting import Target
 
 
@@ -128,7 +128,9 @@ def test_in_a_form_that_binds_the_name_the_local_name_is_renamed():
 
 
 def test_in_a_form_that_does_not_bind_the_name_the_namespaces_is_renamed():
-    assert renamed("(f x)\n(g x)\n", line=2).text == "(f x)\n(g w)\n"
+    result = renamed("(defn x [] 1)\n(f x)\n(fn [x] x)\n(g x 'x)\n", line=1)
+    assert result.text == "(defn w [] 1)\n(f x)\n(fn [x] x)\n(g x 'x)\n"
+    assert result.done[0].left == {OUTSIDE: [2, 4]}
 
 
 CAPTURED = {

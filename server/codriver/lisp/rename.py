@@ -24,6 +24,7 @@ _NUMBER = re.compile(r"[+-]?\d")
 
 LOCAL = "a local name hides it there"
 OUTER = "it is not the local name there"
+OUTSIDE = "it is outside of the form"
 WHYS = {
     "quoted": "it is quoted, so data",
     "method": "it is the name of a method there",
@@ -120,6 +121,10 @@ class _Symbol:
             left[OUTER if is_local else LOCAL] = [one.start for one in others]
         if not chosen:
             self._refuse_none(local, left)
+        if not is_whole and not is_local:
+            named_all = [one for one in self._all if self._stem(one) in self._changes and self._is_outer(one)]
+            if beyond := [one.start for one in named_all if not start <= one.start < end]:
+                left[OUTSIDE] = beyond
         if is_local:
             self._check_local(local, within)
         else:
