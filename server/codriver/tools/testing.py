@@ -32,7 +32,8 @@ class NoTestsError(RefusedError):
         where = f"in {namespace}" if namespace else "in the namespaces that are loaded"
         super().__init__(
             f"there are no tests {where}",
-            hint="load the test file with load_file first; only tests that the REPL knows are run",
+            hint="load the test file with load_file first, or in Python give its module as namespace; "
+            "only tests that the REPL knows are run",
             details={"stdout": said} if said else None,
         )
 
@@ -122,7 +123,10 @@ TOOLS = (
     Tool(
         name="run_tests",
         title="Run tests",
-        description="Run the tests loaded in the REPL, of one namespace or all; failures first, with file and line.",
+        description=(
+            "Run the tests loaded in the REPL, of one namespace or all; failures first, with file and line. "
+            "Python: by pytest."
+        ),
         arguments=TestArguments,
         output=answer_schema(
             tests="integer",
