@@ -40,6 +40,7 @@ ENDLESS = {
     "squint": """(ns endless (:require [clojure.test :refer [deftest]]))
 (deftest ^:async never (js-await (js/Promise. (fn [_] nil))))""",
 }
+ENDED = "(ns endless (:require [{}.test :refer [deftest is]])) (deftest never (is true)) (ns user)"
 NAMES = tuple(TEXTS)
 
 
@@ -124,8 +125,8 @@ def test_a_test_that_never_ends_is_given_up_and_the_next_run_is_sound(script, cl
         answer = ask(client, namespace="endless", timeoutMs=1000)
         assert (answer["ok"], answer["reason"]) == (False, "timed-out")
         assert ask(client, namespace="shop.orders-test", test="good")["ok"]
-    finally:
-        client.call("evaluate_code", code="(ns user)")
+    finally:  # the REPL is others' too, who run all its tests
+        client.call("evaluate_code", code=ENDED.format({"nbb": "cljs", "squint": "clojure"}[script.name]))
 
 
 def test_what_people_run_themselves_reports_to_them_afterwards(script, client):
@@ -177,12 +178,13 @@ CHECKS = """(ns shop.checks (:require [clojure.test :refer [is]]))
 
 
 def test_on_the_jvm_files_are_paths_also_where_clojure_tells_base_names(tmp_path):
-    tests = tmp_path / "workspace" / "test" / "shop"
+    folder = tmp_path / "a folder"
+    tests = folder / "workspace" / "test" / "shop"
     tests.mkdir(parents=True)
     (tests / "orders_test.clj").write_text(CLOJURE)
     (tests / "checks.clj").write_text(CHECKS)
     repl("jvm")
-    with serving(tmp_path, "--repl", "clojure") as live, live.client() as client:
+    with serving(folder, "--repl", "clojure") as live, live.client() as client:
         until(lambda: "run_tests" in client.tools(), "the REPL's tools")
         answer = ask(client, namespace="shop.orders-test", timeoutMs=120_000)
         places = [(row["test"], row["file"], row["line"]) for row in answer["results"]]
