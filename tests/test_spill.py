@@ -162,9 +162,9 @@ def test_files_and_folders_are_the_users_alone(made, tmp_path):
 def test_beyond_its_part_of_the_disk_a_text_loses_its_oldest_and_says_how_much(made, tmp_path):
     store = made(max_bytes=8000)  # 2000 for one text
     text = Text(store, "e1.stdout", 1)
-    whole = numbered(1000)
-    for start in range(0, len(whole), 50):
-        text.add(whole[start : start + 50])
+    whole = numbered(500)
+    for start in range(0, len(whole), 100):
+        text.add(whole[start : start + 100])
         written(store, text)
     assert 1500 <= all_bytes(tmp_path / "spill") <= 2000
     assert 0 < text.dropped <= len(whole) - 1500
@@ -258,6 +258,31 @@ def test_one_prints_and_others_read_at_the_same_time(made):
         reader.join(60)
     assert not faults
     assert text.all() == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe stands for a disk that hangs, which this system lacks")
+def test_a_disk_that_hangs_holds_up_nobody_and_does_not_fill_the_memory(made):
+    store = made(max_bytes=1024 * MIB)
+    folder = store._folder.path()
+    pipe = folder / "e1.stdout.1"
+    os.mkfifo(pipe)  # who opens it to write waits for somebody who reads
+    hanging, other = Text(store, "e1.stdout", 1), Text(store, "e2.stdout", 2)
+    for number in range(200):
+        hanging.add(f"{number:04}" * (MIB // 4))
+    other.add("x" * 50 * MIB)
+    assert store.usage()["keptBytes"] <= (128 + 50 + 1) * MIB
+    assert hanging.total == 200 * MIB
+    assert hanging.dropped >= 72 * MIB
+    assert hanging.last(4).text == "0199"
+    assert hanging.read(hanging.dropped, hanging.dropped + 4).text == f"{hanging.dropped // MIB:04}"
+    assert other.all() == "x" * 50 * MIB
+    store.close()  # comes back though the disk does not
+    assert hanging.last(4).text == "0199"
+    with pipe.open("rb") as stream:
+        while stream.read(MIB):
+            pass
+    store._thread.join(60)
+    assert not folder.exists()
 
 
 # Parts of long texts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,17 +43,22 @@ class Text:
     dropped. Everything but `move` and `drop_file` may be called from any thread.
     """
 
+    __slots__ = (
+        "_files", "_is_forgotten", "_is_moving", "_moving", "_name", "_offset", "_pieces", "_sizes", "_store", "_tail",
+        "_try_at", "_unwritten", "_written", "age",
+    )  # fmt: skip
+
     def __init__(self, store: Store, name: str, age: int) -> None:
         """`name`: for the files, and a part of a file's name. `age`: the lower, the earlier its files are dropped."""
         self.age = age
         self._store = store
         self._name = name
         # In order: what is in files, of which `_tail` is the end once more, then what is not written, in pieces.
-        self._files: deque[SpillFile] = deque()
-        self._sizes: deque[int] = deque()
+        self._files: list[SpillFile] = []
+        self._sizes: list[int] = []
         self._written = 0
         self._tail = ""
-        self._pieces: deque[str] = deque()
+        self._pieces: list[str] = []
         self._offset = 0
         """How many characters of the first piece are written."""
         self._unwritten = 0
@@ -184,8 +188,13 @@ class Text:
         self._unwritten -= count
         self._store.held -= count
         self._offset += count
-        while self._pieces and self._offset >= len(self._pieces[0]):
-            self._offset -= len(self._pieces.popleft())
+        taken = 0
+        for piece in self._pieces:
+            if self._offset < len(piece):
+                break
+            self._offset -= len(piece)
+            taken += 1
+        del self._pieces[:taken]
 
     def _drop_excess(self) -> None:
         """Drop the oldest pieces in memory while there are too many, and with them all that is before."""
@@ -200,10 +209,10 @@ class Text:
 
     def drop_file(self) -> SpillFile:
         """Drop what is in the oldest file, and give that to be removed. With the store's lock held."""
-        self._store.dropped(self._sizes.popleft())
+        self._store.dropped(self._sizes.pop(0))
         if len(self._files) == 1:
             self._store.emptied(self)
-        return self._files.popleft()
+        return self._files.pop(0)
 
     def _drop_files(self) -> None:
         while self._files:
@@ -299,6 +308,8 @@ class StreamRedactor(Protocol):
 
 class Stream(Text):
     """A text without secrets. What may be the beginning of one is kept back until more comes, or the end."""
+
+    __slots__ = ("_redactor",)
 
     def __init__(self, store: Store, name: str, age: int, redactor: StreamRedactor) -> None:
         super().__init__(store, name, age)
