@@ -143,7 +143,6 @@ def test_a_short_text_never_touches_the_disk(made, tmp_path):
 
 
 def test_files_and_folders_are_the_users_alone(made, tmp_path):
-    (tmp_path / "spill").mkdir(mode=0o755)
     store = made()
     text = Text(store, "e1.stdout", 1)
     before = os.umask(0)
@@ -394,9 +393,12 @@ def test_a_sweep_takes_what_is_left_and_nothing_of_who_lives(tmp_path):
     dead.mkdir()
     (dead / "e1.stdout.1").write_text("left behind")
     (tmp_path / "0123456789ab.lock").touch()
-    (tmp_path / "no-lock").mkdir()
+    (tmp_path / "of-others").mkdir()
+    (tmp_path / "of-others.lock").touch()
     SpillFolder(tmp_path).sweep()
-    assert len(list(tmp_path.iterdir())) == 2
+    left = {path.name for path in tmp_path.iterdir()}
+    assert len(left) == 4
+    assert {"of-others", "of-others.lock"} < left
     assert text.all() == "x" * MIB
     store.close()
 
@@ -412,7 +414,7 @@ def test_two_servers_of_one_root_have_folders_of_their_own(tmp_path):
 
 
 def test_a_sweep_that_takes_a_lock_in_the_making_leads_to_another_folder(tmp_path, monkeypatch):
-    names = iter(["first", "second"])
+    names = iter(["1" * 12, "2" * 12])
     monkeypatch.setattr(spill_files.secrets, "token_hex", lambda _: next(names))
     lock, swept = spill_files.try_lock, []
 
@@ -424,7 +426,7 @@ def test_a_sweep_that_takes_a_lock_in_the_making_leads_to_another_folder(tmp_pat
 
     monkeypatch.setattr(spill_files, "try_lock", beaten)
     folder = SpillFolder(tmp_path)
-    assert folder.path() == tmp_path / "second"
+    assert folder.path() == tmp_path / ("2" * 12)
     folder.remove()
 
 

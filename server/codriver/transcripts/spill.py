@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 import shutil
 from bisect import bisect_left, bisect_right
@@ -28,6 +29,7 @@ PRIVATE_FOLDER = 0o700
 BLOCK_CHARACTERS = 64 * 2**10
 NAMES_TRIED = 5
 LOCK_ENDING = ".lock"
+LOCK_NAME = re.compile(r"[0-9a-f]{12}\.lock")  # all else in a place that somebody chose by a link is not ours
 # Output may hold half of a surrogate pair, as programs print what they like.
 HALVES = "surrogatepass"
 
@@ -69,7 +71,6 @@ class SpillFolder:
         """
         if self._folder is None:
             self._root.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-            self._root.chmod(PRIVATE_FOLDER)
             self._folder = self._claimed()
         return self._folder
 
@@ -100,18 +101,16 @@ class SpillFolder:
         shutil.rmtree(self._folder, ignore_errors=True)
         os.close(self._lock)
         with suppress(OSError):
-            self._folder.with_suffix(LOCK_ENDING).unlink(missing_ok=True)
+            if not self._folder.exists():  # else the next start tries, by the lock
+                self._folder.with_suffix(LOCK_ENDING).unlink(missing_ok=True)
         self._folder = self._lock = None
 
     def sweep(self) -> None:
         """Remove what servers left behind that live no more. Where it cannot be told, or removed, it stays."""
         with suppress(OSError):
-            for lock_file in sorted(self._root.glob(f"*{LOCK_ENDING}")):
-                _sweep(lock_file)
-            for folder in sorted(self._root.iterdir()):
-                # The lock of a server that lives is there before its folder, and after.
-                if folder.is_dir() and not folder.with_suffix(LOCK_ENDING).exists():
-                    shutil.rmtree(folder, ignore_errors=True)
+            for lock_file in sorted(self._root.iterdir()):
+                if LOCK_NAME.fullmatch(lock_file.name):
+                    _sweep(lock_file)
 
 
 def _sweep(lock_file: Path) -> None:
@@ -121,8 +120,10 @@ def _sweep(lock_file: Path) -> None:
         return
     try:
         if try_lock(lock):
-            shutil.rmtree(lock_file.with_suffix(""), ignore_errors=True)
-            lock_file.unlink(missing_ok=True)
+            folder = lock_file.with_suffix("")
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():  # else the next one tries
+                lock_file.unlink(missing_ok=True)
     except OSError as error:
         logger.debug("%s stays, as it cannot be told whether its server lives: %s", lock_file, error)
     finally:
