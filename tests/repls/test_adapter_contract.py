@@ -436,6 +436,8 @@ async def test_completions_are_found_in_the_namespace_that_is_named(name):
         assert all(one.startswith("str/") and one != "str/" for one in everything)
         # An alias is no other that begins with it.
         assert await completed(opened, "st/", "shop") == set()
+        # Where one namespace is everybody's, the next test finds the one that it expects.
+        await opened.evaluate(evaluation("(ns user)"))
 
 
 @pytest.mark.parametrize(("name", "code", "prefix", "candidate"), [

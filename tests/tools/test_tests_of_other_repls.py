@@ -56,6 +56,8 @@ def script(request, tmp_path_factory):
             path.parent.mkdir(parents=True)
             path.write_text(TEXTS[request.param])
             assert client.call("load_file", filePath=str(path))["ok"]
+            # Both have one namespace for everybody, which the file moved.
+            assert client.call("evaluate_code", code="(ns user)")["ok"]
         live.name, live.path = request.param, path
         yield live
 
