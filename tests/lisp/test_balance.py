@@ -14,6 +14,7 @@ from codriver.lisp.tokens import tokens
         ("(a ]", "(a) "),
         ("(a b c\nd", "(a b c)\nd"),
         ("(a\r\n  b\n  c", "(a\r\n  b\n  c)"),
+        ("(a ; c)\r  b\n  c", "(a ; c)\r  b\n  c)"),
         ("\ufeff(a\n b", "\ufeff(a\n b)"),
         ("#!/usr/bin/env bb (\n(a", "#!/usr/bin/env bb (\n(a)"),
         ("(f [x]\n\t(when x\n\t\t(g x)\n\t\t(if y\n\t\t\tz", "(f [x]\n\t(when x\n\t\t(g x)\n\t\t(if y\n\t\t\tz)))"),

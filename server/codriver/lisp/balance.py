@@ -1,10 +1,10 @@
 r"""Balancing the brackets of a text by its indentation, by parinfer's indent mode and more carefully.
 
-Indent mode alone makes every line ending that of the first, turns tabs into spaces, and goes wrong on what stands
-behind or below a tab (see `codriver.lisp.parinfer`). Here a tab in code counts as two columns and stays a tab where its
-line starts; each line keeps its ending; a line whose brackets are right keeps everything. The result has been read
-again: it balances for a reader too, which knows of characters and comments that parinfer does not know. Hy's strings
-in brackets, of which parinfer does not know either, are strings to it here.
+Indent mode alone makes every line ending that of the first and takes a lone carriage return for none, turns tabs into
+spaces, and goes wrong on what stands behind or below a tab (see `codriver.lisp.parinfer`). Here a tab in code counts as
+two columns and stays a tab where its line starts; each line keeps its ending; a line whose brackets are right keeps
+everything. The result has been read again: it balances for a reader too, which knows of characters and comments that
+parinfer does not know. Hy's strings in brackets, of which parinfer does not know either, are strings to it here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from codriver.lisp.parinfer import indent_mode
 from codriver.lisp.reader import Unbalanced, check
-from codriver.lisp.tokens import tokens
+from codriver.lisp.tokens import LINE_END, tokens
 
 _PREAMBLE = re.compile(r"\ufeff?(?:#![^\r\n]*)?")
 """What may stand before the code: a byte order mark and the line that names an interpreter."""
@@ -41,7 +41,7 @@ def balance(text: str) -> Balanced:
     found = _PREAMBLE.match(text)
     preamble = found[0] if found else ""
     body = text[len(preamble) :]
-    expanded = _expand_tabs(body)
+    expanded = _expand_tabs(LINE_END.sub("\n", body))
     corrected = _correct(expanded)
     if corrected is not None:
         balanced = preamble + _merge(body, expanded, corrected)
@@ -112,6 +112,6 @@ def _merge(original: str, expanded: str, corrected: str) -> str:
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
-    """The lines of `text` as parinfer counts them, each with its ending; the last has none."""
-    pieces = re.split(r"(\r?\n)", text)
+    """The lines of `text`, each with its ending; the last has none."""
+    pieces = re.split(f"({LINE_END.pattern})", text)
     return list(zip(pieces[::2], [*pieces[1::2], ""], strict=True))
