@@ -114,14 +114,14 @@ def log(client, **asked):
 def until_watched(live, client):
     """Save a file again and again until it is loaded: from then on nothing that is saved goes unseen."""
     probe = live.workspace / "probe.py"
-    count = 0
+    count, already = 0, len(log(client, who="codriver-watch"))
 
     def seen():
         nonlocal count
         if not count % 250:  # seldom: a file that is another one at each look counts as still being written
             probe.write_text(f"probe = {count}\n")
         count += 1
-        return log(client, who="codriver-watch")
+        return len(log(client, who="codriver-watch")) > already
 
     until(seen, "the watcher")
 
@@ -192,3 +192,5 @@ def test_watching_can_be_switched_off_while_the_server_runs(live, client):
     configure("watch = false\nmaxDepth = 3\n")
     configure("watch = false\nmaxDepth = 4\n")
     assert not any("quiet" in entry["text"] for entry in log(client, who="codriver-watch"))
+    configure("watch = true\n")
+    until_watched(live, client)
