@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from live_server import WAIT_S, environ, serving, until
+import codriver_relay
+from live_server import WAIT_S, Relayed, environ, serving, until
 
 
 @pytest.fixture
@@ -49,6 +50,37 @@ def test_a_server_that_does_not_start_is_explained_in_its_own_words(run, workspa
     assert "ended with status 1" in done.stderr
     assert 'maxDepth = "deep" is wrong; allowed is a whole number from 1 to 1000' in done.stderr
     assert "serve.log" in done.stderr
+
+
+def test_a_server_that_a_relay_started_is_no_child_of_it(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    port_file = workspace / ".calva" / "mcp-server" / "port"
+    env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    with Relayed([sys.executable, codriver_relay.__file__, str(port_file), "--start"], env) as client:
+        server = client.call("server_health")["pid"]
+        # Some clients, opencode for one, end all the descendants of what they started.
+        until(lambda: client.process.pid not in ancestors(server), "the server's way out")
+        client.process.kill()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "codriver", "status", "--json"], cwd=workspace, env=env, capture_output=True,
+            timeout=WAIT_S, check=True,
+        )  # fmt: skip
+        assert json.loads(done.stdout)["pid"] == server
+    finally:
+        stop = [sys.executable, "-m", "codriver", "stop"]
+        subprocess.run(stop, cwd=workspace, env=env, capture_output=True, timeout=WAIT_S, check=True)
+
+
+def ancestors(process_id):
+    """The ids of the processes above one."""
+    found = []
+    while process_id > 1:
+        done = subprocess.run(["ps", "-o", "ppid=", "-p", str(process_id)], capture_output=True, text=True, check=True)
+        process_id = int(done.stdout)
+        found.append(process_id)
+    return found
 
 
 def test_a_server_started_on_demand_ends_when_nobody_needs_it(tmp_path):

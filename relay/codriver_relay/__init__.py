@@ -324,7 +324,7 @@ class Starter:
 
     def __init__(self, workspace: str, port: int | None) -> None:
         self.workspace = workspace
-        self.arguments = ["serve", "--workspace", workspace, "--on-demand"]
+        self.arguments = ["serve", "--workspace", workspace, "--on-demand", "--detach"]
         if port is not None:
             self.arguments += ["--port", str(port)]
         self.log = os.path.join(workspace, ".calva", "mcp-server", "serve.log")  # noqa: PTH118 - see Target
@@ -368,8 +368,11 @@ class Starter:
         self.failure, self.failed_at = failure, time.monotonic()
 
     def has_failed(self) -> bool:
-        """Whether the start failed, and so long ago that no other server can be expected either."""
-        if self.failure is None and self.process is not None and self.process.poll() is not None:
+        """Whether the start failed, and so long ago that no other server can be expected either.
+
+        The process that was started ends well once the server can be reached, which then has another: see `--detach`.
+        """
+        if self.failure is None and self.process is not None and self.process.poll():
             with open(self.log, "rb") as file:  # noqa: PTH123 - see Target
                 file.seek(max(self.log_start, os.fstat(file.fileno()).st_size - 1000))
                 tail = file.read().decode("utf-8", "replace").strip()

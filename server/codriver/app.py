@@ -89,12 +89,14 @@ MAX_TRANSCRIPT_BYTES = 64 * 2**20
 class ServeOptions:
     """What `serve` was asked for. `overrides`: settings given on the command line, by their names.
 
-    `ends_when_idle`: nobody will think of stopping it, so it stops by itself when nobody needs it.
+    `ends_when_idle`: nobody will think of stopping it, so it stops by itself when nobody needs it. `on_reached`: to be
+    called once it can be reached.
     """
 
     workspace: Path
     overrides: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     ends_when_idle: bool = False
+    on_reached: Callable[[], None] | None = None
 
 
 class UvloopMissingError(StartError):
@@ -141,7 +143,7 @@ async def _run(options: ServeOptions, loaded: Loaded) -> int:
             claim.demand_token()
         async with anyio.create_task_group() as tasks:
             reloader = Reloader(workspace, environ=os.environ, overrides=options.overrides, loaded=loaded)
-            server = Server(workspace, LiveSettings(reloader), claim, tasks, ends_when_idle=options.ends_when_idle)
+            server = Server(workspace, LiveSettings(reloader), claim, tasks, options)
             await server.run()
             tasks.cancel_scope.cancel()
     # Raised out here, as a task group would wrap it in a group.
@@ -166,8 +168,7 @@ class Server:
         live: LiveSettings,
         claim: presence.Claim,
         tasks: TaskGroup,
-        *,
-        ends_when_idle: bool = False,
+        options: ServeOptions,
     ) -> None:
         self.failure: StartError | None = None
         """Why it could not start."""
@@ -175,7 +176,7 @@ class Server:
         self._live = live
         settings = live.settings
         self._claim = claim
-        self._ends_when_idle = ends_when_idle
+        self._options = options
         self._tasks = tasks
         self._session_id = uuid.uuid4().hex
         self._ended = anyio.Event()
@@ -384,11 +385,13 @@ class Server:
         finder.begin()
         self._live.finder = finder
         self._tasks.start_soon(finder.run)
-        if self._ends_when_idle:
+        if self._options.ends_when_idle:
             self._tasks.start_soon(self._exit_when_idle)
         # What was made until here stays for good: looking through it again and again for garbage takes 100 ms a time.
         gc.freeze()
         print(greeting(self._core.state, self._claim.port_file), flush=True)  # noqa: T201  # the one line serve prints
+        if self._options.on_reached:
+            self._options.on_reached()
         if life.port_note:
             self._dispatch(Say(life.port_note))
 

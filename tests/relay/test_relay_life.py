@@ -442,7 +442,7 @@ def test_start_brings_up_a_server_for_the_workspace(start_relay, tmp_path):
     relay.send(request(1))
     assert relay.receive() == answer(1)
     arguments = json.loads((tmp_path / "arguments").read_text())
-    assert arguments == ["serve", "--workspace", str(tmp_path), "--on-demand"]
+    assert arguments == ["serve", "--workspace", str(tmp_path), "--on-demand", "--detach"]
 
 
 def test_a_server_that_does_not_start_is_explained(start_relay, tmp_path):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codriver import oneshot, presence
+from codriver.commands import detaching
 from codriver.commands.options import json_option, workspace_option
 from codriver.paths import presence_folder
 
@@ -39,6 +40,7 @@ NO_SERVER = 3
 @click.option(
     "--on-demand", is_flag=True, help="Stop when nobody was connected for idleExitSeconds, as a relay starts it."
 )
+@click.option("--detach", is_flag=True, hidden=True, help="Be no child of whoever starts it, once it is reached.")
 def serve_command(  # one argument an option
     *,
     workspace: Path,
@@ -48,12 +50,14 @@ def serve_command(  # one argument an option
     repl: tuple[str, ...],
     idle_exit: int | None,
     on_demand: bool,
+    detach: bool,
 ) -> None:
     """Run the server of a workspace until it is stopped.
 
     It prints one line with its address when it can be reached, and finds REPLs that are started later by their port
     files. `codriver stop`, Ctrl-C or SIGTERM end it, and with it the REPLs that it started.
     """
+    on_reached = detaching.detach() if detach else None
     from codriver.app import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
 
     given = {
@@ -64,7 +68,8 @@ def serve_command(  # one argument an option
         "idle_exit_seconds": idle_exit,
     }
     overrides = {name: value for name, value in given.items() if value is not None}
-    sys.exit(run(ServeOptions(workspace, overrides, ends_when_idle=on_demand or idle_exit is not None)))
+    ends_when_idle = on_demand or idle_exit is not None
+    sys.exit(run(ServeOptions(workspace, overrides, ends_when_idle, on_reached)))
 
 
 @click.command("status")
