@@ -15,6 +15,7 @@ from codriver.redaction import Redactor
 from codriver.tools.parts import difference, excerpt, matching
 from codriver.transcripts import SpillRoom, Store, Text, Transcripts
 from codriver.transcripts import spill as spill_files
+from codriver.transcripts import store as store_of_texts
 from codriver.transcripts import text as texts
 from codriver.transcripts.spill import SpillFile, SpillFolder
 from live_server import until
@@ -34,6 +35,12 @@ def make_parts_small(patch):
 @pytest.fixture
 def small_parts(monkeypatch):
     make_parts_small(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch):
+    """Write at once: nobody else wants the processor."""
+    monkeypatch.setattr(store_of_texts, "GATHER_S", 0)
 
 
 @pytest.fixture

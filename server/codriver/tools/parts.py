@@ -83,9 +83,10 @@ def _lines_with(wanted: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]
         begun.add(lines[0])
         if begun.is_found:
             yield number, begun.beginning
-        for place, line in enumerate(lines[1:], number + 1):
-            if wanted in line:
-                yield place, line
+        if wanted in chunk:
+            for place, line in enumerate(lines[1:], number + 1):
+                if wanted in line:
+                    yield place, line
         number += len(lines)
         begun = _Line(wanted)
         begun.add(last[:-1])

@@ -25,9 +25,9 @@ SMALL_CHARACTERS = 4096  # many thousands of pieces would take longer to go thro
 MAX_MOVING = 128 * 2**20
 """Characters on their way to the disk in all: while there are fewer, a text that is printed faster than the disk takes
 it loses nothing. A disk that hangs must not fill the memory."""
-GATHER_S = 0.02
-"""How long a text that comes is left to grow before it is written. Each use of the disk takes the interpreter from the
-event loop for a moment, which on a busy machine is a long one: many little ones slowed it down by half."""
+GATHER_S = 0.1
+"""How long a text that comes is left to grow before it is written: far less than memory has room for. Each use of the
+disk takes the interpreter from the event loop for a moment, which is a long one where the machine is busy."""
 CLOSE_S = 2.0
 """How long an end waits for the disk."""
 
