@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.core.actions import LatchError, ResourcesChanged, Say, ToolsChanged
-from codriver.repls.performer import Limits
+from codriver.repls.running import Limits
 from codriver.skills import Selection, switched_off
 from codriver.tools.manifest import MANIFEST
 

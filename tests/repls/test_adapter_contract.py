@@ -360,7 +360,7 @@ async def test_a_file_is_loaded_and_later_code_stays_where_it_was(name, tmp_path
     lines += [words.define.format("loaded", 41), words.add]
     file = tmp_path / "loaded.txt"
     async with adapter(name) as (opened, events):
-        ending = await opened.load_file(evaluation(*lines), str(file))
+        ending = await opened.evaluate(evaluation(*lines), path=str(file))
         assert ending.status == "done"
         assert values(events)[-1] == words.three
         events.clear()

@@ -13,7 +13,8 @@ from codriver.core.routes import HANDLERS
 from codriver.core.state import Life, Origin, Request, State
 from codriver.outputlog import OutputLog
 from codriver.redaction import Redactor
-from codriver.repls.performer import Limits, Repls
+from codriver.repls.performer import Repls
+from codriver.repls.running import Limits
 from codriver.transcripts import Transcripts
 from scripted_nrepl import scripted
 

@@ -72,7 +72,8 @@ class Caller:
     async def run(self, client: ClientSession, tool: Tool, arguments: dict[str, Any], progress: Progress) -> Answered:
         """What `tool` answers to this client; what leaves the server passes here, so secrets are taken out here."""
         client.calls += 1
-        given = await answer(tool, Call(self._services, client.id, client.name, progress), arguments)
+        call = Call(self._services, client.id, client.name, progress, lambda: client.has_left)
+        given = await answer(tool, call, arguments)
         # What this call logged is told before it is answered, also where such news are gathered for a while.
         self._tell_of_log(client)
         return Answered(self._redact(given.fields), given.images, ok=given.ok)

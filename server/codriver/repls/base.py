@@ -3,8 +3,8 @@
 An *adapter* is our side of one REPL. What every adapter guarantees, whatever the server behind it does:
 
 * **Order.** Events of one evaluation reach the listener in the order the server sent them, and all that came before
-  the evaluation was over reach it before `Adapter.evaluate` returns.
-* **The end.** `Adapter.evaluate` returns once, at the first `done` that concerns the evaluation. Later messages with
+  the evaluation was over reach it before the end is told.
+* **The end.** An evaluation ends once, at the first `done` that concerns the evaluation. Later messages with
   its id still reach the listener under the same evaluation; a second `done` is ignored.
 * **Never twice.** An adapter sends a request once. After a lost connection nothing is sent again: the caller gets
   `ReplDisconnectedError` and the code may or may not have run.
@@ -179,6 +179,10 @@ class Ending:
     namespace: str | None = None
     error: EvaluationError | None = None
     notes: tuple[str, ...] = ()
+
+
+Ended = Callable[[Ending | Exception], None]
+"""Called once, on the event loop: how an evaluation ended, or why nobody knows. Must return quickly and not raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,17 +380,21 @@ class Adapter(Protocol):
     def profile(self) -> Profile:
         """What the REPL can do. Constant for the life of the connection."""
 
-    async def evaluate(self, evaluation: Evaluation) -> Ending:
-        """Run code and return when it is over; events reach the listener meanwhile.
+    def begin(self, evaluation: Evaluation, ended: Ended, *, path: str | None = None) -> None:
+        """Begin to run code; events reach the listener meanwhile, and after them `ended` is told once how it ended.
 
-        Cancelling the call stops the waiting, not the work.
+        With `path`, the code is the text of that file, and is loaded as that file.
+
+        Raises:
+            ReplDisconnectedError: the connection is over; nothing was sent. So it is after every refusal.
+        """
+
+    async def evaluate(self, evaluation: Evaluation, *, path: str | None = None) -> Ending:
+        """Run code and return when it is over, otherwise like `begin`. Cancelling stops the waiting, not the work.
 
         Raises:
             ReplDisconnectedError: the connection ended first; the code may have run.
         """
-
-    async def load_file(self, evaluation: Evaluation, path: str) -> Ending:
-        """Load `evaluation.code`, the text of the file `path`, as that file. Otherwise like `evaluate`."""
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
         """Ask the server to stop what runs in `session`.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from codriver.repls.base import Adapter, Evaluation, Listener, Profile, Support
+    from codriver.repls.base import Adapter, Ended, Evaluation, Listener, Profile, Support
     from codriver.repls.heartbeat import Beat
     from codriver.repls.message import Message
     from codriver.wire.bencode import Value
@@ -57,15 +57,13 @@ OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscr
 """Ops that give the output of threads that belong to no evaluation, the best first."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """One call of `evaluate` or `load_file`: it goes on when nobody waits for it any more."""
+    """What one call of `begin` began."""
 
     evaluation: Evaluation
     session: NreplSession
-    over: anyio.Event = field(default_factory=anyio.Event)
-    ending: Ending | None = None
-    fault: Exception | None = None
+    ended: Ended
 
 
 @asynccontextmanager
@@ -167,30 +165,32 @@ class NreplAdapter:
         """What the REPL can do."""
         return self._probed.profile
 
-    async def evaluate(self, evaluation: Evaluation) -> Ending:
-        """Run code, form by form, and return when it is over. See `Adapter.evaluate`."""
-        return await self._perform(evaluation, self._evaluate_forms)
+    def begin(self, evaluation: Evaluation, ended: Ended, *, path: str | None = None) -> None:
+        """Begin to run code, form by form, or the file `path`. See `Adapter.begin`."""
+        self._refuse_unsafe(evaluation.code)
+        act = self._evaluate_forms
+        if path is not None and (support := self._require("load-file")):
+            if support.adapted:
+                evaluation = replace(evaluation, file=path, line=1, column=1)
+            else:
+                act = partial(self._load, op=support.op, path=path)
+        work = _Work(evaluation, self._sessions.get(evaluation.session), ended)
+        self._main.connection.check_open()
+        self._tasks.start_soon(self._work, work, act)
 
-    async def load_file(self, evaluation: Evaluation, path: str) -> Ending:
-        """Load the text of the file `path` as that file. See `Adapter.load_file`."""
-        support = self._require("load-file")
-        if support.adapted:
-            return await self.evaluate(replace(evaluation, file=path, line=1, column=1))
+    async def evaluate(self, evaluation: Evaluation, *, path: str | None = None) -> Ending:
+        """Run code, and return when it is over. See `Adapter.evaluate`."""
+        over, endings = anyio.Event(), list[Ending | Exception]()
 
-        async def load(work: _Work) -> Ending:
-            fields: dict[str, Value] = {
-                "file": evaluation.code,
-                "file-path": path,
-                "file-name": path.rpartition("/")[2],
-                **self._print_fields(evaluation),
-            }
-            before = work.session.namespace
-            reply = await self._run_one(work, support.op, fields)
-            if self._dialect.load_moves_namespace:
-                await self._switch(work.session, before or "user")
-            return self._conclude(work, reply, None, path)
+        def ended(how: Ending | Exception) -> None:
+            endings.append(how)
+            over.set()
 
-        return await self._perform(evaluation, load)
+        self.begin(evaluation, ended, path=path)
+        await over.wait()
+        if isinstance(endings[0], Exception):
+            raise endings[0]
+        return endings[0]
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
         """Ask the server to stop what runs in `session`. See `Adapter.interrupt`."""
@@ -258,29 +258,31 @@ class NreplAdapter:
             await exchange.over.wait()
         connection.end(exchange)
 
-    async def _perform(self, evaluation: Evaluation, act: Callable[[_Work], Awaitable[Ending]]) -> Ending:
-        """Do the work in a task of its own, so that a caller who stops waiting stops nothing."""
-        self._refuse_unsafe(evaluation.code)
-        work = _Work(evaluation, self._sessions.get(evaluation.session))
-        self._main.connection.check_open()
-        self._tasks.start_soon(self._work, work, act)
-        await work.over.wait()
-        if work.fault is not None:
-            raise work.fault
-        return work.ending or Ending("failed", error=EvaluationError("error", "the evaluation ended without an answer"))
-
     async def _work(self, work: _Work, act: Callable[[_Work], Awaitable[Ending]]) -> None:
-        work.fault = ReplDisconnectedError("it was closed by us")
+        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
         try:
             async with work.session.lock:
                 work.session.is_stopping = False
-                work.ending = await self._name_class(work, await act(work))
-                work.fault = None
-        except Exception as error:  # noqa: BLE001  # it is raised where the work is waited for
-            work.fault = error
+                how = await self._name_class(work, await act(work))
+        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
+            how = error
         finally:
             work.session.running = None
-            work.over.set()
+            work.ended(how)
+
+    async def _load(self, work: _Work, *, op: str, path: str) -> Ending:
+        evaluation, session = work.evaluation, work.session
+        fields: dict[str, Value] = {
+            "file": evaluation.code,
+            "file-path": path,
+            "file-name": path.rpartition("/")[2],
+            **self._print_fields(evaluation),
+        }
+        before = session.namespace
+        reply = await self._run_one(work, op, fields)
+        if self._dialect.load_moves_namespace:
+            await self._switch(session, before or "user")
+        return self._conclude(work, reply, None, path)
 
     async def _name_class(self, work: _Work, ending: Ending) -> Ending:
         """The ending with the class of what was thrown, where the server names but the compiler's wrapper of it."""

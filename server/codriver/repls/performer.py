@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from codriver.core import actions, effects
-from codriver.core.state import Capability, Failure, Profile
+from codriver.core.state import Capability, Profile
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.repls import base, nrepl, process, recipes
 from codriver.repls.base import Endpoint
 from codriver.repls.hearing import Hearing
 from codriver.repls.heartbeat import Beat
 from codriver.repls.reporting import Reporter
+from codriver.repls.running import Limits, Running
 from codriver.repls.stopping import Stopping
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Effect
     from codriver.core.state import Repl
     from codriver.outputlog import OutputLog
-    from codriver.repls.base import Adapter, Ending
+    from codriver.repls.base import Adapter
     from codriver.transcripts import Transcripts
 
 E = TypeVar("E")
@@ -45,17 +46,6 @@ LEFT_S = 2.0
 class _Life:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     over: anyio.Event = field(default_factory=anyio.Event)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What bounds evaluations: see the settings of the same names."""
-
-    max_run_s: float
-    max_length: int
-    max_depth: int
-    max_value_bytes: int = 32 * 2**20
-    """What the REPL is asked to stop printing at: far above what an answer shows, as the rest can be asked for."""
 
 
 class Repls:
@@ -75,18 +65,18 @@ class Repls:
         self._tasks = tasks
         self._workspace = workspace
         self._environ = environ
-        self._limits = limits
         self._lives: dict[str, _Life] = {}
         self._adapters: dict[str, Adapter] = {}
         self._reporter = Reporter(now)
         self._hearing = Hearing(self._reporter, log, transcripts)
         self._stopping = Stopping(self._reporter, self._adapters, transcripts)
+        self._running = Running(self._reporter, self._adapters, self._stopping, self._begin, limits)
         self.attach = self._reporter.attach
         self.stop = self._stopping.stop
 
     def limit(self, limits: Limits) -> None:
         """Bound the evaluations that begin from now on by `limits`."""
-        self._limits = limits
+        self._running.limits = limits
 
     def adapter(self, repl: str) -> Adapter:
         """The adapter of a connected REPL.
@@ -111,7 +101,7 @@ class Repls:
             case effects.RetryRepl():
                 self._begin("trying to reach a REPL again", self._retry, effect)
             case effects.RunEvaluation():
-                self._begin(f"the evaluation {effect.evaluation}", self._run, effect)
+                self._running.begin(effect)
             case effects.CloseSession():
                 self._begin(f"closing the session {effect.name}", self._close_session, effect)
             case effects.StopEvaluation():
@@ -126,19 +116,9 @@ class Repls:
             try:
                 await act(effect)
             except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
-                self._fault(what, error)
+                self._reporter.fault(what, error)
 
         self._tasks.start_soon(guarded)
-
-    def _fault(self, what: str, error: Exception) -> str:
-        """Remember that codriver itself failed in `what`; in words, for who is concerned."""
-        text = f"codriver itself failed in {what}: {_words(error)}"
-        logger.error("%s", text, exc_info=error)
-        try:
-            self._reporter.dispatch(actions.LatchError("internal-error", text), actions.Say(text, error=True))
-        except Exception:
-            logger.exception("this could not be put into the log")
-        return text
 
     async def end_all(self) -> None:
         """End every connection and every process of ours, and wait until they are gone."""
@@ -169,7 +149,7 @@ class Repls:
                 except CodriverError as error:
                     cause = str(error)
                 except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
-                    cause = self._fault(f"the connection to the REPL {repl_id}", error)
+                    cause = self._reporter.fault(f"the connection to the REPL {repl_id}", error)
         finally:
             life.over.set()
             self._hearing.end(repl_id)
@@ -246,76 +226,6 @@ class Repls:
     async def _stop_left(self, effect: effects.StopEvaluation) -> None:
         said = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=LEFT_S)
         logger.info("evaluation %s, as %s: %s", effect.evaluation, effect.why, "; ".join(said))
-
-    # Evaluations
-
-    async def _run(self, effect: effects.RunEvaluation) -> None:
-        request = effect.request
-        evaluation = base.Evaluation(
-            id=effect.evaluation,
-            code=request.code,
-            session=effect.session,
-            namespace=request.namespace,
-            forms=tuple(base.Form(text, line, column) for text, line, column in request.forms),
-            max_length=self._limits.max_length,
-            max_depth=self._limits.max_depth,
-            max_value_bytes=self._limits.max_value_bytes,
-        )
-        limit = anyio.move_on_after(self._limits.max_run_s)
-        try:
-            adapter = self.adapter(effect.repl)
-            with limit:
-                if request.kind == "load-file":
-                    ending = await adapter.load_file(evaluation, request.path or "")
-                else:
-                    ending = await adapter.evaluate(evaluation)
-                self._ended(effect.evaluation, ending)
-                return
-            await self._end_overlong(effect, adapter, evaluation)
-        except ReplDisconnectedError:
-            # The life of the connection ends all its evaluations at once, with the cause.
-            return
-        except CodriverError as error:
-            failure = Failure(getattr(error, "reason", type(error).__name__), str(error))
-            self._reporter.dispatch(actions.EvaluationEnded(effect.evaluation, "failed", failure=failure))
-        except Exception as error:  # noqa: BLE001  # who waits for its end must be told of it, whatever happened
-            text = self._fault(f"the evaluation {effect.evaluation}", error)
-            failure = Failure("internal-error", f"{text}; the code was sent and may have run, in part or whole")
-            self._reporter.dispatch(actions.EvaluationEnded(effect.evaluation, "failed", failure=failure))
-
-    def _ended(self, evaluation: str, ending: Ending) -> None:
-        failure = ending.error and Failure(
-            type=ending.error.type,
-            message=ending.error.message,
-            phase=ending.error.phase,
-            file=ending.error.file,
-            line=ending.error.line,
-            column=ending.error.column,
-            form=ending.error.form,
-            trace=ending.error.trace,
-        )
-        self._reporter.dispatch(
-            actions.EvaluationEnded(evaluation, ending.status, ending.namespace, failure or None, ending.notes)
-        )
-
-    async def _end_overlong(self, effect: effects.RunEvaluation, adapter: Adapter, evaluation: base.Evaluation) -> None:
-        """It ran longer than anything may: interrupt it, and say so whatever comes of it."""
-        why = f"it ran longer than the run limit of {self._limits.max_run_s:g} s"
-        await self._stopping.keep_stacks(effect.evaluation, effect.repl, effect.session)
-        try:
-            done = await adapter.interrupt(evaluation.session)
-            notes = (f"{why} and was interrupted ({done.outcome})", *([done.note] if done.note else []))
-            self._reporter.dispatch(actions.EvaluationEnded(effect.evaluation, "interrupted", notes=notes))
-        except CodriverError as error:
-            text = f"{why} and could not be interrupted: {error}"
-            self._reporter.dispatch(actions.LatchError("run-limit", text), actions.Say(text, error=True))
-
-
-def _words(error: BaseException) -> str:
-    """What went wrong: of a group of faults, the first."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
 
 
 def _endpoint(address: str) -> Endpoint:
