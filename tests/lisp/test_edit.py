@@ -255,6 +255,7 @@ def test_keywords_are_renamed_too():
 WRONG_RENAMES = {
     "no symbol": (Rename("(a)", "b"), "'(a)' is neither a symbol nor a keyword"),
     "a number": (Rename("a", "12"), "'12' is neither a symbol nor a keyword"),
+    "a value": (Rename("nil", "b"), "'nil' is neither a symbol nor a keyword"),
     "a keyword for a symbol": (Rename("a", ":b"), "'a' and ':b' must both be symbols, or both be keywords"),
     "nothing there": (Rename("zz", "b"), "'zz' does not occur in the code there"),
     "in use": (Rename("a", "c"), "'c' is in use at line 1: both would become one"),

@@ -44,7 +44,7 @@ FORMS = {
     "defn with the name as parameter": "(defn f [x] x)",
     "defn with arities": "(defn- f ([] X) ([x] {:pre [x]} x))",
     "defmacro": "(defmacro m [x] `(f ~x X ~(g x)))",
-    "hints": "(defn ^X f ^X [^X x] ^X x)",
+    "hints": "(defn ^x f ^x [^x y] ^x X)",
     "schema": "(s/defn f :- X [x :- X y :- X] x)",
     "letfn": "(letfn [(x [y] (x y)) (g [x] x)] x)",
     "letfn with another": "(letfn [(g [x] x)] X)",
@@ -70,7 +70,7 @@ FORMS = {
     "keys written as keywords": "(let [{:keys [:p/x]} X] x)",
     "strs and syms": "[(let [{:strs [x]} X] x) (let [{:syms [x]} X] x)]",
     "all of a map": "(fn [{:keys [y] :as x}] x)",
-    "metadata in a pattern": "(let [^{:tag X} y X ^String x X z ^X x] x)",
+    "metadata in a pattern": "(let [^{:tag X} y X ^String x X z ^x x] x)",
     "a discarded form": "(let [#_X y X #_(f X) x X] #_x x #_(g x)) #_X",
     "a var's quote": "(let [x 1] [x #'X (var X)])",
     "syntax quote": "(let [x 1] `(f X ~x ~@[x] ~'x))",
@@ -82,7 +82,7 @@ FORMS = {
     "spliced bindings": "(let [#?@(:clj [x X] :cljs [x X])] x)",
     "spliced bindings behind others": "(let [y X #?@(:clj [z X x 1] :cljs [z X]) a x] x)",
     "spliced methods": "(reify P (g [x] x) #?@(:clj [X (h [x] x)]) #?(:cljs (i [x] x)))",
-    "a parameter for one platform": "(fn [#?(:clj ^X x :cljs x)] x)",
+    "a parameter for one platform": "(fn [#?(:clj ^long x :cljs x)] x)",
     "a nested def": "(let [x 1] (def X x) (declare X))",
     "for-all": "(prop/for-all [x X] x)",
     "are": "(are [x y] (= x y) X 1)",
@@ -217,6 +217,8 @@ def test_a_types_constructors_are_renamed_with_it():
     text = "(ns n)\n(defrecord Old [a])\n[(->Old 1) (map->Old {}) (Old. 1) (n/->Old 1) #'->Old ->Older (new Old 1)]\n"
     wanted = text.replace("Older", "0").replace("Old", "New").replace("0", "Older").replace("n/->New", "n/->New")
     assert renamed(text, "Old", "New").text == wanted
+    text = "(defrecord Old [a])\n(defn f ^Old [^Old b] ^Old (f b))\n"
+    assert renamed(text, "Old", "New").text == text.replace("Old", "New")
     assert renamed("(def Old 1)\n->Old\n", "Old", "New").text == "(def New 1)\n->Old\n"
 
 

@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     Binder = Callable[["Walk", Sequence[Form], "Scope"], None]
 
 Role = Literal[
-    "reference", "global", "binding", "quoted", "method", "protocol", "type", "namespace", "referred", "taken"
+    "reference", "global", "binding", "quoted", "method", "protocol", "type", "hint", "namespace", "referred", "taken"
 ]
 """What a name is where it stands.
 
 `reference`: whatever the scope says. `global`: the namespace's, whatever is bound around. `binding`: where a local name
 begins. `quoted`: data. `method`: of a protocol or class, where it is implemented. `protocol`: a method where a protocol
-declares it. `type`: of a record or type, where it is defined. `namespace`: in the `ns` form. `referred`: there too, as
-another namespace's. `taken`: behind `:keys` in a map that no known form takes apart; another may.
+declares it. `type`: of a record or type, where it is defined. `hint`: of a class, in metadata. `namespace`: in the `ns`
+form. `referred`: there too, as another namespace's. `taken`: behind `:keys` in a map that no known form takes apart;
+another may.
 """
 
 QUOTED, NAMESPACE, REFERRED = -1, -2, -3
@@ -150,8 +151,16 @@ class Walk:
         """What metadata stands before; the metadata is walked."""
         while form.kind == "prefixed" and self.text.startswith(("^", "#^"), form.start) and form.children:
             *metadata, form = form.children
-            self.code(metadata, scope)
+            self.hints(metadata, scope)
         return form
+
+    def hints(self, metadata: Iterable[Form], scope: Scope) -> None:
+        """Walk metadata, in which a name alone is that of a class; in Hy it is any annotation."""
+        for form in metadata:
+            if form.kind == "atom" and not self.is_hy:
+                self.record(form, "hint", scope)
+            else:
+                self.code([form], scope)
 
     def items(self, form: Form, scope: Scope) -> list[Form]:
         """The forms in a bracket, but for discarded ones, which are walked with those beside them."""
@@ -185,9 +194,7 @@ class Walk:
                     self.name(child, "global", scope)
                 return
             if prefix[0] == "^" or prefix == "#^":
-                # A hint names a class or a var, whatever is local.
-                for hint in form.children[:-1]:
-                    self._tasks.append((hint, Scope() if hint.kind == "atom" else scope, level))
+                self.hints(form.children[:-1], scope)
                 self.code(form.children[-1:], scope, level)
                 return
             if prefix[0] == "`":

@@ -49,7 +49,7 @@ class Pattern:
                     if walk.text.startswith("#?", form.start):
                         self._pending += [(child, False) for child in walk.branches(form)[::-1]]
                     else:
-                        walk.code(form.children[:-1], scope)
+                        walk.hints(form.children[:-1], scope)
                         self._pending.append((form.children[-1], is_outermost))
                 case "vector":
                     self._vector(form, is_default=walk.is_hy and not is_outermost)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from codriver.lisp.reader import Form
 
 _NUMBER = re.compile(r"[+-]?\d")
+_VALUES = frozenset({"nil", "true", "false", "None", "True", "False"})
+"""What is written as a symbol and is none."""
 
 LOCAL = "a local name hides it there"
 OUTER = "it is not the local name there"
@@ -28,6 +30,7 @@ OUTSIDE = "it is outside of the form"
 WHYS = {
     "quoted": "it is quoted, so data",
     "method": "it is the name of a method there",
+    "hint": "it is a hint there, so a class",
     "namespace": "it is in the ns form",
 }
 
@@ -73,7 +76,8 @@ def find_names(document: Document, old: str, new: str, span: tuple[int, int] | N
 def _is_name(name: str) -> bool:
     """Whether `name` is a symbol or a keyword."""
     found = TOKEN.fullmatch(name)
-    return found is not None and found.lastgroup == "atom" and not _NUMBER.match(name) and not name.startswith("#")
+    is_atom = found is not None and found.lastgroup == "atom"
+    return is_atom and not _NUMBER.match(name) and not name.startswith("#") and name not in _VALUES
 
 
 def _within(namespace: str, changes: Mapping[str, str]) -> dict[str, str]:
@@ -95,8 +99,8 @@ class _Symbol:
             pairs, types = ({**some, **_within(namespace, some)} for some in (pairs, types))
         words = {**pairs, **types}
         all_found = occurrences(document, forms, names, [*words, *words.values()])
-        is_type = any(one.role == "type" and one.word == old for one in all_found)
-        self._changes = words if is_type else pairs
+        self._is_type = any(one.role == "type" and one.word == old for one in all_found)
+        self._changes = words if self._is_type else pairs
         self._news = set(self._changes.values())
         self._is_protocols = any(one.role == "protocol" and one.word == old for one in all_found)
         self._all = all_found
@@ -147,7 +151,9 @@ class _Symbol:
     def _is_outer(self, one: Occurrence) -> bool:
         if one.role in ("reference", "taken"):
             return not self._is_local(one)
-        return one.role in ("global", "type", "protocol", "referred") or (one.role == "method" and self._is_protocols)
+        if one.role in ("method", "hint"):
+            return self._is_protocols if one.role == "method" else self._is_type
+        return one.role in ("global", "type", "protocol", "referred")
 
     def _line(self, offset: int) -> int:
         return self._document.places.line(offset)

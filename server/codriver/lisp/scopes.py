@@ -195,7 +195,7 @@ def _proxy(walk: Walk, items: Items, scope: Scope) -> None:
 
 def _protocol(walk: Walk, items: Items, scope: Scope) -> None:
     for name in items[1:2]:
-        walk.name(name, "global", scope)
+        walk.name(name, "type" if walk.word(items[0]) == "definterface" else "global", scope)
     for item in _all(walk, items[2:], scope):
         parts = walk.items(item, scope) if item.kind == "list" else []
         if not parts:
