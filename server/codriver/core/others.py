@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import takewhile
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from codriver.core.state import Told
 
 if TYPE_CHECKING:
+    from collections.abc import Reversible
+
     from codriver.core.state import Client, Evaluation, State
 
 MAX_CALLERS = 64
@@ -42,5 +44,6 @@ def _unknown(state: State, told: Told) -> list[Evaluation]:
     """The evaluations of which the end, or the beginning, was not told, by number."""
     live = [state.evaluations[name] for name in told.live if name in state.evaluations]
     # The newest come last, so only they are looked at, however many are kept.
-    begun = takewhile(lambda evaluation: evaluation.number > told.number, reversed(tuple(state.evaluations.values())))
+    newest_first = reversed(cast("Reversible[Evaluation]", state.evaluations.values()))
+    begun = takewhile(lambda evaluation: evaluation.number > told.number, newest_first)
     return sorted([*live, *begun], key=lambda evaluation: evaluation.number)

@@ -272,12 +272,13 @@ def check(text: str) -> Unbalanced | None:
     return None if fault is None else explain(text, fault)
 
 
-def top_level_forms(text: str) -> tuple[Span, ...]:
+def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ...]:
     """The forms of `text` that an evaluation would run, in order. Discarded ones (`#_`) and comments are left out.
+
+    `reading` is what `read` gave for it, if it was read already.
 
     A prefix such as a quote, a tag or metadata belongs to the form behind it.
     """
     places = Places(text)
-    return tuple(
-        Span(form.start, form.end, *places.of(form.start)) for form in read(text).forms if form.kind != "discard"
-    )
+    forms = (reading or read(text)).forms
+    return tuple(Span(form.start, form.end, *places.of(form.start)) for form in forms if form.kind != "discard")

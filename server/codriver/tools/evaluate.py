@@ -71,10 +71,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     """Evaluate, wait, and say how it stands."""
     who = call.who(arguments.who)
     lisp = speaks_lisp(call.state, arguments.repl_session_key)
-    if lisp:
-        check_brackets(arguments.code)
-    else:
-        check_python(call.state, arguments.repl_session_key, arguments.code)
+    forms = _forms(call, arguments.repl_session_key, arguments.code, lisp=lisp)
     target = resolve(call.state, arguments.repl_session_key)
     if arguments.isolate:
         target = await isolated(call, target, who)
@@ -82,7 +79,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         code=arguments.code,
         namespace=arguments.namespace,
         description=arguments.description,
-        forms=_forms(arguments.code) if lisp else (),
+        forms=forms,
     )
     settings = call.services.settings
     timeout_ms = arguments.timeout_ms or settings.evaluate_timeout_ms
@@ -102,12 +99,9 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     path = call.services.workspace / arguments.file_path
     text = await anyio.to_thread.run_sync(_read, path)
     lisp = path.suffix != ".py" and speaks_lisp(call.state, arguments.repl_session_key)
-    if lisp:
-        check_brackets(text)
-    else:
-        check_python(call.state, arguments.repl_session_key, text)
+    forms = _forms(call, arguments.repl_session_key, text, lisp=lisp)
     target = resolve(call.state, arguments.repl_session_key)
-    request = Request(code=text, kind="load-file", path=str(path), forms=_forms(text) if lisp else ())
+    request = Request(code=text, kind="load-file", path=str(path), forms=forms)
     settings = call.services.settings
     evaluation = _begin(call, target, who, request)
     current = await wait(call, evaluation, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000)
@@ -149,8 +143,17 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
     return Answer(fields, ok=False, images=answer.images)
 
 
-def _forms(code: str) -> tuple[tuple[str, int, int], ...]:
-    return tuple((code[span.start : span.end], span.line, span.column) for span in top_level_forms(code))
+def _forms(call: Call, key: str | None, code: str, *, lisp: bool) -> tuple[tuple[str, int, int], ...]:
+    """The forms of Lisp, to be evaluated one by one; none of Python, which goes whole. Refused is what nobody can read.
+
+    Raises:
+        UnbalancedError, PythonSyntaxError: it cannot be read.
+    """
+    if not lisp:
+        check_python(call.state, key, code)
+        return ()
+    spans = top_level_forms(code, check_brackets(code))
+    return tuple([(code[span.start : span.end], span.line, span.column) for span in spans])
 
 
 def _read(path: Path) -> str:

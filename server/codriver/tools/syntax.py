@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
-from codriver.lisp.reader import Unbalanced, check
+from codriver.lisp.reader import read
+from codriver.lisp.unbalanced import explain
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl, State
+    from codriver.lisp.reader import Reading
+    from codriver.lisp.unbalanced import Unbalanced
 
 NOT_LISP = frozenset({"python", "unknown"})
 MAX_PYTHON_CHARACTERS = 2**18
@@ -63,17 +66,17 @@ def speaks_lisp(state: State, key: str | None) -> bool:
     return bool(repls) and all(repl.dialect not in NOT_LISP for repl in repls)
 
 
-def check_brackets(code: str) -> None:
-    """Refuse Lisp that a reader cannot read to its end.
+def check_brackets(code: str) -> Reading:
+    """How a reader reads Lisp; refuse what it cannot read to its end.
 
     Raises:
         UnbalancedError: says where, and what the indentation suggests.
     """
-    unbalanced = check(code)
-    if unbalanced is None:
-        return
+    reading = read(code)
+    if reading.fault is None:
+        return reading
     balanced = balance(code)
-    raise UnbalancedError(unbalanced, None if balanced.error else balanced.text)
+    raise UnbalancedError(explain(code, reading.fault), None if balanced.error else balanced.text)
 
 
 def check_python(state: State, key: str | None, code: str) -> None:
