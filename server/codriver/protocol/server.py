@@ -44,9 +44,10 @@ logger = logging.getLogger(__name__)
 INVALID_PARAMS = -32602
 MODERN = "2026-07-28"
 
-SETTLING_S = 3.0
+SETTLING_S = 1.5
 """So long after the start a list of tools waits for the REPLs on their way: there are clients that ask for it once, as
-soon as they started the server, and never again. A JVM with nREPL on its path needs some 2 s."""
+soon as they started the server, and never again. The embedded REPLs need half a second; a JVM may need more, but an
+agent that was given its task at once goes without the tools of a server that takes long."""
 LOOK_S = 0.02
 
 Context = ServerRequestContext[ClientSession]
