@@ -37,6 +37,13 @@ def test_start_brings_up_a_server_that_stays_for_the_next_command(run):
     assert run("stop").stdout.startswith("stopped pid")
 
 
+def test_a_workspace_with_nothing_but_settings_gets_a_repl(run, workspace):
+    (workspace / "codriver.toml").write_text("watch = false\n")
+    (workspace / "opencode.json").write_text("{}")
+    done = run("eval", "--start", "6 * 7")
+    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+
+
 def test_the_setting_starts_a_server_without_the_option(run):
     assert run("eval", "1 + 1").returncode == 3
     done = run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true")

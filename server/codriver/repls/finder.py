@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 RECHECK_S = 0.25
 PYTHON_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile")
+NO_MARKS = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
+"""Files that are about agents and clients: a workspace that holds nothing else is as good as empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,5 +173,5 @@ def _asked_command(text: str) -> ReplFound:
 
 
 def _is_python_or_empty(workspace: Path) -> bool:
-    names = [path.name for path in workspace.iterdir() if not path.name.startswith(".")]
+    names = [path.name for path in workspace.iterdir() if not path.name.startswith(".") and path.name not in NO_MARKS]
     return not names or any(name in PYTHON_MARKS or name.endswith(".py") for name in names)
