@@ -16,7 +16,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from codriver import app
-from codriver.protocol import server as protocol
+from codriver.protocol import calls as protocol
 from codriver.settings import load
 from live_server import WAIT_S, Bare, until
 
