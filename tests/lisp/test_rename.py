@@ -206,6 +206,12 @@ def test_keys_that_an_unknown_form_may_take_are_not_touched():
     assert refusal("x\n(unknown [{:keys [w]}] w)\n") == "'w' is in use at line 2: both would become one"
 
 
+def test_a_namespace_that_refers_to_its_own_macros_is_renamed_there_too():
+    text = "(ns ^:x n.m (:require-macros [n.m :refer [x]]))\n(defmacro x [] 1)\n"
+    wanted = "(ns ^:x n.m (:require-macros [n.m :refer [w]]))\n(defmacro w [] 1)\n"
+    assert renamed(text).text == wanted
+
+
 def test_a_protocols_method_is_renamed_where_it_is_implemented_and_any_other_is_not():
     text = "(defprotocol P (x [_]))\n(reify P (x [_] 1))\n(extend-type T P (x [y] (x y)))\n"
     assert renamed(text).text == text.replace("x ", "w ").replace("extend w", "extend x")

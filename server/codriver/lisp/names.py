@@ -84,6 +84,8 @@ class Walk:
         self.text = text
         self.is_hy = is_hy
         self.found: list[Occurrence] = []
+        self.own = ""
+        """The namespace that the text declares, once its `ns` form has been walked."""
         self._old, self._new = old, new
         self._words = frozenset(words)
         self._at = sorted(found.start() for name in {old, new} for found in re.finditer(re.escape(name), text))
@@ -223,10 +225,11 @@ class Walk:
             binder(self, items, scope)
 
     def _required(self, form: Form, scope: Scope) -> None:
-        """A part of the `ns` form: what follows `:refer` is another namespace's."""
+        """A part of the `ns` form: what follows `:refer` is another namespace's, or its own if it refers to itself."""
         is_referred = False
+        level = 1 if form.children and self.word(form.children[0]) == self.own else REFERRED
         for child in form.children:
-            self.code([child], scope, REFERRED if is_referred else NAMESPACE)
+            self.code([child], scope, level if is_referred else NAMESPACE)
             is_referred = child.kind == "atom" and self.word(child) in _REFERS
 
     def _map(self, form: Form, scope: Scope) -> None:

@@ -214,6 +214,8 @@ def _quote(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _ns(walk: Walk, items: Items, scope: Scope) -> None:
+    for name in items[1:2]:
+        walk.own = walk.word(walk.unwrap(name, scope))
     walk.code(items[1:], scope, NAMESPACE)
 
 
