@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import stat
 import sys
 import threading
@@ -435,6 +436,22 @@ def test_a_sweep_that_takes_a_lock_in_the_making_leads_to_another_folder(tmp_pat
     folder = SpillFolder(tmp_path)
     assert folder.path() == tmp_path / ("2" * 12)
     folder.remove()
+
+
+def test_where_somebody_removed_all_of_it_what_is_printed_from_then_on_is_kept(tmp_path):
+    store, text = spilled(tmp_path / "spill")
+    shutil.rmtree(tmp_path / "spill")
+    later = Text(store, "e2.stdout", 2)
+    later.add("z" * MIB)
+    written(store, later)
+    text.add("y" * MIB)  # to a file that is gone, for what it knows
+    written(store, text)
+    assert later.all() == "z" * MIB
+    assert not later.is_near
+    assert set(text.all()) == {"y"}
+    assert text.total == 2 * MIB
+    store.close()
+    assert list((tmp_path / "spill").iterdir()) == []
 
 
 def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path):

@@ -69,9 +69,10 @@ class SpillFolder:
         Raises:
             OSError: it cannot be made.
         """
+        self._root.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         if self._folder is None:
-            self._root.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             self._folder = self._claimed()
+        self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)  # again, where somebody tidied up
         return self._folder
 
     def _claimed(self) -> Path:
@@ -84,7 +85,6 @@ class SpillFolder:
             try:
                 # A sweep that came between making the lock and holding it takes the file away.
                 if try_lock(lock) and lock_file.exists():
-                    folder.mkdir(mode=PRIVATE_FOLDER)
                     self._lock = lock
                     return folder
             except BaseException:
@@ -180,9 +180,10 @@ class SpillFile:
         return self.size - before
 
     def _open(self) -> int:
+        flags = os.O_WRONLY | os.O_APPEND
         if self._path is None:
             self._path = self._folder.path() / self._name
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            flags |= os.O_CREAT  # not again: what was appended to an empty one would be found nowhere
         flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         return os.open(self._path, flags, PRIVATE_FILE)
 
