@@ -1,5 +1,7 @@
 """What every test shares."""
 
+import gc
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -11,3 +13,10 @@ settings.load_profile("codriver")
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _left_open_here():
+    """What a module leaves to the garbage collector, as a socket, fails there, and not in whatever comes next."""
+    yield
+    gc.collect()
