@@ -131,7 +131,7 @@ async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(capl
     line = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
     async with anyio.create_task_group() as tasks:
         assert PlainCalls(session, Failing(), tasks, max_open_requests=1).take(line)
-    answer = json.loads(await outbox.batch())
+    answer = json.loads(outbox.batch())
     assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": calls.INTERNAL_ERROR, "message": FAULT}}
     assert len(session.open_requests) == 0
     assert "secret inside" in caplog.text

@@ -20,9 +20,10 @@ BATCH_BYTES = 64 * 1024
 
 
 class Outbox:
-    """A queue of encoded lines for one connection, emptied by one writer.
+    """A queue of encoded lines for one connection.
 
     `write_now` takes a line if it can be sent without waiting; what it takes while nothing else waits is not queued.
+    Else `start_writer` begins a writer, which takes batches until there is none: most clients never need one.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Outbox:
         max_notification_bytes: int,
         congested_bytes: int,
         write_now: Callable[[bytes], bool] = lambda _line: False,
+        start_writer: Callable[[], object] = lambda: None,
     ) -> None:
         self._max_notifications = max_notifications
         self._max_notification_bytes = max_notification_bytes
@@ -41,12 +43,12 @@ class Outbox:
         self._next = 0
         self._waiting_bytes = 0
         self._notification_bytes = 0
-        self._filled = anyio.Event()
         self._room: anyio.Event | None = None
         self._closed = False
         self._write_now = write_now
-        self._is_idle = False
-        """The writer waits for a line, so nothing is on its way that a new one could overtake."""
+        self.start_writer = start_writer
+        self._is_idle = True
+        """There is no writer, so nothing is on its way that a new line could overtake."""
         self.dropped = 0
         """How many notifications this client lost."""
 
@@ -81,17 +83,11 @@ class Outbox:
             self._waiting_bytes -= len(self._lines.pop(oldest))
             self.dropped += 1
 
-    async def batch(self) -> bytes | None:
-        """The next lines as one piece of bytes, in order; None when the outbox is closed and empty."""
-        while not self._lines:
-            if self._closed:
-                return None
-            self._filled = anyio.Event()
+    def batch(self) -> bytes | None:
+        """The next lines as one piece of bytes, in order; None when nothing waits, and then the writer ends."""
+        if not self._lines:
             self._is_idle = True
-            try:
-                await self._filled.wait()
-            finally:
-                self._is_idle = False
+            return None
         size, lines = 0, []
         while self._lines and size < BATCH_BYTES:
             number, line = self._lines.popitem(last=False)
@@ -113,17 +109,18 @@ class Outbox:
             await self._room.wait()
 
     def close(self) -> None:
-        """No more will come; the writer ends when it has written what waits."""
+        """No more will come."""
         self._closed = True
-        self._filled.set()
         if self._room is not None:
             self._room.set()
 
     def _is_written(self, line: bytes) -> bool:
-        return self._is_idle and not self._lines and self._write_now(line)
+        return self._is_idle and self._write_now(line)
 
     def _add(self, line: bytes) -> None:
         self._lines[self._next] = line
         self._next += 1
         self._waiting_bytes += len(line)
-        self._filled.set()
+        if self._is_idle:
+            self._is_idle = False
+            self.start_writer()

@@ -6,6 +6,7 @@ import errno
 import logging
 import socket
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -206,10 +207,10 @@ class Listener:
 
     async def _converse(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_write, session, stream, tasks.cancel_scope)
-            await self._protocol.serve(session, _reader(stream, first))
+            session.outbox.start_writer = partial(tasks.start_soon, _write, session, stream, tasks.cancel_scope)
+            await self._protocol.serve(session, _reader(stream, first), tasks)
             session.outbox.close()
-            # The writer ends when all is written; one whose client does not read is not waited for.
+            # A writer ends when all is written; one whose client does not read is not waited for.
             tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_S
 
 
@@ -262,9 +263,9 @@ def _reader(stream: SocketStream, first: bytes) -> Callable[[], Awaitable[bytes 
 
 
 async def _write(session: ClientSession, stream: SocketStream, scope: anyio.CancelScope) -> None:
-    """Write what the outbox gives, until it is closed or the client is gone, which ends the conversation."""
+    """Write what waits in the outbox, or until the client is gone, which ends the conversation."""
     try:
-        while (batch := await session.outbox.batch()) is not None:
+        while (batch := session.outbox.batch()) is not None:
             await stream.send(batch)
             size = len(batch)
             del batch  # a quiet client would hold its last answer, of any size, until the next one

@@ -120,6 +120,11 @@ class PlainCalls:
         if scope is not None:
             scope.cancel()
 
+    def end(self) -> None:
+        """End every call: nobody is left to answer."""
+        for scope in self._running.values():
+            scope.cancel()
+
     async def _run(
         self, identity: str | int, tool: Tool, arguments: dict[str, Any], token: object, scope: anyio.CancelScope
     ) -> None:
