@@ -99,7 +99,8 @@ class Store:
 
     def is_behind(self, unwritten: int, *, is_moving: bool) -> bool:
         """Whether a text holds more than it may, with so much that is not written. Called with the lock held."""
-        return unwritten > self.max_held and not (is_moving and self.held <= MAX_MOVING)
+        is_hopeful = is_moving and self.trouble is None and self.held <= MAX_MOVING
+        return unwritten > self.max_held and not is_hopeful
 
     def file_for(self, last: SpillFile | None, name: str, start: int) -> SpillFile:
         """The file to go on in from the place `start`: the last one, or a new one after one that is full."""
