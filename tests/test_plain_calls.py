@@ -52,6 +52,21 @@ def test_both_ways_give_the_same_answer(client, what):
         assert short["result"]["content"][1]["mimeType"] == "image/png"
 
 
+def test_both_ways_give_the_same_answer_to_a_client_without_a_handshake(live):
+    client = {"name": "modern", "version": "1"}
+    about = {"protocolVersion": "2026-07-28", "clientInfo": client, "clientCapabilities": {}}
+    meta = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
+    params = {"name": "balance_brackets", "arguments": {"text": "(a"}, "_meta": {**meta, "progressToken": 1}}
+    with live.client(handshake=False) as modern, live.client(name="other") as other:
+        long, short = (modern.request("tools/call", params) for _ in range(2))
+        assert {**long, "id": 0} == {**short, "id": 0}
+        assert short["result"]["resultType"] == "complete"
+        assert [row["calls"] for row in other.call("server_health")["clients"] if row["name"] == "modern"] == [2]
+        newer = {**meta, "io.modelcontextprotocol/protocolVersion": "2027-01-01"}
+        assert modern.request("tools/call", {**params, "_meta": newer})["error"]["code"] == -32022
+        assert "envelope key" in modern.request("tools/call", {**params, "_meta": {}})["error"]["message"]
+
+
 def test_an_unknown_tool_is_refused_in_the_same_words(client):
     short, long = both_ways(client, "no_such_tool", {})
     assert short["error"] == long["error"]
@@ -91,6 +106,12 @@ def test_a_call_that_is_cancelled_at_once_never_runs(client):
     answer = client.call("evaluate_code", code="'ran_all_the_same' in globals()")
     assert answer["result"] == "False"
     assert [message for message in client.notifications if message.get("id") == "c"] == []
+
+
+@pytest.mark.parametrize("identity", [None, [], {"a": 1}, 1.5, "nobody", 10**30])
+def test_a_cancellation_of_what_never_was_is_passed_over(client, identity):
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": identity}})
+    assert client.call("list_sessions")["ok"]
 
 
 def test_a_running_call_that_is_cancelled_is_stopped_and_gets_no_answer(live, client):
@@ -145,6 +166,8 @@ async def test_what_is_not_plain_is_left_to_the_sdk():
     async with anyio.create_task_group() as tasks:
         taken = PlainCalls(session, None, tasks, max_open_requests=1)
         assert not taken.take(plain), "before the handshake"
+        session.envelope = {"who": "me"}
+        assert not taken.take(plain), "a client that does not say what it said before"
         session.handshake = True
         assert not taken.take(plain.replace(b"list_sessions", b"no_such_tool"))
         assert not taken.take(plain.replace(b'"id":7', b'"id":7,"more":1'))

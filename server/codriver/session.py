@@ -11,7 +11,7 @@ import anyio
 from codriver.core.actions import ClientConnected, ClientGone, ClientIntroduced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from codriver.core.dispatch import Core
     from codriver.outbox import Outbox
@@ -74,6 +74,8 @@ class ClientSession:
         self.name = ""
         self.handshake = False
         """Whether it is initialized by the handshake, so that notifications go to it unasked."""
+        self.envelope: Mapping[str, object] | None = None
+        """What a request of it that was let in said of it, where it makes no handshake and says so in each."""
         self.subscribed: set[str] = set()
         """URIs of resources whose changes it asked to be told."""
         self.open_requests = OpenRequests()

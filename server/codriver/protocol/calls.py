@@ -2,8 +2,9 @@
 
 An agent's loop is made of calls, and the SDK's way of a request, through models, contexts and tasks, costs more than
 most calls do themselves. So a `tools/call` that is plain in every respect is read, run and answered here: its client
-has made the handshake, its tool exists, and it brings nothing but an id, a name, arguments and perhaps `_meta`.
-Whatever is unusual about a call goes the SDK's way and is answered in the words of the protocol.
+has made the handshake, or says of itself what it said in a call that the SDK let in; its tool exists; and it brings
+nothing but an id, a name, arguments and perhaps `_meta`. Whatever is unusual about a call goes the SDK's way and is
+answered in the words of the protocol.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from codriver.tools.envelope import answer
 from codriver.tools.manifest import BY_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from anyio.abc import TaskGroup
 
@@ -36,8 +37,11 @@ FAULT = "internal error in codriver: see server_health"
 
 MARK = b'"tools/call"'
 KEYS = frozenset({"jsonrpc", "id", "method", "params"})
+TOKEN = "progressToken"  # noqa: S105  # the protocol's name for what ties progress to a request
 PARAMETERS = frozenset({"name", "arguments", "_meta"})
-RESULT = '{"jsonrpc":"2.0","id":%s,"result":{"content":%s,"structuredContent":%s,"isError":%s}}\n'
+RESULT = '{"jsonrpc":"2.0","id":%s,"result":{"content":%s,"structuredContent":%s,"isError":%s%s}}\n'
+ABOUT_US = ',"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":%s}'
+"""What a result says besides, to clients without a handshake. Source: MCP 2026-07-28, results."""
 
 
 class Answered:
@@ -64,8 +68,10 @@ class Caller:
         *,
         redact: Callable[[object], object],
         tell_of_log: Callable[[ClientSession], None],
+        server_info: Mapping[str, str],
     ) -> None:
         self._services = services
+        self.about_us = ABOUT_US % json.dumps(server_info)
         self._redact = redact
         self._tell_of_log = tell_of_log
 
@@ -96,7 +102,8 @@ class PlainCalls:
     def take(self, line: bytes) -> bool:
         """Begin the call in `line`, if a plain call is what it holds."""
         opened = self._client.open_requests
-        if not self._client.handshake or MARK not in line or len(opened) >= self._max_open_requests:
+        is_known = self._client.handshake or self._client.envelope is not None
+        if not is_known or MARK not in line or len(opened) >= self._max_open_requests:
             return False
         try:
             message = from_json(line)
@@ -105,18 +112,21 @@ class PlainCalls:
         if not _is_plain(message):
             return False
         identity, params = message["id"], message["params"]
-        tool = BY_NAME.get(params["name"])
-        if tool is None or identity in opened:
+        tool, meta = BY_NAME.get(params["name"]), params.get("_meta", {})
+        if tool is None or identity in opened or not self._knows(meta):
             return False
         opened.add(identity)
         scope = self._running[identity] = anyio.CancelScope()
-        token = params.get("_meta", {}).get("progressToken")
-        self._tasks.start_soon(self._run, identity, tool, params.get("arguments", {}), token, scope)
+        self._tasks.start_soon(self._run, identity, tool, params.get("arguments", {}), meta.get(TOKEN), scope)
         return True
+
+    def _knows(self, meta: Mapping[str, object]) -> bool:
+        """Whether the client has made the handshake, or says of itself what it said when it was let in."""
+        return self._client.handshake or envelope(meta) == self._client.envelope
 
     def cancel(self, identity: object) -> None:
         """End the call `identity`, if it is one of these; it gets no answer."""
-        scope = self._running.get(identity)  # type: ignore[call-overload]  # whatever the client sent
+        scope = self._running.get(identity) if isinstance(identity, str | int) else None
         if scope is not None:
             scope.cancel()
 
@@ -144,7 +154,7 @@ class PlainCalls:
 
         async def report(elapsed_s: float, words: str) -> None:
             if token is not None:
-                params = {"progressToken": token, "progress": elapsed_s, "message": self._caller.cleared(words)}
+                params = {TOKEN: token, "progress": elapsed_s, "message": self._caller.cleared(words)}
                 said = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
                 self._client.outbox.offer(_encoded(said))
 
@@ -156,8 +166,14 @@ class PlainCalls:
         content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
         content += [{"type": "image", "data": image.data, "mimeType": image.mime_type} for image in answered.images]
         # The fields are JSON already, and need not be read and written again.
-        shown = json.dumps(content, ensure_ascii=False)
-        return (RESULT % (json.dumps(identity), shown, answered.text, json.dumps(not answered.ok))).encode()
+        shown, is_error = json.dumps(content, ensure_ascii=False), json.dumps(not answered.ok)
+        about_us = "" if self._client.handshake else self._caller.about_us
+        return (RESULT % (json.dumps(identity), shown, answered.text, is_error, about_us)).encode()
+
+
+def envelope(meta: Mapping[str, object]) -> Mapping[str, object]:
+    """What a request's `_meta` says of its client: all but what concerns this request alone."""
+    return {key: value for key, value in meta.items() if key != TOKEN}
 
 
 def _is_plain(message: object) -> bool:
@@ -172,7 +188,7 @@ def _is_plain(message: object) -> bool:
     meta = params.get("_meta", {})
     if not isinstance(params.get("arguments", {}), dict) or not isinstance(meta, dict):
         return False
-    return type(meta.get("progressToken", 0)) in (int, str)
+    return type(meta.get(TOKEN, 0)) in (int, str)
 
 
 def _encoded(message: dict[str, Any]) -> bytes:

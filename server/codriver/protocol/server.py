@@ -20,7 +20,7 @@ from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, Tool
 from mcp.shared.exceptions import MCPError
 
 from codriver.protocol import prompts
-from codriver.protocol.calls import FAULT, INTERNAL_ERROR, Caller, PlainCalls
+from codriver.protocol.calls import FAULT, INTERNAL_ERROR, Caller, PlainCalls, envelope
 from codriver.protocol.listening import Streams
 from codriver.protocol.resources import LOG_URI, Resources
 from codriver.protocol.wire import Wire
@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 INVALID_PARAMS = -32602
 MODERN = "2026-07-28"
+NAME, TITLE = "codriver", "Codriver"
 
 SETTLING_S = 1.5
 """So long after the start a list of tools waits for the REPLs on their way: there are clients that ask for it once, as
@@ -72,13 +73,14 @@ class Protocol:
         self._clients = clients
         self._instructions = instructions
         self._redact = redact
-        self._caller = Caller(services, redact=redact, tell_of_log=self._tell_of_log)
+        info = {"name": NAME, "title": TITLE, "version": version}
+        self._caller = Caller(services, redact=redact, tell_of_log=self._tell_of_log, server_info=info)
         self._resources = Resources(services, skills)
         self._streams = Streams()
         self._server: Server[ClientSession] = Server(
-            "codriver",
+            NAME,
             version=version,
-            title="Codriver",
+            title=TITLE,
             on_list_tools=_guarded(self._list_tools),
             on_call_tool=_guarded(self._call_tool),
             on_list_resources=_guarded(self._list_resources),
@@ -162,6 +164,8 @@ class Protocol:
         tool = BY_NAME.get(params.name)
         if tool is None:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
+        if ctx.protocol_version == MODERN:
+            ctx.lifespan_context.envelope = envelope((ctx.params or {}).get("_meta", {}))
         answered = await self._caller.run(ctx.lifespan_context, tool, params.arguments or {}, self._progress(ctx))
         content: list[types.ContentBlock] = [types.TextContent(text=answered.text)]
         content += [types.ImageContent(data=image.data, mime_type=image.mime_type) for image in answered.images]
