@@ -141,6 +141,20 @@ def test_a_saved_file_is_loaded_into_the_session_that_serves_it(live, client):
     assert answer["result"] == "60"
 
 
+@pytest.mark.parametrize(
+    ("key", "file", "text", "code"),
+    [
+        ("py", "marked.py", "amount = 7\n", "import marked\nmarked.amount"),
+        ("lpy", "marked_lisp.lpy", "(ns marked-lisp)\n(def amount 7)\n", "marked-lisp/amount"),
+    ],
+)
+def test_a_byte_order_mark_is_no_code_of_the_file_that_begins_with_it(live, client, key, file, text, code):
+    (live.workspace / "src" / file).write_text("\ufeff" + text, encoding="utf-8")
+    answer = client.call("load_file", filePath=f"src/{file}", replSessionKey=key)
+    assert answer["ok"], answer
+    assert client.call("evaluate_code", code=code, replSessionKey=key)["result"] == "7"
+
+
 def test_a_file_that_does_not_balance_is_not_loaded_and_that_is_told(live, client):
     (live.workspace / "src" / "broken.lpy").write_text("(ns broken)\n(defn f [x] (inc x)\n")
     until(

@@ -160,7 +160,7 @@ def _read(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise FileUnreadableError(str(path), f"it is larger than {MAX_FILE_BYTES} bytes")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # REPLs take a byte order mark for code
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise FileUnreadableError(str(path), why or "it cannot be opened") from error
