@@ -182,6 +182,29 @@ def test_a_python_project_needs_no_settings(init, workspace):
     assert not (workspace / "codriver.toml").exists()
 
 
+def test_python_further_down_is_written_as_the_repl_because_the_server_would_not_see_it(init, workspace):
+    write(workspace, {"Makefile": "", "src/shop.py": ""})
+    init(clients=["zed"])
+    assert load(workspace, environ={}).settings.repl == ("python",)
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"AGENTS.md": ""}, "codriver starts a Python REPL of its own"),
+        ({"Cargo.toml": ""}, "none is started: start one, or write"),
+        ({"Cargo.toml": "", ".nrepl-port": "7888"}, "running, as .nrepl-port says"),
+        ({"Cargo.toml": "", "codriver.toml": 'repl = ["bb"]\n'}, 'codriver starts ["bb"]'),
+    ],
+)
+def test_the_repl_that_a_workspace_of_no_known_kind_gets_is_told_as_it_is(init, workspace, files, told):
+    write(workspace, files)
+    lines = init(clients=["zed"], dry_run=True).text.splitlines()
+    assert "project    none recognised" in lines
+    (line,) = [line for line in lines if line.startswith("REPL ")]
+    assert told in line
+
+
 def test_one_refusal_stops_no_other_client_and_shows_in_the_exit_status(init, workspace):
     write(workspace, {".mcp.json": "{", ".cursor/mcp.json": "{}"})
     report = init(clients=["claude-code", "cursor"])

@@ -11,6 +11,7 @@ import anyio
 from codriver.core.actions import ReplForgotten, ReplFound, Say
 from codriver.core.state import Origin
 from codriver.repls import discovery
+from codriver.workspace import is_python_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from codriver.repls.discovery import Found
 
 RECHECK_S = 0.25
-PYTHON_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile")
-NO_MARKS = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
-"""Files that are about agents and clients: a workspace that holds nothing else is as good as empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ class Finder:
             seen.set()
 
     async def _start_default(self) -> None:
-        if await anyio.to_thread.run_sync(_is_python_or_empty, self._workspace):
+        if await anyio.to_thread.run_sync(is_python_or_empty, self._workspace):
             words = "no REPL was found and none asked for, so codriver starts its own Python REPL (key py)"
             self._dispatch(Say(words), _asked_command("python"))
 
@@ -170,8 +168,3 @@ def _asked_command(text: str) -> ReplFound:
     """A word such as `python`, or a command line, as a REPL to start."""
     kind = KINDS.get(text, Kind("repl", "unknown"))
     return ReplFound(f"process:{text}", kind.key, Origin("process", text), keyed=text in KINDS, dialect=kind.dialect)
-
-
-def _is_python_or_empty(workspace: Path) -> bool:
-    names = [path.name for path in workspace.iterdir() if not path.name.startswith(".") and path.name not in NO_MARKS]
-    return not names or any(name in PYTHON_MARKS or name.endswith(".py") for name in names)

@@ -11,6 +11,7 @@ from codriver.errors import StartError
 from codriver.setup.clients import Environment, Launch, chosen_clients, found_clients, known_clients
 from codriver.setup.plan import Change, apply, diff, plan, plan_removal, read_file
 from codriver.setup.project import find_projects, running_repls
+from codriver.workspace import is_python_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,10 +76,16 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
 
 def _describe(projects: Sequence[Project], workspace: Path, environment: Environment) -> list[str]:
     lines = [f"project    {project.kind} ({project.evidence})" for project in projects]
-    lines = lines or ["project    none recognised; codriver starts a Python REPL of its own"]
-    for port_file in running_repls(workspace):
-        lines.append(f"REPL       running, as {port_file} says; codriver connects to it")
     named = _named_repls(workspace) or {}
+    if not lines:
+        lines.append("project    none recognised")
+        if not named and not running_repls(workspace):
+            lines.append(
+                "REPL       codriver starts a Python REPL of its own"
+                if is_python_or_empty(workspace)
+                else 'REPL       none is started: start one, or write repl = ["python"], or another, into codriver.toml'
+            )
+    lines += [f"REPL       running, as {file} says; codriver connects to it" for file in running_repls(workspace)]
     for key, value in named.items():
         does = "codriver starts" if key == "repl" else "codriver connects to"
         lines.append(f"REPL       {does} {json.dumps(value, ensure_ascii=False)}, as the workspace's settings say")
@@ -92,8 +99,10 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
 
 def _plan_repl(projects: Sequence[Project], workspace: Path, environment: Environment) -> tuple[Change, ...]:
     """The line in `codriver.toml` that has the REPL started, where that is needed and nobody has said otherwise."""
-    if not projects or projects[0].repl == "python" or running_repls(workspace):
-        return ()  # a Python REPL is started without being asked for, and one that runs is found
+    if not projects or running_repls(workspace):
+        return ()  # one that runs is found
+    if projects[0].repl == "python" and is_python_or_empty(workspace):
+        return ()  # it is started without being asked for
     if not projects[0].can_start(workspace, environment):
         return ()
     file = workspace / "codriver.toml"

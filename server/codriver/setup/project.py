@@ -8,6 +8,8 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from codriver.workspace import PYTHON_MARKS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -21,8 +23,6 @@ SOURCES_SEEN: Final = 2000
 """How many files are looked at to find out what language a folder without a project file has."""
 
 SKIPPED: Final = frozenset({"node_modules", "target", "venv", "__pycache__", "build", "dist"})
-
-PYTHON_FILES: Final = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile")
 
 NREPL_DEPS: Final = (
     '\'{:deps {nrepl/nrepl {:mvn/version "1.3.1"} cider/cider-nrepl {:mvn/version "0.55.7"}}}\'',
@@ -97,7 +97,7 @@ def _find(workspace: Path) -> Iterator[Project]:
         yield Project(LISP[0], lisp_file, *LISP[1:])
     if hy_file := _source(workspace, lambda path: path.suffix == ".hy"):
         yield Project(HY[0], hy_file, *HY[1:])
-    for name in PYTHON_FILES:
+    for name in PYTHON_MARKS:
         if (workspace / name).is_file():
             yield Project(PYTHON[0], name, *PYTHON[1:])
     if python_file := _source(workspace, lambda path: path.suffix == ".py"):
