@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "outbox": set(),
     "locking": set(),
     "transcripts": {"locking"},
+    "complaints": set(),
     "door": {"errors"},
     "presence": {"errors", "locking"},
     "skills": {"errors", "paths"},
@@ -48,7 +49,7 @@ MAY_IMPORT = {
     "serve": {"errors", "outbox", "session", "settings", "admission", "protocol"},
     "doctor": {"errors", "paths", "settings", "presence", "setup", "skills"},
     "app": {
-        "errors", "paths", "settings", "reload", "redaction", "core", "outputlog", "history", "transcripts", "repls",
+        "errors", "complaints", "paths", "settings", "reload", "redaction", "core", "outputlog", "history", "transcripts", "repls",
         "tools", "session", "protocol", "admission", "door", "serve", "presence", "oneshot", "skills", "editing",
         "datalog", "watching", "live_settings",
     },

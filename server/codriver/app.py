@@ -11,7 +11,6 @@ import gc
 import logging
 import os
 import signal
-import sys
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ import anyio
 import codriver_relay
 from codriver import __version__, oneshot, presence
 from codriver.admission import Admission
+from codriver.complaints import on_stderr
 from codriver.core import evaluations
 from codriver.core.actions import (
     CancelQueued,
@@ -115,9 +115,9 @@ def run(options: ServeOptions) -> int:
     Raises:
         StartError: it could not start, for the reason said.
     """
-    logging.basicConfig(level=logging.WARNING, format="codriver: %(message)s", stream=sys.stderr)
-    loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
-    return anyio.run(_run, options, loaded, backend_options={"use_uvloop": _takes_uvloop(loaded.settings)})
+    with on_stderr():
+        loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
+        return anyio.run(_run, options, loaded, backend_options={"use_uvloop": _takes_uvloop(loaded.settings)})
 
 
 def _takes_uvloop(settings: Settings) -> bool:
