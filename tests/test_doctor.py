@@ -73,7 +73,7 @@ def server(launch):
     write_file(folder / "port", "1664")
     write_file(folder / "server.json", json.dumps(RECORD))
     health = {
-        "ok": True, "pid": os.getpid(), "host": "127.0.0.1", "port": 1664, "version": __version__, "clients": [{}],
+        "ok": True, "pid": os.getpid(), "host": "127.0.0.1", "port": 1664, "version": __version__, "clients": [],
         "startedAt": "2026-01-01T00:00:00+00:00", "repls": [{**SESSION, "address": f"127.0.0.1:{unused_port()}"}],
         "errors": [],
     }  # fmt: skip
@@ -219,6 +219,12 @@ def test_what_the_server_says_of_itself_is_judged(examine, server, change, area,
     server["server_health"].update(change)
     found = [check for check in of(examine(), area) if words in check.text]
     assert [check.state != "ok" for check in found] == [True]
+
+
+@pytest.mark.parametrize(("others", "words"), [([], "clients: none"), ([{"name": ""}, {"name": "zed"}], "clients: 2")])
+def test_the_doctor_does_not_count_itself_among_the_clients(examine, server, others, words):
+    server["server_health"]["clients"] = [{"name": "codriver-doctor"}, *others]
+    assert words in of(examine(), "server")[0].text
 
 
 def test_a_relay_that_is_missing_or_old_is_told(examine, launch):

@@ -69,14 +69,15 @@ def doctor_command(*, workspace: Path, as_json: bool) -> None:
     """Look at everything that has to fit together, and say what mends what does not.
 
     Versions, settings, skills, server, port file, relay, clients, permissions, REPLs and what each of them can do.
-    Changes nothing and starts nothing. A note works and may surprise; what is wrong gives the exit status 1.
+    Changes nothing, and starts nothing but the relay, for a moment. A note works and may surprise; what is wrong
+    gives the exit status 1.
     """
-    from codriver.doctor import diagnose  # noqa: PLC0415  # only this command needs it
+    from codriver.doctor import NAME, diagnose  # noqa: PLC0415  # only this command needs it
     from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
 
     def ask(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
-            with oneshot.connect(workspace.resolve(), name="codriver-doctor") as connection:
+            with oneshot.connect(workspace.resolve(), name=NAME) as connection:
                 return connection.call(tool, arguments)
         except oneshot.NoServerError as error:
             raise StartError(error.why) from error  # the doctor has its own advice

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver import __version__
 from codriver.doctor.exposure import is_loopback, wide_listener
-from codriver.doctor.passage import obstacle
+from codriver.doctor.passage import NAME, obstacle
 from codriver.doctor.report import Check, ReplReport, Report, Row
 from codriver.errors import CodriverError
 from codriver.paths import port_file, presence_folder
@@ -130,9 +130,11 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
         yield _say_no_server(file, health)
         return
     host, port = str(health.get("host", "")), health.get("port")
-    clients = _rows(health, "clients")
+    clients = sum(client.get("name") != NAME for client in _rows(health, "clients"))
     since = f", since {health['startedAt']}" if "startedAt" in health else ""
-    yield Check("server", "ok", f"pid {health.get('pid')} listens on {host}:{port}{since}, {len(clients)} clients")
+    yield Check(
+        "server", "ok", f"pid {health.get('pid')} listens on {host}:{port}{since}; clients: {clients or 'none'}"
+    )
     if "portNote" in health:
         yield Check("server", "note", str(health["portNote"]), "set mcpSocketServerPort to another port, or to 0")
     if health.get("version", __version__) != __version__:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from codriver.setup.clients import Launch
 
 PASSAGE_S: Final = 10.0
+NAME: Final = "codriver-doctor"
+"""The client that the doctor itself is."""
+
 QUESTION: Final = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -19,7 +22,7 @@ QUESTION: Final = {
     "params": {
         "protocolVersion": "2025-11-25",
         "capabilities": {},
-        "clientInfo": {"name": "codriver-doctor", "version": "0"},
+        "clientInfo": {"name": NAME, "version": "0"},
     },
 }
 
