@@ -27,7 +27,6 @@ MAIN = "main"
 
 K = TypeVar("K")
 V = TypeVar("V")
-_EMPTY: Mapping[str, object] = MappingProxyType({})
 
 
 def with_item(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:

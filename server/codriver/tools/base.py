@@ -147,7 +147,7 @@ class BadWhoError(RefusedError):
     def __init__(self, given: str) -> None:
         super().__init__(
             f"{given!r} cannot be used as who",
-            hint="use a kebab-case slug that names you and nobody else, such as claude-reviewer; "
+            hint="use a kebab-case slug that names you and nobody else, such as order-reviewer; "
             "ui, api and blank are reserved; leave it out to be named after your client",
         )
 
