@@ -242,6 +242,15 @@ def test_the_settings_are_shown_with_their_origin_and_checked(tmp_path):
         assert "Traceback" not in done.stderr
 
 
+def test_a_check_of_the_settings_names_all_that_is_wrong(tmp_path):
+    (tmp_path / "codriver.toml").write_text('maxDepth = 0\nmaxLenght = 1\nwatch = "x"\n')
+    checked = run(tmp_path, "config", "check", env={"CODRIVER_EVENT_LOOP": "none"})
+    assert checked.returncode == 1
+    told = checked.stderr.splitlines()
+    wrong = ("maxDepth = 0 is wrong", 'watch = "x" is wrong', 'eventLoop = "none" is wrong', "no setting maxLenght")
+    assert [[words in line for words in wrong].index(True) for line in told] == [0, 1, 2, 3]
+
+
 def test_a_repl_that_could_not_be_started_is_the_reason_given(tmp_path):
     with serving(tmp_path, "--repl", "no-such-program") as live:
         until(lambda: "stopped" in live.run("status").stdout, "its end")

@@ -141,11 +141,15 @@ GROWING = frozenset({"repl", "nrepl"})
 
 
 class SettingsError(StartError):
-    """A setting has a wrong value, or a settings file cannot be read. `place` is the file, variable or layer."""
+    """A setting has a wrong value, or a settings file cannot be read. `place` is the file, variable or layer.
+
+    `problems` is everything that is wrong with the settings, as far as they could be read; the first is the message.
+    """
 
     def __init__(self, place: str, problem: str) -> None:
         super().__init__(f"{place}: {problem}")
         self.place = place
+        self.problems: tuple[str, ...] = (f"{place}: {problem}",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,7 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
     Raises:
         SettingsError: a value is wrong or a file cannot be read; it names the place, the key and what is allowed.
     """
+    errors: list[SettingsError] = []
     values: dict[str, object] = {}
     origins = {name: Origin("default") for name in Settings.model_fields}
     warnings: list[str] = []
@@ -189,8 +194,14 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
             hint = f"; did you mean {nearest}?" if nearest else ""
             warnings.append(f"{layer.origin.place}: there is no setting {given}{hint}")
         for name, value in layer.values.items():
-            values[name] = _checked(name, value, layer.origin)
+            try:
+                values[name] = _checked(name, value, layer.origin)
+            except SettingsError as error:
+                errors.append(error)
             origins[name] = layer.origin
+    if errors:
+        errors[0].problems = (*map(str, errors), *warnings)
+        raise errors[0]
     return Loaded(Settings.model_validate(values), MappingProxyType(origins), tuple(warnings))
 
 

@@ -118,12 +118,15 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
 @config_command.command("check")
 @workspace_option
 def config_check(*, workspace: Path) -> None:
-    """Say what is wrong with the settings. Exit status 1 when something is."""
-    from codriver.settings import load  # noqa: PLC0415  # only this command needs it
+    """Say all that is wrong with the settings. Exit status 1 when something is."""
+    from codriver.settings import SettingsError, load  # noqa: PLC0415  # only this command needs it
 
-    warnings = load(workspace.resolve(), environ=os.environ).warnings
-    for warning in warnings:
-        click.echo(warning)
-    if not warnings:
+    try:
+        problems, usable = load(workspace.resolve(), environ=os.environ).warnings, True
+    except SettingsError as error:
+        problems, usable = error.problems, False
+    for problem in problems:
+        click.echo(problem, err=not usable)
+    if not problems:
         click.echo("the settings are fine")
-    sys.exit(1 if warnings else 0)
+    sys.exit(1 if problems else 0)
