@@ -168,6 +168,19 @@ def test_hy_runs_what_python_runs(tmp_path):
         assert ask(client, namespace="no_such_suite")["reason"] == "unknown-namespace"
 
 
+def test_hy_runs_what_was_evaluated_and_loaded_in_its_session(tmp_path):
+    with serving(tmp_path, "--repl", "hy") as live, live.client() as client:
+        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        (live.workspace / "checks.hy").write_text("(defn test-loaded [] (assert (= 1 1)))")
+        client.call("load_file", filePath="checks.hy")
+        evaluated = client.call("evaluate_code", code="(defn test-here [] (assert (= 1 2)))")
+        for namespace in ({}, {"namespace": evaluated["ns"]}):
+            answer = ask(client, **namespace)
+            assert counts(answer) == (2, 1, 1, 0), answer
+            assert [(row["test"], row["ns"]) for row in answer["results"]] == [("test_here", "Hy")]
+        assert ask(client, test="test-loaded")["tests"] == 1
+
+
 CLOJURE = """(ns shop.orders-test (:require [clojure.test :refer [deftest is]] [shop.checks :as checks]))
 (deftest bad (is (= 1 2)))
 (deftest broken (is (/ 1 0)))

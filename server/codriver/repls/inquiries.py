@@ -130,7 +130,7 @@ class Inquiries:
         support = self._require("test")
         target = self._sessions.get(session)
         if support.adapted:
-            run = await self._test_by_evaluation(namespace or "", test or "", timeout_s)
+            run = await self._test_by_evaluation(target, namespace or "", test or "", timeout_s)
             return located(run, self._workspace)
         query: dict[str, Value] = {"ns": namespace} if namespace else {}
         if test:
@@ -204,12 +204,12 @@ class Inquiries:
         answer = await self._send(support.op, target, ns=namespace or "clojure.core", sym=name or symbol)
         return answers.read_clojuredocs(answer)
 
-    async def _test_by_evaluation(self, namespace: str, test: str, timeout_s: float) -> TestRun:
+    async def _test_by_evaluation(self, target: NreplSession, namespace: str, test: str, timeout_s: float) -> TestRun:
         tool = await self._sessions.open(TEST_SESSION)
         began = anyio.current_time()
         # A run that goes on after its answer is kept in one place of the REPL: one at a time.
         async with self._testing:
-            code = self._dialect.expression("test", ns=namespace, name=test)
+            code = self._dialect.expression("test", ns=namespace, name=test, session=target.id or "")
             answer = await self._send_until("eval", tool, timeout_s, code=code)
             data = as_map(cast("Value", self._read("the test run", answer)))
             while data.get("pending"):

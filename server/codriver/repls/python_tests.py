@@ -6,7 +6,8 @@ where that is installed. It gives JSON in the shape of `codriver.repls.answers.t
 pytest runs files. Test modules and `conftest.py` are imported anew for each run, so an edit counts as soon as it is
 saved; what they import is what is loaded, so the code under test is the live one. After the run the REPL has its own
 modules, paths and streams again. Tests that are in no file, and all of them without pytest, are run by `unittest`:
-classes of it, and plain functions named `test…`.
+classes of it, and plain functions named `test…`. What a session of hy-nrepl defines is in a module that no table knows:
+it is found among all objects, by the session's id.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 from typing import Final
 
 _COMMON: Final = """
-import contextlib, fnmatch, importlib, importlib.util, inspect, io, json, os, sys, traceback, unittest
+import contextlib, fnmatch, gc, importlib, importlib.util, inspect, io, json, os, sys, traceback, unittest
 
 try:
     import pytest
@@ -27,8 +28,17 @@ if not hasattr(pytest, "version_tuple"):
 TEXT, OUTPUT, ROWS = 4000, 50000, 2000
 
 
+HY_SESSION = "hy-nrepl-session-"
+
+
 def shown(module):
-    return "user" if module == "__main__" else module
+    return "user" if module == "__main__" else "Hy" if module.startswith(HY_SESSION) else module
+
+
+def home_of(session):
+    name, module = HY_SESSION + session, type(sys)
+    found = [one for one in gc.get_objects() if type(one) is module] if session else []
+    return next((one for one in found if vars(one).get("__name__") == name), None)
 
 
 def file_of(module):
@@ -310,10 +320,13 @@ def is_there(ns):
         return False
 
 
-def chosen(ns):
+def chosen(ns, home):
+    if home and ns in ("Hy", "__main__"):
+        return {}, [home]
     if not ns:
         loaded = [one for _, one in sorted(sys.modules.items()) if isinstance(one, type(sys))]
         modules = [one for one in loaded if own(file_of(one)) or one.__name__ == "__main__"]
+        modules += [home] if home else []
         modules = [one for one in modules if any(is_test(name, value, one) for name, value in list(vars(one).items()))]
         files = {file_of(one): shown(one.__name__) for one in modules if pytest and file_of(one)}
         return files, [one for one in modules if file_of(one) not in files]
@@ -325,14 +338,15 @@ def chosen(ns):
     return {}, [module or importlib.import_module(ns)]
 
 
-def answer(ns, wanted):
+def answer(ns, wanted, session=""):
+    home = home_of(session)
     ns = "__main__" if ns == "user" else ns
     # Hy's names may be written with hyphens, Python's have none.
     name, bracket, parameters = wanted.partition("[")
     wanted = name.replace("-", "_") + bracket + parameters
-    if ns and not is_there(ns):
+    if ns and not (home and ns == "Hy") and not is_there(ns):
         return json.dumps({"missing": True})
-    files, modules = chosen(ns)
+    files, modules = chosen(ns, home)
     count, rows = by_pytest(files, wanted, bool(ns)) if files else (0, [])
     more, others = by_unittest(modules, wanted)
     if wanted and not count + more:
@@ -349,6 +363,9 @@ TEST: Final = f'(lambda space: exec({_PROGRAM!r}, space) or space["answer"]($ns,
 
 HY_TEST: Final = (
     f"((fn [space] (exec {json.dumps(_PROGRAM)} space)"
-    ' (.loads (__import__ "json") ((get space "answer") (.replace $ns "-" "_") $name))) {"__name__" "tests"})'
+    ' (.loads (__import__ "json") ((get space "answer") (.replace $ns "-" "_") $name $session))) {"__name__" "tests"})'
 )
-"""The same in Hy, which runs the same program; its modules are imported and collected as Python's are."""
+"""The same in Hy, which runs the same program; its modules are imported and collected as Python's are.
+
+`$session` is the id of the session whose definitions count too, a string literal.
+"""
