@@ -410,6 +410,14 @@ class TestUndo:
         with pytest.raises(NothingToUndoError):
             await editor.undo("me")
 
+    async def test_a_batch_that_changed_nothing_is_taken_back_in_place_of_the_one_before(self, editor, workspace):
+        await edit(editor, ("a.clj", NEW_B))
+        await edit(editor, ("a.clj", Replace(Target(3, "(def b 2)"), "(def b 2)")))
+        for files, left, text in ((0, 1, TEXT.replace("1", "2")), (1, 0, TEXT)):
+            outcome, remaining = await editor.undo("me")
+            assert (len(outcome.files), remaining) == (files, left)
+            assert (workspace / "a.clj").read_text() == text
+
     async def test_it_is_refused_when_somebody_changed_a_file_since(self, editor, workspace):
         (workspace / "b.clj").write_text("(b)\n")
         await edit(editor, ("a.clj", NEW_B), ("b.clj", Append("(z)")))

@@ -74,9 +74,11 @@ class Editor:
         async with self._locked(paths):
             results = await anyio.to_thread.run_sync(self._plan, paths, limits, problems, wanted)
             changes = tuple(result.change for result in results if result.change.before.data != result.change.after)
-            if changes and not dry_run:
+            if not dry_run:
                 with anyio.CancelScope(shield=True):  # what is done must be known, so that it can be taken back
-                    await anyio.to_thread.run_sync(commit, changes)
+                    if changes:
+                        await anyio.to_thread.run_sync(commit, changes)
+                    # Also when it changed nothing: else to take it back would take back the one before.
                     self._remember(caller, changes)
         return Outcome(tuple(results))
 
@@ -92,6 +94,9 @@ class Editor:
         if not batches:
             raise NothingToUndoError
         batch = batches[-1]
+        if not batch:  # it changed nothing, so there is nothing to wait for
+            batches.pop()
+            return Outcome(()), len(batches)
         async with self._locked([change.path for change in batch]):
             if not batches or batches[-1] is not batch:  # taken back while this call waited
                 raise NothingToUndoError

@@ -174,7 +174,8 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
     """Take back the caller's last batch."""
     outcome, left = await call.services.editor.undo(_caller(call, arguments.who))
     rows = _rows(outcome.files, [], applied=True)
-    return Answer({"files": rows, "count": len(rows), "left": left})
+    fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}
+    return Answer(fields if rows else {**fields, "note": "that batch had changed nothing"})
 
 
 def _caller(call: Call, who: str | None) -> str:
@@ -266,7 +267,7 @@ TOOLS = (
         title="Undo edit",
         description="Take back your last edit_files batch, if its files are as it left them; again: the one before.",
         arguments=UndoArguments,
-        output=answer_schema(files=_FILES, count="integer", left="integer"),
+        output=answer_schema(files=_FILES, count="integer", left="integer", note="string"),
         run=undo_edit,
         destructive=True,
     ),
