@@ -188,7 +188,10 @@ def start(name):
 def repl(name):
     """The shared server `name`, started when first asked for."""
     running = _shared.get(name)
-    if running is None or running.process.poll() is not None:
+    if running is not None and running.process.poll() is not None:
+        running.stop()
+        running = None
+    if running is None:
         running = _shared[name] = start(name)
     return running
 

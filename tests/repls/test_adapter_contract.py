@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 import real_repls
@@ -516,6 +517,29 @@ async def test_questions_are_answered_while_code_runs(name):
                 assert "user$eval" in dump.own
                 assert "clojure.lang" not in dump.own
         tasks.cancel_scope.cancel()
+
+
+CHATTY = {
+    "python": "import time\nfor _ in range(300): print('x' * 5000); time.sleep(0.005)",
+    "hy": '(for [_ (range 300)] (print (* "x" 5000)) (.sleep (__import__ "time") 0.005))',
+    # What it prints in a loop goes elsewhere.
+    "squint": WORDS["squint"].long,
+}
+
+
+async def test_a_repl_that_is_left_while_it_speaks_lives_on(name):
+    code = CHATTY.get(name, f'(doseq [_ (range 1000)] (println "{"x" * 5000}"))')
+    with real_repls.fresh(name) as running:
+        async with adapter(name, endpoint=running.endpoint) as (opened, events):
+            opened.begin(evaluation(code), lambda _: None)
+            with anyio.fail_after(30):
+                while not (printed(events) or (name == "squint" and opened._main.running)):
+                    await anyio.lowlevel.checkpoint()
+        async with adapter(name, endpoint=running.endpoint) as (opened, events):
+            with anyio.fail_after(60):
+                await opened.evaluate(evaluation(WORDS[name].add))
+            assert values(events) == [WORDS[name].three]
+        assert running.process.poll() is None
 
 
 async def test_a_repl_that_dies_in_mid_evaluation_is_a_lost_connection(name):

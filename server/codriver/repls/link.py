@@ -19,6 +19,9 @@ from codriver.repls.base import Endpoint, ReplUnreachableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+FAREWELL_S: Final = 0.5
+"""How long the other side may take to end the connection too. All servers seen do it at once, unless they are stuck."""
+
 KEEPALIVE_IDLE_S: Final = 10
 KEEPALIVE_INTERVAL_S: Final = 5
 KEEPALIVE_PROBES: Final = 3
@@ -29,7 +32,7 @@ class Link(asyncio.Protocol):
     """A connection, from `connect` until either side closes it.
 
     `take` is given what comes; `lost` is called once, when nothing more comes, with what broke the connection, or None
-    when the other side closed it or `close` did. Neither may raise.
+    when either side closed it. Neither may raise.
     """
 
     def __init__(self) -> None:
@@ -38,6 +41,7 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._socket: socket.socket | None = None
         self._writable: anyio.Event | None = None
+        self._gone = anyio.Event()
 
     # What asyncio calls
 
@@ -56,6 +60,7 @@ class Link(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing more comes."""
         self.resume_writing()
+        self._gone.set()
         self.lost(exc)
 
     def pause_writing(self) -> None:
@@ -94,10 +99,23 @@ class Link(asyncio.Protocol):
         if self._writable is not None:
             await self._writable.wait()
 
-    def close(self) -> None:
-        """End the connection at once. Twice is harmless."""
-        if self._transport is not None:
-            self._transport.abort()
+    async def close(self) -> None:
+        """Say that nothing more is sent, pass over what still comes, and end the connection. Twice is harmless.
+
+        A connection that is ended while the other side is still sending is reset, and that ends some REPLs: nbb is a
+        program of Node that does not expect it.
+        """
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        self.take = _pass_over
+        try:
+            with anyio.move_on_after(FAREWELL_S):
+                transport.write_eof()
+                self.resume_reading()
+                await self._gone.wait()
+        finally:
+            transport.abort()
 
     def _rearm_quick_ack(self) -> None:
         """Ask the kernel to acknowledge at once. nREPL servers write value and `done` separately and wait 40 ms else.

@@ -240,7 +240,7 @@ class NreplConnection:
     async def abandon(self, cause: str) -> None:
         """End the connection for the reason `cause`, unless it is over already."""
         self._finish(cause)
-        self._link.close()
+        await self._link.close()
 
     def _file_all(self, values: Iterable[Value]) -> None:
         for value in joined(values):
