@@ -70,6 +70,17 @@ def evaluate(client, code):
     return client.request("tools/call", {**MODERN, **arguments})["result"]["structuredContent"]
 
 
+def test_a_stream_hears_of_the_skill_that_it_was_asked_for_when_the_skills_change(live):
+    with live.client(handshake=False) as client:
+        listen(client, resourceSubscriptions=["skill://ours/SKILL.md"])
+        file = live.workspace / ".codriver" / "skills" / "ours" / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text("---\nname: ours\ndescription: How we do it.\n---\n")
+        (live.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
+        told = client.await_notification(UPDATED)
+        assert told["params"]["uri"] == "skill://ours/SKILL.md"
+
+
 def test_a_stream_of_the_newer_protocol_hears_the_news_before_the_answer_too(live):
     with live.client(handshake=False) as client:
         evaluate(client, "0")

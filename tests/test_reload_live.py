@@ -116,6 +116,11 @@ def test_a_skill_of_the_workspace_appears_when_it_is_allowed_and_when_it_changes
     file.write_text(GUIDE + "And like that.\n")
     client.await_notification("notifications/resources/list_changed")
     assert read("skill://ours/SKILL.md").endswith("like that.\n")
+    assert client.request("resources/subscribe", {"uri": "skill://ours/SKILL.md"})["result"] == {}
+    file.write_text(GUIDE + "Or otherwise.\n")
+    client.await_notification("notifications/resources/list_changed")
+    told = client.await_notification("notifications/resources/updated")
+    assert told["params"] == {"uri": "skill://ours/SKILL.md"}
     file.unlink()
     client.await_notification("notifications/resources/list_changed")
     assert "skill://ours/SKILL.md" not in addresses()

@@ -38,7 +38,7 @@ class Stream:
 
     def __init__(self, honored: SubscriptionFilter, identity: str | int, offer: Callable[[bytes], None]) -> None:
         self._honored = honored
-        self._uris = frozenset(honored.resource_subscriptions or ())
+        self.uris = frozenset(honored.resource_subscriptions or ())
         self.meta: dict[str, object] = {SUBSCRIPTION_ID_META_KEY: identity}
         self._offer = offer
         self._early: list[bytes] | None = []
@@ -46,7 +46,7 @@ class Stream:
 
     def deliver(self, event: ServerEvent) -> None:
         """Tell the client, if this is what it asked for."""
-        if not event_matches(self._honored, self._uris, event):
+        if not event_matches(self._honored, self.uris, event):
             return
         notification = event_to_notification(event, self.meta).model_dump(by_alias=True, mode="json", exclude_none=True)
         line = json.dumps({"jsonrpc": "2.0", **notification}).encode() + b"\n"
@@ -68,6 +68,11 @@ class Streams:
     def __init__(self) -> None:
         self._open: dict[str, dict[str | int, Stream]] = {}
         """By client, and by the id of the request."""
+
+    def uris(self) -> frozenset[str]:
+        """The resources whose changes some stream was asked for."""
+        streams = [stream for own in self._open.values() for stream in own.values()]
+        return frozenset().union(*(stream.uris for stream in streams))
 
     def deliver(self, event: ServerEvent, client: str | None = None) -> None:
         """Give `event` to every stream, or to those of one client."""

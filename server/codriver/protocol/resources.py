@@ -101,7 +101,7 @@ class Resources:
             MCPError: there is none, said with the code of the client's protocol version.
         """
         try:
-            if uri.startswith("skill://"):
+            if is_skill(uri):
                 # Skills are read from the disk.
                 return await anyio.to_thread.run_sync(self._skills.read, uri)
             split = urlsplit(uri)
@@ -182,6 +182,11 @@ class Resources:
         if ("limit" not in query or given < limit) and end < piece.total:
             after = f"\n[{piece.total} characters in all: go on with ?offset={end}]"
         return before + piece.text + after
+
+
+def is_skill(uri: str) -> bool:
+    """Whether `uri` is of the skills: their index, or a file of one."""
+    return uri.startswith("skill://")
 
 
 def _json(fields: Mapping[str, object]) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from codriver.protocol import prompts
 from codriver.protocol.calls import FAULT, INTERNAL_ERROR, Caller, PlainCalls, envelope
 from codriver.protocol.listening import Streams
-from codriver.protocol.resources import LOG_URI, Resources
+from codriver.protocol.resources import LOG_URI, Resources, is_skill
 from codriver.protocol.wire import Wire
 from codriver.protocol.wording import worded
 from codriver.session import ClientSession
@@ -137,6 +137,16 @@ class Protocol:
         self._clients.announce(changed)
         event = ToolsListChanged() if changed == "tools" else ResourcesListChanged()
         self._streams.deliver(event)
+        if changed == "resources":
+            self._tell_of_skills()
+
+    def _tell_of_skills(self) -> None:
+        # Which file of which skill it was, nobody has looked: whoever subscribed to one reads it again.
+        for session in self._clients:
+            for uri in sorted(filter(is_skill, session.subscribed)):
+                session.announce_resource(uri)
+        for uri in sorted(filter(is_skill, self._streams.uris())):
+            self._streams.deliver(ResourceUpdated(uri=uri))
 
     def tell_of_log(self) -> None:
         """Tell every client that asked for it that the log grew, if it is not told yet."""
