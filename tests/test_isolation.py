@@ -1,5 +1,8 @@
 """Sessions of one's own, over a real server: they end with their client, and with nobody else."""
 
+import socket
+import threading
+
 import pytest
 
 from live_server import serving, until
@@ -100,3 +103,77 @@ def test_on_the_jvm_what_a_client_left_is_interrupted_not_done(tmp_path):
         leaver.close()
         until(lambda: status(client, running) == "interrupted", "the end of what ran")
         until(lambda: len(keys(client)) == 1, "the end of the session")
+
+
+class Tunnel:
+    """Connections to a REPL that can be cut one by one."""
+
+    def __init__(self, port):
+        self._target = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._pairs = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", self._target))
+            self._pairs.append((near, far))
+            for source, sink in ((near, far), (far, near)):
+                thread = threading.Thread(target=self._pass_on, args=(source, sink))
+                self._threads.append(thread)
+                thread.start()
+
+    def _pass_on(self, source, sink):
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+        except OSError:
+            pass
+        self._hang_up((source, sink))
+
+    def _hang_up(self, pair):
+        for end in pair:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def cut_newest(self):
+        self._hang_up(self._pairs[-1])
+
+    def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._threads[0].join()
+        for pair in self._pairs:
+            self._hang_up(pair)
+        for thread in self._threads:
+            thread.join()
+        for pair in self._pairs:
+            for end in pair:
+                end.close()
+
+
+def test_a_session_that_loses_the_connection_of_its_own_says_so_and_goes_on(tmp_path):
+    tunnel = Tunnel(repl("basilisp").endpoint.port)
+    try:
+        with serving(tmp_path, "--repl", "none", "--nrepl", f"bas={tunnel.port}") as live, live.client() as client:
+            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            asked = {"replSessionKey": "bas", "who": "apart", "isolate": True}
+            assert client.call("evaluate_code", code="1", **asked)["ok"]
+            slow = '(.sleep (python/__import__ "time") 3)'
+            running = client.call("evaluate_code", code=slow, timeoutMs=1000, **asked)
+            assert running["status"] == "running"
+            tunnel.cut_newest()
+            lost = client.call("get_evaluation", evaluationId=running["evaluationId"], waitMs=20_000)
+            assert (lost["status"], lost["error"]["class"]) == ("failed", "repl-disconnected")
+            assert client.call("evaluate_code", code="(+ 1 2)", **asked)["result"] == "3"
+            assert client.call("evaluate_code", code="(+ 1 3)", replSessionKey="bas", who="main")["result"] == "4"
+    finally:
+        tunnel.close()

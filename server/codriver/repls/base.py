@@ -337,6 +337,19 @@ class OpTimedOutError(RefusedError):
         self.op = op
 
 
+class SessionLostError(RefusedError):
+    """A session lost the connection of its own, and the REPL goes on. What was sent may have run."""
+
+    reason = "repl-disconnected"
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(
+            f"this session's own connection was lost: {cause}; the code may have run, in part or whole, and is not "
+            "sent again; the session gets a new connection with the next evaluation",
+            hint="check what the code did before you repeat it",
+        )
+
+
 class EvaluationFailedError(RefusedError):
     """What was asked for is done by evaluation, and that failed."""
 

@@ -24,6 +24,7 @@ from codriver.repls.base import (
     Interruption,
     OpTimedOutError,
     RequestUnsafeError,
+    SessionLostError,
 )
 from codriver.repls.failures import WRAPPERS, read_failure
 from codriver.repls.heartbeat import watch
@@ -49,6 +50,9 @@ AFTER_FAILURE_S: Final = 5.0
 
 AFTER_INTERRUPT_S: Final = 2.0
 """How long an interrupted evaluation waits for its own `done`, which may have gone to another connection."""
+
+LOST_ALONE_S: Final = 0.25
+"""How soon the main connection follows one that was lost, when it is the REPL that is gone."""
 
 TIDY_EVERY: Final = 200
 """Evaluations in one session after which what the server left behind is tidied up."""
@@ -263,7 +267,15 @@ class NreplAdapter:
         try:
             async with work.session.lock:
                 work.session.is_stopping = False
+                await self._sessions.renew(work.session)
                 how = await self._name_class(work, await act(work))
+        except ReplDisconnectedError as error:
+            how = error
+            if work.session.connection is not self._main.connection:
+                with anyio.move_on_after(LOST_ALONE_S):
+                    await self.wait_closed()
+                    return
+                how = SessionLostError(error.cause)
         except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
             how = error
         finally:

@@ -121,6 +121,16 @@ class SessionTable:
             self._sessions[name] = session
             return session
 
+    async def renew(self, session: NreplSession) -> None:
+        """Give `session` a new connection where it had one of its own and lost it.
+
+        Raises:
+            ReplUnreachableError: nobody listens any more.
+        """
+        if session.connection is not self.get(MAIN_SESSION).connection and session.connection.cause is not None:
+            session.connection = await self._dial(self._op_timeout_s)
+            session.namespace = None
+
     async def clone(self, connection: NreplConnection, *, apart: bool = False) -> str | None:
         """The id of a new session on `connection`; None where the server gives none.
 
