@@ -175,5 +175,9 @@ def test_a_session_that_loses_the_connection_of_its_own_says_so_and_goes_on(tmp_
             assert (lost["status"], lost["error"]["class"]) == ("failed", "repl-disconnected")
             assert client.call("evaluate_code", code="(+ 1 2)", **asked)["result"] == "3"
             assert client.call("evaluate_code", code="(+ 1 3)", replSessionKey="bas", who="main")["result"] == "4"
+            assert client.call("run_tests", replSessionKey="bas")["reason"] == "no-tests"
+            tunnel.cut_newest()
+            again = "a test run on a new connection"
+            until(lambda: client.call("run_tests", replSessionKey="bas")["reason"] == "no-tests", again)
     finally:
         tunnel.close()

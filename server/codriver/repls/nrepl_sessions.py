@@ -103,8 +103,9 @@ class SessionTable:
             CapabilityMissingError: the server keeps nothing apart.
         """
         async with self._opening:
-            if name in self._sessions:
-                return self._sessions[name]
+            if (known := self._sessions.get(name)) is not None:
+                await self.renew(known)
+                return known
             kept = self.dialect.keeps_apart if self.dialect else None
             main = self.get(MAIN_SESSION)
             if kept == "none" and name not in OURS:
