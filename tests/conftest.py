@@ -1,6 +1,7 @@
 """What every test shares."""
 
 import gc
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -8,6 +9,9 @@ from hypothesis import HealthCheck, settings
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("codriver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("codriver")
+
+# A shell starts what runs in the background with SIGINT ignored, and every process of the tests would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
