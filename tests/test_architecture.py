@@ -49,9 +49,9 @@ MAY_IMPORT = {
     "serve": {"errors", "outbox", "session", "settings", "admission", "protocol"},
     "doctor": {"errors", "paths", "settings", "presence", "setup", "skills"},
     "app": {
-        "errors", "complaints", "paths", "settings", "reload", "redaction", "core", "outputlog", "history", "transcripts",
-        "repls", "tools", "session", "protocol", "admission", "door", "serve", "presence", "oneshot", "skills", "editing",
-        "datalog", "watching", "live_settings",
+        "errors", "complaints", "paths", "settings", "reload", "redaction", "core", "outputlog", "history",
+        "transcripts", "repls", "tools", "session", "protocol", "admission", "door", "serve", "presence", "oneshot",
+        "skills", "editing", "datalog", "watching", "live_settings",
     },
     "commands": {"errors", "app", "oneshot", "paths", "settings", "presence", "setup", "doctor", "history"},
     "cli": {"errors", "commands"},
