@@ -11,7 +11,7 @@ import os
 import queue
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,12 +55,10 @@ class PatientHandler(logging.Handler):
             if dropped:
                 text += f"\ncodriver: {dropped} more complaints were dropped, as nobody read these"
             left = memoryview(f"{text}\n".encode("utf-8", "backslashreplace"))
-            try:
+            with suppress(OSError):  # nobody can read it any more
                 # Not by `sys.stderr`: a write that blocks would hold its lock, which the interpreter wants at its end.
                 while left:
                     left = left[os.write(STDERR, left) :]
-            except OSError:  # nobody can read it any more
-                return
             self._waiting.task_done()
 
 
