@@ -75,6 +75,7 @@ class Protocol:
         self._redact = redact
         info = {"name": NAME, "title": TITLE, "version": version}
         self._caller = Caller(services, redact=redact, tell_of_log=self._tell_of_log, server_info=info)
+        self._cleared = self._caller.cleared
         self._resources = Resources(services, skills)
         self._streams = Streams()
         self._server: Server[ClientSession] = Server(
@@ -181,9 +182,6 @@ class Protocol:
         content += [types.ImageContent(data=image.data, mime_type=image.mime_type) for image in answered.images]
         fields = json.loads(answered.text)
         return types.CallToolResult(content=content, structured_content=fields, is_error=not answered.ok)
-
-    def _cleared(self, text: str) -> str:
-        return str(self._redact(text))
 
     def _progress(self, ctx: Context) -> Callable[[float, str], Awaitable[None]]:
         async def report(elapsed_s: float, words: str) -> None:
