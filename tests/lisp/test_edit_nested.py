@@ -7,6 +7,7 @@ from codriver.lisp.edit import Edited, Insert, Move, Refused, Replace, apply
 from codriver.lisp.indenting import place
 from codriver.lisp.placing import replace
 from codriver.lisp.targeting import Limits, Target
+from lisp.test_edit import at, edited
 
 CLOCK = """\
 (ns clock)
@@ -38,16 +39,6 @@ CLOCK = """\
   ; last
   (def z 26))
 """
-
-
-def at(line, text):
-    return Target(line, text)
-
-
-def edited(text, *edits):
-    result = apply(Document(text), dict(enumerate(edits)))
-    assert isinstance(result, Edited), result
-    return result.text
 
 
 def refused(text, *edits):

@@ -1,11 +1,10 @@
 """Tests of a Python project, run by its own pytest within the REPL, and without pytest where the project has none."""
 
 import pytest
-from jsonschema import validate
 
-from codriver.tools.manifest import BY_NAME
 from live_server import serving, until
 from python_projects import project
+from tests_tool import ask, counts
 
 SHOP = "def price(n):\n    return n * 2\n"
 CONFTEST = """
@@ -82,18 +81,6 @@ def write(live):
         names = [path.stem for path in written]
         code = f"import sys\nfor name in {names}: sys.modules.pop(name, None)"
         assert client.call("evaluate_code", code=code)["ok"]
-
-
-def ask(client, **arguments):
-    """The answer, which fits its output schema."""
-    answer = client.call("run_tests", **arguments)
-    validate(answer, BY_NAME["run_tests"].output)
-    return answer
-
-
-def counts(answer):
-    assert "tests" in answer, answer
-    return tuple(answer[key] for key in ("tests", "passed", "failed", "errors"))
 
 
 def value(client, code):

@@ -2,13 +2,12 @@
 
 import pytest
 from anyio.from_thread import start_blocking_portal
-from jsonschema import validate
 
-from codriver.tools.manifest import BY_NAME
 from live_server import serving, until
 from python_projects import project
 from real_repls import repl
 from scripted_nrepl import scripted
+from tests_tool import ask, counts
 
 LISP = """(ns suite.core (:require [basilisp.test :refer [deftest is]]))
 (deftest good (is (= 1 1)))
@@ -65,17 +64,6 @@ def live(tmp_path_factory):
 def client(live):
     with live.client() as connected:
         yield connected
-
-
-def ask(client, **arguments):
-    """The answer, which fits its output schema."""
-    answer = client.call("run_tests", **arguments)
-    validate(answer, BY_NAME["run_tests"].output)
-    return answer
-
-
-def counts(answer):
-    return tuple(answer[key] for key in ("tests", "passed", "failed", "errors"))
 
 
 def test_lisp_failures_come_first_with_their_place(live, client):

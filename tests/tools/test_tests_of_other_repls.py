@@ -1,11 +1,10 @@
 """Tests run in REPLs that are no worker of ours: on the JVM, in nbb, squint and Hy."""
 
 import pytest
-from jsonschema import validate
 
-from codriver.tools.manifest import BY_NAME
 from live_server import serving, until
 from real_repls import repl
+from tests_tool import ask, counts
 
 NBB = """(ns shop.orders-test
   (:require [cljs.test :refer [deftest is testing async use-fixtures]]))
@@ -66,18 +65,6 @@ def script(request, tmp_path_factory):
 def client(script):
     with script.client() as connected:
         yield connected
-
-
-def ask(client, **arguments):
-    """The answer, which fits its output schema."""
-    answer = client.call("run_tests", **arguments)
-    validate(answer, BY_NAME["run_tests"].output)
-    return answer
-
-
-def counts(answer):
-    assert "tests" in answer, answer
-    return tuple(answer[key] for key in ("tests", "passed", "failed", "errors"))
 
 
 def test_failures_come_first_with_their_place_and_what_ends_later_is_waited_for(script, client):

@@ -1,0 +1,18 @@
+"""How the tests of `run_tests` ask it."""
+
+from jsonschema import validate
+
+from codriver.tools.manifest import BY_NAME
+
+
+def ask(client, **arguments):
+    """The answer, which fits its output schema."""
+    answer = client.call("run_tests", **arguments)
+    validate(answer, BY_NAME["run_tests"].output)
+    return answer
+
+
+def counts(answer):
+    """How many tests there were, and how they ended."""
+    assert "tests" in answer, answer
+    return tuple(answer[key] for key in ("tests", "passed", "failed", "errors"))
