@@ -2,7 +2,6 @@
 
 import json
 
-import anyio
 import pytest
 
 from codriver.outbox import Outbox
@@ -150,8 +149,9 @@ async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(capl
     session = ClientSession("c1", outbox)
     session.handshake = True
     line = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
-    async with anyio.create_task_group() as tasks:
-        assert PlainCalls(session, Failing(), tasks, max_open_requests=1).take(line)
+    failing = PlainCalls(session, Failing(), max_open_requests=1)
+    assert failing.take(line)
+    await session.open_requests.wait_removed()
     answer = json.loads(outbox.batch())
     assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": calls.INTERNAL_ERROR, "message": FAULT}}
     assert len(session.open_requests) == 0
@@ -163,15 +163,14 @@ async def test_what_is_not_plain_is_left_to_the_sdk():
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
     plain = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
-    async with anyio.create_task_group() as tasks:
-        taken = PlainCalls(session, None, tasks, max_open_requests=1)
-        assert not taken.take(plain), "before the handshake"
-        session.envelope = {"who": "me"}
-        assert not taken.take(plain), "a client that does not say what it said before"
-        session.handshake = True
-        assert not taken.take(plain.replace(b"list_sessions", b"no_such_tool"))
-        assert not taken.take(plain.replace(b'"id":7', b'"id":7,"more":1'))
-        assert not taken.take(plain.replace(b'{"name"', b'{"task":{},"name"'))
-        assert not taken.take(plain[:-1])
-        session.open_requests.add(1)
-        assert not taken.take(plain), "while as many are open as may be"
+    taken = PlainCalls(session, None, max_open_requests=1)
+    assert not taken.take(plain), "before the handshake"
+    session.envelope = {"who": "me"}
+    assert not taken.take(plain), "a client that does not say what it said before"
+    session.handshake = True
+    assert not taken.take(plain.replace(b"list_sessions", b"no_such_tool"))
+    assert not taken.take(plain.replace(b'"id":7', b'"id":7,"more":1'))
+    assert not taken.take(plain.replace(b'{"name"', b'{"task":{},"name"'))
+    assert not taken.take(plain[:-1])
+    session.open_requests.add(1)
+    assert not taken.take(plain), "while as many are open as may be"

@@ -208,7 +208,7 @@ class Listener:
     async def _converse(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
         async with anyio.create_task_group() as tasks:
             session.outbox.start_writer = partial(tasks.start_soon, _write, session, stream, tasks.cancel_scope)
-            await self._protocol.serve(session, _reader(stream, first), tasks)
+            await self._protocol.serve(session, _reader(stream, first))
             session.outbox.close()
             # A writer ends when all is written; one whose client does not read is not waited for.
             tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_S

@@ -21,13 +21,13 @@ from codriver.core.dispatch import (
 from codriver.core.state import Life, State
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SetPort(Action):
     namespace: ClassVar[str] = "t"
     port: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AddPort(Action):
     namespace: ClassVar[str] = "t"
     port: int
@@ -35,18 +35,18 @@ class AddPort(Action):
     effect: Effect | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Note(Effect):
     namespace: ClassVar[str] = "t"
     value: object = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lost(Action):
     namespace: ClassVar[str] = "nowhere"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LostEffect(Effect):
     namespace: ClassVar[str] = "nowhere"
 

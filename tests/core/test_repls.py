@@ -219,10 +219,10 @@ def test_a_repl_that_comes_back_with_its_port_file_goes_on_with_its_generations(
     assert server.state.repls["r2"].generation == 1, "another REPL has its own"
 
 
-def test_an_evaluation_runs_at_once_in_a_free_session_and_is_logged_before_it_runs(server):
+def test_an_evaluation_runs_at_once_in_a_free_session_and_is_logged_in_the_same_turn(server):
     server.connect()
     server.evaluate("(+ 1 2)")
-    assert [type(e) for e in server.effects] == [effects.Append, effects.Append, effects.RunEvaluation]
+    assert [type(e) for e in server.effects] == [effects.RunEvaluation, effects.Append, effects.Append]
     assert server.log() == [("otherOutput", "why (+ 1 2)"), ("evaluatedCode", "(+ 1 2)")]
 
 

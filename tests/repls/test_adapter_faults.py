@@ -108,7 +108,7 @@ async def test_a_second_done_is_ignored_and_what_follows_is_filed():
 
 
 async def test_a_failure_without_done_ends_all_the_same(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.AFTER_FAILURE_S", 0.1)
+    monkeypatch.setattr("codriver.repls.nrepl_evaluator.AFTER_FAILURE_S", 0.1)
     async with adapter(answering({"err": "boom"}, {"ex": "Error: boom"})) as (opened, _, _):
         ending = await opened.evaluate(code("code"))
         assert (ending.status, ending.error.message) == ("failed", "boom")

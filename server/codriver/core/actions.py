@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from codriver.core.state import Failure, Origin, Profile, Request
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AppAction(Action):
     """About the server's life."""
 
     namespace: ClassVar[str] = "app"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Start(AppAction):
     """Begin to start. Harmless unless stopped."""
 
@@ -29,7 +29,7 @@ class Start(AppAction):
     now: int = field(default_factory=lambda: from_context("now"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Listening(AppAction):
     """The listener is open on `port`; `asked_port` is the one wanted."""
 
@@ -38,26 +38,26 @@ class Listening(AppAction):
     asked_port: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stop(AppAction):
     """Begin to stop, for `reason`. Harmless unless starting or started."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stopped(AppAction):
     """All is closed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class McpAction(Action):
     """About the clients."""
 
     namespace: ClassVar[str] = "mcp"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClientConnected(McpAction):
     """A connection was let in."""
 
@@ -65,7 +65,7 @@ class ClientConnected(McpAction):
     now: int = field(default_factory=lambda: from_context("now"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClientIntroduced(McpAction):
     """A client said who it is; from now on it gets notifications."""
 
@@ -75,14 +75,14 @@ class ClientIntroduced(McpAction):
     protocol: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClientGone(McpAction):
     """A connection is over; what it held is freed."""
 
     client: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClientTold(McpAction):
     """The caller `who` of a client has been told how the others' evaluations stand."""
 
@@ -90,24 +90,24 @@ class ClientTold(McpAction):
     who: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ResourcesChanged(McpAction):
     """The list of resources (skills) is another one now."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolsChanged(McpAction):
     """The list of tools is another one now, for another reason than what the REPLs can do."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplAction(Action):
     """About REPLs, their sessions and their evaluations."""
 
     namespace: ClassVar[str] = "repl"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplFound(ReplAction):
     """A REPL to connect to or to start. Harmless when `id` is known and not given up."""
 
@@ -122,14 +122,14 @@ class ReplFound(ReplAction):
     now: int = field(default_factory=lambda: from_context("now"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplForgotten(ReplAction):
     """Its port file is gone and it is not connected: drop it."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplProgress(ReplAction):
     """Something a person waiting for this REPL would want to know."""
 
@@ -137,7 +137,7 @@ class ReplProgress(ReplAction):
     note: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplStarted(ReplAction):
     """The process runs and listens at `address`; connecting is next."""
 
@@ -145,7 +145,7 @@ class ReplStarted(ReplAction):
     address: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplConnected(ReplAction):
     """The connection stands and shows this profile."""
 
@@ -155,7 +155,7 @@ class ReplConnected(ReplAction):
     now: int = field(default_factory=lambda: from_context("now"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplLost(ReplAction):
     """The connection, or the try to make one, ended. `final`: no use in trying again."""
 
@@ -165,7 +165,7 @@ class ReplLost(ReplAction):
     now: int = field(default_factory=lambda: from_context("now"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RetryDue(ReplAction):
     """The pause after a failure is over."""
 
@@ -175,7 +175,7 @@ class RetryDue(ReplAction):
     now: int = field(default_factory=lambda: from_context("now"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RestartRepl(ReplAction):
     """End the process and start it anew. `why` enters the note."""
 
@@ -183,7 +183,7 @@ class RestartRepl(ReplAction):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SessionOpened(ReplAction):
     """A session of its own for `who`, which ends with `client`."""
 
@@ -193,7 +193,7 @@ class SessionOpened(ReplAction):
     client: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SessionClosed(ReplAction):
     """A session that was left is closed in the REPL."""
 
@@ -201,7 +201,7 @@ class SessionClosed(ReplAction):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evaluate(ReplAction):
     """Accept an evaluation under the id `evaluation`; it runs when its lane is free. `head`: its code, to be shown."""
 
@@ -215,21 +215,21 @@ class Evaluate(ReplAction):
     now: int = field(default_factory=lambda: from_context("now"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InputWanted(ReplAction):
     """The evaluation waits for input."""
 
     evaluation: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InputGiven(ReplAction):
     """Input was sent; the evaluation goes on."""
 
     evaluation: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EvaluationEnded(ReplAction):
     """The evaluation is over."""
 
@@ -241,7 +241,7 @@ class EvaluationEnded(ReplAction):
     now: int = field(default_factory=lambda: from_context("now"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StopAsked(ReplAction):
     """Somebody wants a running evaluation to end: `why` says who, and is told with its end."""
 
@@ -249,7 +249,7 @@ class StopAsked(ReplAction):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CancelQueued(ReplAction):
     """Take a queued evaluation out of its queue; it never runs. Harmless when it is not queued."""
 
@@ -258,14 +258,14 @@ class CancelQueued(ReplAction):
     now: int = field(default_factory=lambda: from_context("now"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogAction(Action):
     """About what the server says of itself."""
 
     namespace: ClassVar[str] = "log"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Say(LogAction):
     """Put a line of the server's own into the output log."""
 
@@ -274,7 +274,7 @@ class Say(LogAction):
     repl: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LatchError(LogAction):
     """Remember an error until the server stops; the same `code` again is counted."""
 
@@ -283,14 +283,14 @@ class LatchError(LogAction):
     now: int = field(default_factory=lambda: from_context("now"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DbAction(Action):
     """About what survives a restart."""
 
     namespace: ClassVar[str] = "db"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HistoryRestored(DbAction):
     """The history was read; `problem` says what was wrong with it, if anything."""
 

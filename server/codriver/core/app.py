@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codriver.core.actions import AppAction, Listening, Start, Stop, Stopped
 from codriver.core.dispatch import Context, Outcome, from_result
 from codriver.core.effects import Announce, Listen, WindDown
+from codriver.core.records import replace
 from codriver.core.state import Life
 
 if TYPE_CHECKING:

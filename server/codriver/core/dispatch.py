@@ -18,11 +18,11 @@ effects and in tuples, so nothing that a client sends, whatever it looks like, i
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from codriver.core.records import replace
 from codriver.core.state import State
 from codriver.errors import CodriverError
 
@@ -44,14 +44,14 @@ class UnresolvedError(CodriverError):
         super().__init__(f"cannot resolve {placeholder}: {why}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Action:
     """Something that happened or is wanted. Subclasses set `namespace` and add fields."""
 
     namespace: ClassVar[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Effect:
     """Something to do outside. `then`: the actions to dispatch with its result, if it gives one."""
 
@@ -59,7 +59,7 @@ class Effect:
     then: tuple[Action, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Placeholder:
     """Stands for a value that is found when it is used: `source` is `context`, `state`, `settings` or `result`.
 
@@ -91,7 +91,7 @@ def from_result(part: int | None = None) -> Any:
     return Placeholder("result", "" if part is None else str(part))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
     """What a handler gives: the state after, what to do outside, and which actions come next."""
 
@@ -168,15 +168,14 @@ class Core:
     def _resolve(self, holder: T, context: Context, state: State, result: object = _NO_RESULT) -> T:
         """The action or effect with its placeholders replaced; itself when it has none."""
         changes: dict[str, object] = {}
-        for field in dataclasses.fields(holder):  # type: ignore[arg-type]  # actions and effects are dataclasses
-            value = getattr(holder, field.name)
-            if type(value) is Placeholder or type(value) is tuple:
+        for name, value in vars(holder).items():
+            if type(value) is Placeholder or (type(value) is tuple and value):
                 # A continuation's own results come later, with `resume`.
-                keep_result = field.name == "then" and isinstance(holder, Effect)
+                keep_result = name == "then" and isinstance(holder, Effect)
                 resolved = self._value(value, context, state, result, keep_result=keep_result)
                 if resolved is not value:
-                    changes[field.name] = resolved
-        return dataclasses.replace(holder, **changes) if changes else holder  # type: ignore[type-var]  # as above
+                    changes[name] = resolved
+        return replace(holder, **changes) if changes else holder  # type: ignore[type-var]  # all are dataclasses
 
     def _value(self, value: object, context: Context, state: State, result: object, *, keep_result: bool) -> object:
         if type(value) is Placeholder:
@@ -188,10 +187,9 @@ class Core:
             return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
         if isinstance(value, Action) and keep_result:
             changes = {
-                field.name: self._value(getattr(value, field.name), context, state, result, keep_result=True)
-                for field in dataclasses.fields(value)
+                name: self._value(part, context, state, result, keep_result=True) for name, part in vars(value).items()
             }
-            return dataclasses.replace(value, **changes)
+            return replace(value, **changes)
         return value
 
     def _lookup(self, placeholder: Placeholder, context: Context, state: State, result: object) -> object:

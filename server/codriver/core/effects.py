@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from codriver.core.state import Request
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Listen(Effect):
     """Open the listener. Continuation: (host, port, the port asked for)."""
 
     namespace: ClassVar[str] = "app"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Announce(Effect):
     """Write the port file and its companion, now that the server can be reached."""
 
     namespace: ClassVar[str] = "app"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WindDown(Effect):
     """Refuse new calls, interrupt what runs, answer what can be answered, close everything."""
 
@@ -33,7 +33,7 @@ class WindDown(Effect):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NotifyClients(Effect):
     """Tell every initialized client that a list changed."""
 
@@ -41,7 +41,7 @@ class NotifyClients(Effect):
     changed: Literal["tools", "resources"] = "tools"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConnectRepl(Effect):
     """Reach the REPL at its address."""
 
@@ -49,7 +49,7 @@ class ConnectRepl(Effect):
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StartRepl(Effect):
     """Start the REPL's process, then reach it."""
 
@@ -57,7 +57,7 @@ class StartRepl(Effect):
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EndRepl(Effect):
     """Close the connection and end the process, if it is ours."""
 
@@ -65,7 +65,7 @@ class EndRepl(Effect):
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RetryRepl(Effect):
     """Dispatch the continuation after `delay_s`."""
 
@@ -74,7 +74,7 @@ class RetryRepl(Effect):
     delay_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunEvaluation(Effect):
     """Send the code to the REPL and report its end."""
 
@@ -86,7 +86,7 @@ class RunEvaluation(Effect):
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CloseSession(Effect):
     """End an isolated session in the REPL."""
 
@@ -95,7 +95,7 @@ class CloseSession(Effect):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StopEvaluation(Effect):
     """Interrupt an evaluation that nobody wants any more, where its REPL can."""
 
@@ -104,7 +104,7 @@ class StopEvaluation(Effect):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SettleEvaluation(Effect):
     """Wake whoever waits for the evaluation: it is over, or its status changed."""
 
@@ -112,7 +112,7 @@ class SettleEvaluation(Effect):
     evaluation: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Append(Effect):
     """Append to the output log."""
 

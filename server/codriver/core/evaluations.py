@@ -6,7 +6,6 @@ lane evaluations run in the order they were accepted. An evaluation accepted whi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codriver.core import sessions
@@ -20,6 +19,7 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Action, Context, Effect, Outcome
 from codriver.core.effects import Append, RunEvaluation, SettleEvaluation
+from codriver.core.records import replace
 from codriver.core.state import HELD, MAIN, Evaluation, Failure, Repl, Session, State, with_item
 
 if TYPE_CHECKING:
@@ -167,14 +167,25 @@ def _trimmed(evaluations: Mapping[str, Evaluation]) -> Mapping[str, Evaluation]:
 
 
 def _begin(state: State, evaluation: Evaluation, now: int) -> Outcome:
-    """Run it now. The log gets its description, then its code, before anything it prints."""
+    """Run it now. The log gets its description, then its code, before anything it prints.
+
+    It is sent first: the log is written while the REPL works, and what that says is heard in a later turn.
+    """
     repl = state.repls[evaluation.repl]
     request = evaluation.request
     if request is None:  # only what is over has none
         return Outcome(state)
     key = session_key(repl, evaluation.session)
     running = replace(evaluation, status="running", started_at=now, generation=repl.generation)
-    effects: list[Effect] = []
+    effects: list[Effect] = [
+        RunEvaluation(
+            evaluation=evaluation.id,
+            repl=repl.id,
+            session=evaluation.session,
+            generation=repl.generation,
+            request=request,
+        )
+    ]
     if request.description:
         effects.append(
             Append(
@@ -185,7 +196,7 @@ def _begin(state: State, evaluation: Evaluation, now: int) -> Outcome:
                 evaluation=evaluation.id,
             )
         )
-    effects += [
+    effects.append(
         Append(
             category="evaluatedCode",
             text=request.code,
@@ -193,15 +204,8 @@ def _begin(state: State, evaluation: Evaluation, now: int) -> Outcome:
             ns=request.namespace or repl.sessions[evaluation.session].namespace,
             session_key=key,
             evaluation=evaluation.id,
-        ),
-        RunEvaluation(
-            evaluation=evaluation.id,
-            repl=repl.id,
-            session=evaluation.session,
-            generation=repl.generation,
-            request=request,
-        ),
-    ]
+        )
+    )
     return Outcome(_put(state, running), tuple(effects))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codriver.core.actions import LatchError, LogAction, Say
 from codriver.core.dispatch import Context, Outcome
 from codriver.core.effects import Append
+from codriver.core.records import replace
 from codriver.core.state import Latch, with_item
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codriver.core import others, sessions
@@ -17,6 +16,7 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Context, Outcome
 from codriver.core.effects import NotifyClients
+from codriver.core.records import replace
 from codriver.core.state import Client, with_item, without_item
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
+from codriver.core.records import replace
 from codriver.core.state import Told
 
 if TYPE_CHECKING:

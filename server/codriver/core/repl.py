@@ -6,7 +6,6 @@ again the same way, at most three times in a minute; then it is given up with it
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,7 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Action, Context, Effect, Outcome
 from codriver.core.effects import ConnectRepl, EndRepl, NotifyClients, RetryRepl, StartRepl
+from codriver.core.records import replace
 from codriver.core.state import MAIN, Repl, Session, State, with_item, without_item
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codriver.core.actions import CancelQueued, Say
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import CloseSession, StopEvaluation
+from codriver.core.records import replace
 from codriver.core.state import with_item, without_item
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ def without_item(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
     return MappingProxyType({k: v for k, v in mapping.items() if k != key})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Life:
     """The server's own life cycle. `port_note` names the port asked for when it was taken."""
 
@@ -56,7 +56,7 @@ class Life:
     stop_reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Told:
     """What a caller knows: the evaluations up to `number`, of which those in `live` were not over."""
 
@@ -64,7 +64,7 @@ class Told:
     live: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Client:
     """One connected MCP client. `name` is what it calls itself at the handshake or in a modern request."""
 
@@ -78,7 +78,7 @@ class Client:
     """By `who`, as several callers can share one connection: what each knows, the newest last."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Session:
     """One session of a REPL. `who` of `client` owns it when it is isolated, and it ends with `client`."""
 
@@ -93,7 +93,7 @@ class Session:
     """By `who`: the number of their newest evaluation here."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Capability:
     """How a connected REPL provides one capability."""
 
@@ -101,7 +101,7 @@ class Capability:
     adapted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Profile:
     """What a connected REPL showed that it can do."""
 
@@ -117,7 +117,7 @@ class Profile:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Origin:
     """Where a REPL comes from: an address, a port file, or something that we start ourselves."""
 
@@ -126,7 +126,7 @@ class Origin:
     """The address, the port file's path, or the word or command line to start."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Repl:
     """One REPL. `key` is its stable name for clients; `generation` rises at every (re)connection."""
 
@@ -165,7 +165,7 @@ class Repl:
         return self.origin.kind == "process"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """What a caller asked to evaluate. Kept until the evaluation is over, then only its head."""
 
@@ -178,7 +178,7 @@ class Request:
     """Its top-level forms: text, line, column."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Failure:
     """Why an evaluation failed; counts from 1."""
 
@@ -192,7 +192,7 @@ class Failure:
     trace: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evaluation:
     """One evaluation, from the moment it was accepted."""
 
@@ -223,7 +223,7 @@ class Evaluation:
         return self.status not in LIVE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Latch:
     """An error worth remembering, kept until the server stops. `count`: how often it was seen."""
 
@@ -233,7 +233,7 @@ class Latch:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class State:
     """The whole server. `evaluated` numbers the evaluations ever accepted."""
 

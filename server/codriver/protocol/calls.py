@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from pydantic_core import from_json
 
+from codriver.taskset import TaskSet
 from codriver.tools.base import Call
 from codriver.tools.envelope import answer
 from codriver.tools.manifest import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-
-    from anyio.abc import TaskGroup
 
     from codriver.session import ClientSession
     from codriver.tools.base import Image, Services, Tool
@@ -92,10 +91,10 @@ class Caller:
 class PlainCalls:
     """The plain calls of one connection. Lives as long as it."""
 
-    def __init__(self, client: ClientSession, caller: Caller, tasks: TaskGroup, *, max_open_requests: int) -> None:
+    def __init__(self, client: ClientSession, caller: Caller, *, max_open_requests: int) -> None:
         self._client = client
         self._caller = caller
-        self._tasks = tasks
+        self._tasks = TaskSet()
         self._max_open_requests = max_open_requests
         self._running: dict[str | int, anyio.CancelScope] = {}
 
@@ -117,7 +116,7 @@ class PlainCalls:
             return False
         opened.add(identity)
         scope = self._running[identity] = anyio.CancelScope()
-        self._tasks.start_soon(self._run, identity, tool, params.get("arguments", {}), meta.get(TOKEN), scope)
+        self._tasks.start(self._run(identity, tool, params.get("arguments", {}), meta.get(TOKEN), scope))
         return True
 
     def _knows(self, meta: Mapping[str, object]) -> bool:
@@ -130,10 +129,12 @@ class PlainCalls:
         if scope is not None:
             scope.cancel()
 
-    def end(self) -> None:
-        """End every call: nobody is left to answer."""
+    async def end(self) -> None:
+        """End every call, as nobody is left to answer, and wait until what they began is in order."""
         for scope in self._running.values():
             scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await self._tasks.join()
 
     async def _run(
         self, identity: str | int, tool: Tool, arguments: dict[str, Any], token: object, scope: anyio.CancelScope

@@ -32,7 +32,6 @@ from codriver.tools.manifest import BY_NAME, MANIFEST
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from anyio.abc import TaskGroup
     from mcp.server.models import InitializationOptions
 
     from codriver.core.dispatch import Effect
@@ -101,14 +100,12 @@ class Protocol:
         self._listed: dict[str, types.Tool] = {tool.name: _listed(tool) for tool in MANIFEST}
         self._settled_at = time.monotonic() + SETTLING_S
 
-    async def serve(
-        self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]], tasks: TaskGroup
-    ) -> None:
-        """Serve one connection until its client has left and is answered. `tasks` are the connection's own."""
+    async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
+        """Serve one connection until its client has left and is answered."""
         settings = self._services.settings
         most = settings.max_requests_per_client
         about = self._about_us()
-        calls = PlainCalls(session, self._caller, tasks, max_open_requests=most)
+        calls = PlainCalls(session, self._caller, max_open_requests=most)
         wire = Wire(
             session,
             receive,
@@ -120,7 +117,7 @@ class Protocol:
         try:
             await serve_dual_era_loop(self._server, wire, wire, lifespan_state=session, init_options=about)
         finally:
-            calls.end()
+            await calls.end()
 
     def _about_us(self) -> InitializationOptions:
         """What a client is told first; one object for all clients that come while nothing changes."""

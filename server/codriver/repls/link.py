@@ -90,12 +90,20 @@ class Link(asyncio.Protocol):
         """Whether something can still be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether something can be sent and the other side keeps up."""
+        return self.is_open and self._writable is None
+
+    def write(self, data: bytes) -> None:
+        """Send, at once as far as the other side keeps up."""
+        if self._transport is not None:
+            self._rearm_quick_ack()
+            self._transport.write(data)
+
     async def send(self, data: bytes) -> None:
-        """Send, at once as far as the other side keeps up; else wait until it does, or the connection is lost."""
-        if self._transport is None:
-            return
-        self._rearm_quick_ack()
-        self._transport.write(data)
+        """Send, and wait until the other side keeps up, or the connection is lost."""
+        self.write(data)
         if self._writable is not None:
             await self._writable.wait()
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -15,59 +14,33 @@ import anyio
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.base import (
     MAIN_SESSION,
-    NAMESPACE_MISSING,
     CapabilityMissingError,
     Ending,
     Endpoint,
-    EvaluationError,
-    Form,
     Interruption,
     OpTimedOutError,
-    RequestUnsafeError,
-    SessionLostError,
 )
-from codriver.repls.failures import WRAPPERS, read_failure
 from codriver.repls.heartbeat import watch
 from codriver.repls.inquiries import Inquiries
-from codriver.repls.nrepl_sessions import OURS, NreplSession, SessionTable
-from codriver.repls.placing import no_namespace, placed
+from codriver.repls.nrepl_evaluator import Evaluator
+from codriver.repls.nrepl_sessions import OURS, SessionTable
 from codriver.repls.profile import Probed, probe, read_ops
 from codriver.repls.reply import Reply
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
-
-    from anyio.abc import TaskGroup
 
     from codriver.repls.base import Adapter, Ended, Evaluation, Listener, Profile, Support
     from codriver.repls.heartbeat import Beat
     from codriver.repls.message import Message
     from codriver.wire.bencode import Value
 
-AFTER_FAILURE_S: Final = 5.0
-"""How long a failure waits for its `done`. Every server sends it at once, or not at all."""
-
 AFTER_INTERRUPT_S: Final = 2.0
 """How long an interrupted evaluation waits for its own `done`, which may have gone to another connection."""
 
-LOST_ALONE_S: Final = 0.25
-"""How soon the main connection follows one that was lost, when it is the REPL that is gone."""
-
-TIDY_EVERY: Final = 200
-"""Evaluations in one session after which what the server left behind is tidied up."""
-
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
 """Ops that give the output of threads that belong to no evaluation, the best first."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Work:
-    """What one call of `begin` began."""
-
-    evaluation: Evaluation
-    session: NreplSession
-    ended: Ended
 
 
 @asynccontextmanager
@@ -90,6 +63,7 @@ async def connect(
         NotAnReplError: what listens does not answer as an nREPL server does.
     """
     failure: Exception | None = None
+    adapter: NreplAdapter | None = None
     async with anyio.create_task_group() as tasks:
 
         def on_stray(message: Message) -> None:
@@ -98,7 +72,7 @@ async def connect(
         sessions = SessionTable(endpoint, tasks, on_stray, op_timeout_s=op_timeout_s)
         try:
             probed = await _shake_hands(sessions, connect_timeout_s=connect_timeout_s, op_timeout_s=op_timeout_s)
-            adapter = NreplAdapter(sessions, probed, listener, tasks, op_timeout_s=op_timeout_s, workspace=workspace)
+            adapter = NreplAdapter(sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace)
             await adapter.subscribe_output()
             if beat is not None:
                 while_busy = probed.dialect.answers_while_busy
@@ -109,6 +83,8 @@ async def connect(
         finally:
             with anyio.CancelScope(shield=True):
                 await sessions.close_all()
+                if adapter is not None:
+                    await adapter.end()
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
@@ -142,7 +118,6 @@ class NreplAdapter:
         sessions: SessionTable,
         probed: Probed,
         listener: Listener,
-        tasks: TaskGroup,
         *,
         op_timeout_s: float,
         workspace: Path | None,
@@ -151,9 +126,8 @@ class NreplAdapter:
         self._probed = probed
         self._dialect = probed.dialect
         self._listener = listener
-        self._tasks = tasks
         self._op_timeout_s = op_timeout_s
-        self._main = sessions.get(MAIN_SESSION)
+        self._main = sessions.main
         inquiries = Inquiries(sessions, probed, op_timeout_s=op_timeout_s, workspace=workspace)
         self.complete = inquiries.complete
         self.lookup = inquiries.lookup
@@ -162,7 +136,8 @@ class NreplAdapter:
         self.last_stacktrace = inquiries.last_stacktrace
         self.stacks = inquiries.stacks
         self.clojuredocs = inquiries.clojuredocs
-        self._inquiries = inquiries
+        self._evaluator = Evaluator(sessions, probed, listener, inquiries, op_timeout_s=op_timeout_s)
+        self.end = self._evaluator.end
 
     @property
     def profile(self) -> Profile:
@@ -171,16 +146,10 @@ class NreplAdapter:
 
     def begin(self, evaluation: Evaluation, ended: Ended, *, path: str | None = None) -> None:
         """Begin to run code, form by form, or the file `path`. See `Adapter.begin`."""
-        self._refuse_unsafe(evaluation.code)
-        act = self._evaluate_forms
-        if path is not None and (support := self._require("load-file")):
-            if support.adapted:
-                evaluation = replace(evaluation, file=path, line=1, column=1)
-            else:
-                act = partial(self._load, op=support.op, path=path)
-        work = _Work(evaluation, self._sessions.get(evaluation.session), ended)
-        self._main.connection.check_open()
-        self._tasks.start_soon(self._work, work, act)
+        if path is None:
+            self._evaluator.begin(evaluation, ended)
+        else:
+            self._evaluator.begin_load(evaluation, ended, path, self._require("load-file"))
 
     async def evaluate(self, evaluation: Evaluation, *, path: str | None = None) -> Ending:
         """Run code, and return when it is over. See `Adapter.evaluate`."""
@@ -261,162 +230,6 @@ class NreplAdapter:
             await connection.send(exchange, op, self._main.address())
             await exchange.over.wait()
         connection.end(exchange)
-
-    async def _work(self, work: _Work, act: Callable[[_Work], Awaitable[Ending]]) -> None:
-        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
-        try:
-            async with work.session.lock:
-                work.session.is_stopping = False
-                await self._sessions.renew(work.session)
-                how = await self._name_class(work, await act(work))
-        except ReplDisconnectedError as error:
-            how = error
-            if work.session.connection is not self._main.connection:
-                with anyio.move_on_after(LOST_ALONE_S):
-                    await self.wait_closed()
-                    return
-                how = SessionLostError(error.cause)
-        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
-            how = error
-        finally:
-            work.session.running = None
-            work.ended(how)
-
-    async def _load(self, work: _Work, *, op: str, path: str) -> Ending:
-        evaluation, session = work.evaluation, work.session
-        fields: dict[str, Value] = {
-            "file": evaluation.code,
-            "file-path": path,
-            "file-name": path.rpartition("/")[2],
-            **self._print_fields(evaluation),
-        }
-        before = session.namespace
-        reply = await self._run_one(work, op, fields)
-        if self._dialect.load_moves_namespace:
-            await self._switch(session, before or "user")
-        return self._conclude(work, reply, None, path)
-
-    async def _name_class(self, work: _Work, ending: Ending) -> Ending:
-        """The ending with the class of what was thrown, where the server names but the compiler's wrapper of it."""
-        if ending.error is None or not ending.error.type.endswith(WRAPPERS):
-            return ending
-        return replace(ending, error=await self._inquiries.unwrapped(ending.error, work.session.name))
-
-    async def _evaluate_forms(self, work: _Work) -> Ending:
-        evaluation, session = work.evaluation, work.session
-        forms = evaluation.forms or (Form(evaluation.code, 1, 1),)
-        address = self._dialect.namespace_by
-        before = session.namespace
-        if evaluation.namespace and address != "key" and (error := await self._enter(session, evaluation.namespace)):
-            return Ending("failed", namespace=before, error=error)
-        try:
-            for index, form in enumerate(forms, 1):
-                if session.is_stopping:
-                    return Ending("interrupted", namespace=before)
-                fields = self._form_fields(evaluation, form)
-                reply = await self._run_one(work, "eval", fields)
-                if reply.is_failed or reply.is_interrupted or session.is_stopping:
-                    return self._conclude(work, reply, index)
-            return self._conclude(work, reply, None)
-        finally:
-            if evaluation.namespace and address in {"in-ns", "ns"}:
-                with anyio.CancelScope(shield=True):
-                    await self._switch(session, before or "user")
-
-    def _form_fields(self, evaluation: Evaluation, form: Form) -> dict[str, Value]:
-        fields: dict[str, Value] = {"code": form.text, **self._print_fields(evaluation)}
-        if evaluation.namespace and self._dialect.namespace_by == "key":
-            fields["ns"] = evaluation.namespace
-        if evaluation.file:
-            fields["file"] = evaluation.file
-        line = evaluation.line + form.line - 1
-        # Only the first line of the code begins at the caller's column.
-        column = form.column + (evaluation.column - 1 if form.line == 1 else 0)
-        if self._probed.takes_positions:
-            fields |= {"line": line, "column": column}
-        else:
-            fields["code"] = "\n" * (line - 1) + " " * (column - 1) + form.text
-        return fields
-
-    def _print_fields(self, evaluation: Evaluation) -> dict[str, Value]:
-        if not self._probed.honours_print_limits:
-            return {}
-        return self._dialect.print_fields(
-            max_length=evaluation.max_length,
-            max_depth=evaluation.max_depth,
-            max_value_bytes=evaluation.max_value_bytes,
-        )
-
-    async def _run_one(self, work: _Work, op: str, fields: dict[str, Value]) -> Reply:
-        """Send one request that evaluates and wait for its end."""
-        session = work.session
-        reply = Reply(work.evaluation.id, self._listener)
-        exchange = session.connection.begin(reply.take)
-        session.running = exchange
-        try:
-            await session.connection.send(exchange, op, {**session.address(), **fields})
-            await session.connection.settle(exchange, after_failure_s=AFTER_FAILURE_S)
-        finally:
-            session.running = None
-            session.connection.end(exchange)
-        session.evaluations += 1
-        if session.evaluations % TIDY_EVERY == 0:
-            self._tasks.start_soon(self._inquiries.tidy, session.name)
-        # An interrupt whose `done` went elsewhere marks the exchange, not the reply.
-        reply.status |= exchange.status
-        if reply.namespace and not work.evaluation.namespace:
-            session.namespace = reply.namespace
-        return reply
-
-    def _conclude(self, work: _Work, reply: Reply, form: int | None, path: str | None = None) -> Ending:
-        session = work.session
-        namespace = reply.namespace or session.namespace
-        if reply.is_failed:
-            session.failure = reply.failure
-        if reply.is_interrupted or (session.is_stopping and not reply.is_failed):
-            return Ending("interrupted", namespace=namespace)
-        if not reply.is_failed:
-            return Ending("done", namespace=namespace)
-        error = read_failure(reply.failure, self._dialect)
-        if error.type == NAMESPACE_MISSING and work.evaluation.namespace:
-            return Ending("failed", namespace=session.namespace, error=no_namespace(work.evaluation.namespace))
-        path = path or work.evaluation.file
-        error = placed(error, work.evaluation, form, path=path, counts_lines=self._dialect.counts_lines)
-        return Ending("failed", namespace=namespace, error=error)
-
-    async def _enter(self, session: NreplSession, namespace: str) -> EvaluationError | None:
-        """Switch `session` to `namespace`, unless it does not exist: asking for it would make a broken one."""
-        if self._dialect.namespace_by == "none":
-            if namespace in {session.namespace, "user", "Hy"}:
-                return None
-            words = f"this REPL evaluates in one namespace only, and {namespace!r} was asked for; nothing was evaluated"
-            return EvaluationError(NAMESPACE_MISSING, words)
-        code = self._dialect.json % f"(some? (find-ns (symbol {self._dialect.quote(namespace)})))"
-        answer = await session.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
-        if not any("true" in (message.text("value") or "") for message in answer):
-            return no_namespace(namespace)
-        await self._switch(session, namespace)
-        return None
-
-    async def _switch(self, session: NreplSession, namespace: str) -> None:
-        if self._dialect.namespace_by == "ns":
-            code = f"(ns {namespace})"
-        elif self._dialect.namespace_by == "in-ns":
-            code = f"(basilisp.core/in-ns '{namespace})"
-        else:
-            return
-        await session.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
-
-    def _refuse_unsafe(self, code: str) -> None:
-        limit = self._dialect.unsafe_bytes
-        if limit is None or code.isascii():
-            return
-        if (size := len(code.encode("utf-8", "surrogatepass"))) > limit:
-            raise RequestUnsafeError(
-                f"{self._dialect.name} loses characters that are not ASCII, or never answers, when a request is longer "
-                f"than {limit} bytes, and this one has {size}",
-                hint="put the code in a file and load that from a short piece of code, or send it in smaller parts",
-            )
 
     def _require(self, capability: str) -> Support:
         if (support := self.profile.support.get(capability)) is None:

@@ -186,21 +186,29 @@ class NreplConnection:
             ReplDisconnectedError: the connection is over.
             RequestUnsafeError: a text holds what no UTF-8 can say.
         """
-        try:
-            data = encode({"op": op, "id": exchange.id, **fields})
-        except UnicodeEncodeError as error:
-            found = f"\\u{ord(error.object[error.start]):04x}"
-            problem = f"it holds half of a character pair ({found}) at position {error.start}, which UTF-8 cannot say"
-            raise RequestUnsafeError(
-                problem, hint="write the character whole, or as an escape of the language"
-            ) from error
+        data = _encoded(exchange, op, fields)
         async with self._outgoing:
-            if self.send_gap_s and len(self._active) > 1:
+            if self._needs_gap:
                 await anyio.sleep(self.send_gap_s)
             if not self._link.is_open:
                 await self.closed.wait()  # which tells the cause
             self.check_open()
             await self._link.send(data)
+
+    def send_at_once(self, exchange: Exchange, op: str, fields: dict[str, Value]) -> bool:
+        """Send a request if nothing has to be waited for, and say whether it was sent.
+
+        Raises:
+            RequestUnsafeError: a text holds what no UTF-8 can say.
+        """
+        if self._needs_gap or self._outgoing.locked() or not self._link.is_clear:
+            return False
+        self._link.write(_encoded(exchange, op, fields))
+        return True
+
+    @property
+    def _needs_gap(self) -> bool:
+        return bool(self.send_gap_s) and len(self._active) > 1
 
     async def ask(self, op: str, *, timeout_s: float, **fields: Value) -> list[Message]:
         """Send a request and give the messages that answer it, up to `done`.
@@ -279,6 +287,15 @@ async def dial(endpoint: Endpoint, on_stray: OnMessage, *, timeout_s: float) -> 
         ReplUnreachableError: nobody listens, or the way there is closed.
     """
     return NreplConnection(await connect(endpoint, timeout_s=timeout_s), on_stray)
+
+
+def _encoded(exchange: Exchange, op: str, fields: dict[str, Value]) -> bytes:
+    try:
+        return encode({"op": op, "id": exchange.id, **fields})
+    except UnicodeEncodeError as error:
+        found = f"\\u{ord(error.object[error.start]):04x}"
+        problem = f"it holds half of a character pair ({found}) at position {error.start}, which UTF-8 cannot say"
+        raise RequestUnsafeError(problem, hint="write the character whole, or as an escape of the language") from error
 
 
 def _answers(message: Message) -> bool:

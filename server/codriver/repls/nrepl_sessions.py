@@ -86,6 +86,11 @@ class SessionTable:
             raise UnknownSessionError(name)
         return session
 
+    @property
+    def main(self) -> NreplSession:
+        """The main session, once it is open."""
+        return self.get(MAIN_SESSION)
+
     async def open_main(self, *, connect_timeout_s: float) -> NreplSession:
         """The main session, on the first connection.
 

@@ -1,0 +1,34 @@
+"""Records are changed by copying their fields, which knows neither slots nor constructors."""
+
+import dataclasses
+
+import pytest
+
+from codriver.core import actions, dispatch, effects, state
+from codriver.core.records import replace
+
+RECORDS = [
+    kind
+    for module in (actions, dispatch, effects, state)
+    for kind in vars(module).values()
+    if dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__
+]
+
+
+@pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
+def test_a_record_keeps_its_fields_where_replace_finds_them(kind):
+    assert not any("__slots__" in vars(base) for base in kind.__mro__[:-1])
+    assert not hasattr(kind, "__post_init__")
+
+
+def test_replace_gives_a_changed_copy():
+    before = state.Client("c1", 5, name="me")
+    after = replace(before, name="you")
+    assert (before.name, after.name) == ("me", "you")
+    assert after == dataclasses.replace(before, name="you")
+    assert hash(replace(state.Latch("a", "b", 1), count=2)) == hash(state.Latch("a", "b", 1, 2))
+
+
+def test_a_copy_is_as_frozen_as_the_record():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        replace(state.Latch("a", "b", 1), count=2).count = 3
