@@ -66,6 +66,18 @@ def test_every_string_of_a_json_value_is_redacted():
     }
 
 
+@pytest.mark.parametrize("times", range(4))
+def test_a_print_without_any_piece_of_a_secret_surely_holds_none(times):
+    for secret in (*ENVIRON.values(), 'quote"slash\\\n12'):
+        printed = secret
+        for _ in range(times):
+            printed = json.dumps([printed])
+        assert Redactor({"ANY_KEY": secret}).may_find(printed)
+    assert not Redactor({"ANY_KEY": "sk-abcdefgh"}).may_find('{"result":"3"}')
+    assert Redactor({"ANY_KEY": "-/-/-/-/-/"}).may_find("whatever"), "no piece of it is the same in every print"
+    assert not Redactor({}).may_find("whatever")
+
+
 def test_a_secret_that_is_split_between_chunks_does_not_leave():
     secret = ENVIRON["LONG_TOKEN"]
     for cut in range(1, len(secret)):

@@ -245,7 +245,7 @@ class Server:
             self._clients,
             version=__version__,
             instructions=self._instructions,
-            redact=redactor.redact_json,
+            redactor=redactor,
             skills=self._skills,
         )
         self._watcher = Watcher(services)

@@ -98,6 +98,13 @@ class Redactor:
             return [self.redact_json(item) for item in value]
         return value
 
+    def may_find(self, printed: str) -> bool:
+        """Whether values may hold a secret, told by how some language prints them; False is certain.
+
+        All prints of a secret have a piece in common: one look at the print of a value saves one at each of its parts.
+        """
+        return any(piece in printed for piece, _ in self._secrets.groups)
+
     def stream(self) -> StreamRedactor:
         """A redactor for one stream of text that comes in chunks."""
         return StreamRedactor(self._secrets)

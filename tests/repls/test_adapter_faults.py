@@ -278,6 +278,39 @@ async def test_two_evaluations_of_a_session_never_run_at_once():
         assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 1
 
 
+async def test_the_first_form_is_sent_before_anything_else_has_its_turn(monkeypatch):
+    async with adapter(answering(VALUE, DONE)) as (opened, _, server):
+        endings, sent = [], []
+        link = opened._main.connection._link
+        monkeypatch.setattr(link, "write", lambda data, write=link.write: (sent.append(data), write(data)))
+        opened.begin(code("code", "code"), endings.append)
+        assert [b"4:code4:code" in data for data in sent] == [True]
+        assert opened._main.running is not None, "an interrupt finds it"
+        await until(lambda: endings)
+        assert endings[0].status == "done"
+        assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 2, "each form once"
+
+
+async def test_two_evaluations_that_begin_in_one_turn_run_one_after_the_other():
+    async with adapter(answering(VALUE, DONE)) as (opened, _, server):
+        endings = []
+        for text in ("code", "code", "code"):
+            opened.begin(code(text), endings.append)
+        await until(lambda: len(endings) == 3)
+        assert [ending.status for ending in endings] == ["done"] * 3
+        assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 3
+
+
+async def test_an_interrupt_in_the_turn_of_the_beginning_sends_no_further_form():
+    async with adapter({**answering(0.1, VALUE, DONE), "interrupt": [DONE]}) as (opened, _, server):
+        endings = []
+        opened.begin(code("code", "code"), endings.append)
+        await opened.interrupt()
+        await until(lambda: endings)
+        assert endings[0].status == "interrupted"
+        assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 1
+
+
 async def test_half_a_character_pair_is_refused_and_nothing_breaks():
     async with adapter(answering(VALUE, DONE)) as (opened, _, _):
         with pytest.raises(RequestUnsafeError, match=r"\\ud83d\) at position 1"):

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
-from pydantic_core import from_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from codriver.taskset import TaskSet
 from codriver.tools.base import Call
@@ -43,19 +44,26 @@ ABOUT_US = ',"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInf
 """What a result says besides, to clients without a handshake. Source: MCP 2026-07-28, results."""
 
 
+class Redactor(Protocol):
+    """Takes secrets out of what leaves the server."""
+
+    def __call__(self, text: str) -> str:
+        """The text without secrets."""
+
+    def redact_json(self, value: object) -> object:
+        """The JSON value without secrets."""
+
+    def may_find(self, printed: str) -> bool:
+        """Whether values may hold a secret, told by how some language prints them; False is certain."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
-    """What a tool answered, as it leaves the server: without secrets, its fields as JSON too."""
+    """What a tool answered, as it leaves the server: its fields as JSON, without secrets."""
 
-    __slots__ = ("images", "ok", "text")
-
-    def __init__(self, fields: object, images: tuple[Image, ...], *, ok: bool) -> None:
-        self.text = json.dumps(fields, ensure_ascii=False)
-        try:
-            self.text.encode()
-        except UnicodeEncodeError:  # a lone surrogate: UTF-8 has no bytes for it
-            self.text = self.text.encode("utf-8", "replace").decode()
-        self.images = images
-        self.ok = ok
+    text: str
+    images: tuple[Image, ...]
+    ok: bool
 
 
 class Caller:
@@ -65,13 +73,13 @@ class Caller:
         self,
         services: Services,
         *,
-        redact: Callable[[object], object],
+        redactor: Redactor,
         tell_of_log: Callable[[ClientSession], None],
         server_info: Mapping[str, str],
     ) -> None:
         self._services = services
         self.about_us = ABOUT_US % json.dumps(server_info)
-        self._redact = redact
+        self.cleared = self._redactor = redactor
         self._tell_of_log = tell_of_log
 
     async def run(self, client: ClientSession, tool: Tool, arguments: dict[str, Any], progress: Progress) -> Answered:
@@ -81,11 +89,10 @@ class Caller:
         given = await answer(tool, call, arguments)
         # What this call logged is told before it is answered, also where such news are gathered for a while.
         self._tell_of_log(client)
-        return Answered(self._redact(given.fields), given.images, ok=given.ok)
-
-    def cleared(self, text: str) -> str:
-        """The text without secrets."""
-        return str(self._redact(text))
+        text = _json(given.fields)
+        if self._redactor.may_find(text):
+            text = _json(self._redactor.redact_json(given.fields))
+        return Answered(text, given.images, given.ok)
 
 
 class PlainCalls:
@@ -157,19 +164,20 @@ class PlainCalls:
             if token is not None:
                 params = {TOKEN: token, "progress": elapsed_s, "message": self._caller.cleared(words)}
                 said = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
-                self._client.outbox.offer(_encoded(said))
+                self._client.outbox.offer(_as_line(said))
 
         try:
             answered = await self._caller.run(self._client, tool, arguments, report)
         except Exception:
             logger.exception("the call of %s failed", tool.name)
-            return _encoded({"jsonrpc": "2.0", "id": identity, "error": {"code": INTERNAL_ERROR, "message": FAULT}})
+            error = {"code": INTERNAL_ERROR, "message": FAULT}
+            return _as_line({"jsonrpc": "2.0", "id": identity, "error": error})
         content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
         content += [{"type": "image", "data": image.data, "mimeType": image.mime_type} for image in answered.images]
         # The fields are JSON already, and need not be read and written again.
-        shown, is_error = json.dumps(content, ensure_ascii=False), json.dumps(not answered.ok)
+        is_error = "false" if answered.ok else "true"
         about_us = "" if self._client.handshake else self._caller.about_us
-        return (RESULT % (json.dumps(identity), shown, answered.text, is_error, about_us)).encode()
+        return (RESULT % (_json(identity), _json(content), answered.text, is_error, about_us)).encode()
 
 
 def envelope(meta: Mapping[str, object]) -> Mapping[str, object]:
@@ -192,5 +200,13 @@ def _is_plain(message: object) -> bool:
     return type(meta.get(TOKEN, 0)) in (int, str)
 
 
-def _encoded(message: dict[str, Any]) -> bytes:
-    return json.dumps(message, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+def _as_line(message: dict[str, Any]) -> bytes:
+    return _json(message).encode() + b"\n"
+
+
+def _json(value: object) -> str:
+    """JSON in what UTF-8 can say, with no space that tells nothing."""
+    try:
+        return to_json(value).decode()
+    except PydanticSerializationError:  # half of a character pair
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mcp.server.models import InitializationOptions
 
     from codriver.core.dispatch import Effect
+    from codriver.protocol.calls import Redactor
     from codriver.session import Changed, Clients
     from codriver.skills import SkillLibrary
     from codriver.tools.base import Services, Tool
@@ -65,15 +66,15 @@ class Protocol:
         *,
         version: str,
         instructions: Callable[[], str],
-        redact: Callable[[object], object],
+        redactor: Redactor,
         skills: SkillLibrary,
     ) -> None:
         self._services = services
         self._clients = clients
         self._instructions = instructions
-        self._redact = redact
+        self._redact = redactor.redact_json
         info = {"name": NAME, "title": TITLE, "version": version}
-        self._caller = Caller(services, redact=redact, tell_of_log=self._tell_of_log, server_info=info)
+        self._caller = Caller(services, redactor=redactor, tell_of_log=self._tell_of_log, server_info=info)
         self._cleared = self._caller.cleared
         self._resources = Resources(services, skills)
         self._streams = Streams()

@@ -8,6 +8,7 @@ Source: nREPL documentation, "Transports", and BEP 3, "bencoding".
 
 from __future__ import annotations
 
+import re
 from typing import Final, TypeAlias
 
 from codriver.errors import PeerError
@@ -25,8 +26,8 @@ MAX_INTEGER_DIGITS: Final = 1000
 """Far above any count or line number, and below the length from which Python refuses to parse a number."""
 
 _LENGTH_DIGITS: Final = 12
-_DIGITS: Final = frozenset(b"0123456789")
-_COLON: Final = 0x3A
+_LENGTH: Final = re.compile(rb"([0-9]{1,%d}):" % _LENGTH_DIGITS)
+_ZERO, _NINE = b"09"
 _INTEGER: Final = 0x69
 _LIST: Final = 0x6C
 _DICTIONARY: Final = 0x64
@@ -55,8 +56,8 @@ class Decoder:
     def __init__(self, *, max_depth: int = MAX_DEPTH, max_string_bytes: int = MAX_STRING_BYTES) -> None:
         self._max_depth = max_depth
         self._max_string_bytes = max_string_bytes
-        self._buffer = bytearray()
-        self._at = 0
+        self._rest = b""
+        """The beginning of a number or of a string's length."""
         self._pieces: list[bytes] = []
         self._missing = 0
         self._open: list[list[Value] | dict[str, Value]] = []
@@ -66,7 +67,7 @@ class Decoder:
     @property
     def is_idle(self) -> bool:
         """Whether no value has begun: a connection that ends now ends between two messages."""
-        return not self._buffer and not self._open and not self._missing
+        return not self._rest and not self._open and not self._missing
 
     def feed(self, data: bytes) -> list[Value]:
         """The values that `data` completes, in order.
@@ -78,100 +79,95 @@ class Decoder:
             self._pieces.append(data)
             self._missing -= len(data)
             return []
-        self._buffer += data[self._missing :] if self._missing else data
+        start = self._missing
         try:
-            if self._missing:
-                raw = b"".join((*self._pieces, data[: self._missing]))
+            if start:
+                raw = b"".join((*self._pieces, data[:start]))
                 self._pieces, self._missing = [], 0
                 self._add_string(raw)
-            while self._step():
-                pass
+            elif self._rest:
+                data = self._rest + data
+            self._rest = data[self._read(data, start) :]
         except BencodeError as error:
             raise BencodeError(error.problem, decoded=tuple(self._take())) from None
-        del self._buffer[: self._at]
-        self._at = 0
         return self._take()
 
     def _take(self) -> list[Value]:
         done, self._done = self._done, []
         return done
 
-    def _step(self) -> bool:
-        """Read one token; False when its bytes are not all there."""
-        if self._at >= len(self._buffer):
-            return False
-        token = self._buffer[self._at]
-        if token in _DIGITS:
-            return self._read_string()
-        if token == _END:
-            self._at += 1
-            self._close()
-            return True
-        self._refuse_as_key(token)
-        if token == _INTEGER:
-            return self._read_integer()
-        if token == _LIST:
-            self._at += 1
-            self._begin([])
-            return True
-        if token == _DICTIONARY:
-            self._at += 1
-            self._begin({})
-            return True
-        raise BencodeError(f"a value cannot begin with the byte 0x{token:02x}")
+    def _read(self, data: bytes, at: int) -> int:
+        """Read the tokens from the place `at` on; where one begins whose bytes are not all there, or the end."""
+        size = len(data)
+        while at < size:
+            token = data[at]
+            if _ZERO <= token <= _NINE:
+                length = _LENGTH.match(data, at)
+                if length is None:
+                    self._check_length(data, at)
+                    return at
+                start, count = length.end(), int(length[1])
+                if count > self._max_string_bytes:
+                    limit = self._max_string_bytes
+                    raise BencodeError(f"a string of {count} bytes is longer than the limit of {limit} bytes")
+                at = start + count
+                if at > size:
+                    self._pieces, self._missing = [data[start:]], at - size
+                    return size
+                self._add_string(data[start:at])
+            elif token == _END:
+                self._close()
+                at += 1
+            else:
+                end = self._read_other(token, data, at)
+                if end is None:
+                    return at
+                at = end
+        return at
 
-    def _refuse_as_key(self, token: int) -> None:
+    def _read_other(self, token: int, data: bytes, at: int) -> int | None:
+        """Read what can be no key; where it ends, None while its bytes are not all there."""
         if self._open and isinstance(self._open[-1], dict) and self._keys[-1] is None:
             raise BencodeError(f"a dictionary's key must be a string, and one begins with the byte 0x{token:02x}")
+        if token == _DICTIONARY:
+            self._begin({})
+        elif token == _LIST:
+            self._begin([])
+        elif token == _INTEGER:
+            return self._read_integer(data, at + 1)
+        else:
+            raise BencodeError(f"a value cannot begin with the byte 0x{token:02x}")
+        return at + 1
 
-    def _find(self, mark: int, *, start: int, limit: int, what: str) -> int | None:
-        """The position of the byte `mark`, at most `limit` bytes after `start`; None while it may still come."""
-        found = self._buffer.find(mark, start, start + limit + 1)
-        if found < 0 and len(self._buffer) - start > limit:
-            raise BencodeError(f"{what} has more than {limit} digits")
-        return None if found < 0 else found
+    def _check_length(self, data: bytes, at: int) -> None:
+        """Raise, unless what is there can still become a string's length."""
+        digits = data[at : at + _LENGTH_DIGITS + 1].partition(b":")[0]
+        if not digits.isdigit():
+            raise BencodeError(f"a string's length is {digits!r}")
+        if len(digits) > _LENGTH_DIGITS:
+            raise BencodeError(f"a string's length has more than {_LENGTH_DIGITS} digits")
 
-    def _read_string(self) -> bool:
-        colon = self._find(_COLON, start=self._at, limit=_LENGTH_DIGITS, what="a string's length")
-        digits = self._buffer[self._at : len(self._buffer) if colon is None else colon][: _LENGTH_DIGITS + 1]
-        if not _DIGITS.issuperset(digits):
-            raise BencodeError(f"a string's length is {bytes(digits)!r}")
-        if colon is None:
-            return False
-        length = int(digits)
-        if length > self._max_string_bytes:
-            raise BencodeError(f"a string of {length} bytes is longer than the limit of {self._max_string_bytes} bytes")
-        start, end = colon + 1, colon + 1 + length
-        with memoryview(self._buffer) as view:
-            raw = bytes(view[start:end])
-        self._at = start + len(raw)
-        if len(raw) < length:
-            self._pieces, self._missing = [raw], length - len(raw)
-            return False
-        self._add_string(raw)
-        return True
+    def _read_integer(self, data: bytes, start: int) -> int | None:
+        end = data.find(_END, start, start + MAX_INTEGER_DIGITS + 1)
+        if end < 0:
+            if len(data) - start > MAX_INTEGER_DIGITS:
+                raise BencodeError(f"an integer has more than {MAX_INTEGER_DIGITS} digits")
+            return None
+        digits = data[start:end]
+        if not digits.removeprefix(b"-").isdigit():
+            raise BencodeError(f"an integer reads {digits!r}")
+        self._add(int(digits))
+        return end + 1
 
     def _add_string(self, raw: bytes) -> None:
         """Put a complete string where it belongs: a key that waits for its value, or a value."""
-        if self._open and isinstance(self._open[-1], dict) and self._keys[-1] is None:
+        if self._open and self._keys[-1] is None and isinstance(self._open[-1], dict):
             self._keys[-1] = raw.decode("utf-8", "surrogateescape")
             return
         try:
             self._add(raw.decode())
         except UnicodeDecodeError:
             self._add(raw)
-
-    def _read_integer(self) -> bool:
-        start = self._at + 1
-        end = self._find(_END, start=start, limit=MAX_INTEGER_DIGITS, what="an integer")
-        if end is None:
-            return False
-        digits = bytes(self._buffer[start:end])
-        if not digits.removeprefix(b"-").isdigit():
-            raise BencodeError(f"an integer reads {digits!r}")
-        self._at = end + 1
-        self._add(int(digits))
-        return True
 
     def _begin(self, container: list[Value] | dict[str, Value]) -> None:
         if len(self._open) >= self._max_depth:
