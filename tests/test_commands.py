@@ -1,6 +1,7 @@
 """The command line, as a person meets it: help, completion, and what is said when something is not as it should be."""
 
 import json
+import os
 import shlex
 import signal
 import socket
@@ -10,8 +11,11 @@ import threading
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from codriver.cli import COMMANDS, cli
+from codriver.paths import presence_folder
+from codriver.presence import claim
 from live_server import WAIT_S, environ, serving, until
 
 
@@ -284,6 +288,46 @@ def test_files_of_a_server_that_was_killed_are_no_server_to_stop(tmp_path):
         assert live.run("stop").stdout == (
             f"no server runs for this workspace: pid {live.process.pid}, which its files name, is gone\n"
         )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a named pipe")
+def test_a_server_that_is_just_starting_is_waited_for_and_stopped(tmp_path):
+    # Before it says where it listens, a server reads the installed relay: this pipe gives it when the test lets it.
+    relay = tmp_path / "config" / "codriver" / "codriver_relay.py"
+    relay.parent.mkdir(parents=True)
+    os.mkfifo(relay)
+    program = [sys.executable, "-m", "codriver"]
+    piped = {"cwd": tmp_path, "env": environ(tmp_path), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*program, "serve", "--port", "0", "--repl", "none"], **piped, text=True) as server:
+        try:
+            holding = until(lambda: opened(relay), "a server that reads the relay")
+            with subprocess.Popen([*program, "stop"], **piped, text=True) as stop:
+                assert "just starting" in stop.stderr.readline()
+                os.close(holding)
+                said, _ = stop.communicate(timeout=WAIT_S)
+        finally:
+            server.kill()
+    assert (stop.returncode, said) == (0, f"stopped pid {server.pid}\n")
+
+
+def opened(pipe):
+    """The writing end of a named pipe; None while nobody reads it."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+
+
+def test_a_server_that_hangs_while_it_starts_is_told_with_the_command_that_finds_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("codriver.commands.serving.COMING_S", 0.1)
+    folder = presence_folder(tmp_path)
+    with claim(folder, is_alive=lambda _record: False):
+        done = CliRunner().invoke(cli, ["stop", "--workspace", str(tmp_path)])
+    assert done.exit_code == 1
+    assert f"fuser {folder / 'lock'}" in done.output
+    assert "no server runs" not in done.output
+    again = CliRunner().invoke(cli, ["stop", "--workspace", str(tmp_path)])
+    assert (again.exit_code, again.output) == (0, "no server runs for this workspace\n")
 
 
 def follow(live, said, before):

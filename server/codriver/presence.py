@@ -29,6 +29,8 @@ LOCK_S = 3.0
 """How long a start waits for one that holds the lock: a server that ends frees it at once, one that starts comes up."""
 LOCK_POLL_S = 0.02
 LARGEST_PORT = 65535
+# A link in the lock's place could lead anywhere, and locking would create a file there.
+_LOCK_FLAGS = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class AlreadyRunningError(StartError):
@@ -150,9 +152,7 @@ def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: flo
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / ".gitignore").exists():
             write_file(folder / ".gitignore", "*\n")
-        # A link in its place could lead anywhere, and locking would create a file there.
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-        lock = os.open(folder / "lock", flags, PRIVATE)
+        lock = os.open(lock_file(folder), os.O_CREAT | _LOCK_FLAGS, PRIVATE)
     except OSError as error:
         raise ClaimError(folder, error) from error
 
@@ -173,6 +173,27 @@ def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: flo
             yield held
         finally:
             held.withdraw()
+    finally:
+        os.close(lock)
+
+
+def lock_file(folder: Path) -> Path:
+    """What a server holds locked from before it can be reached until it has ended."""
+    return folder / "lock"
+
+
+def is_claimed(folder: Path) -> bool:
+    """Whether a process holds the claim on the workspace of `folder`: a server that runs, starts or ends.
+
+    False also where the lock cannot be asked. To know, the lock is taken for a moment; a server that starts in it
+    tries again.
+    """
+    try:
+        lock = os.open(lock_file(folder), _LOCK_FLAGS)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(lock)
     finally:
         os.close(lock)
 

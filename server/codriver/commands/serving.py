@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STOP_S = 15.0
+COMING_S = 15.0
+"""How long `stop` waits for a server that is just starting: one that starts can be reached within a second or two."""
+POLL_S = 0.02
 NO_SERVER = 3
 
 
@@ -103,7 +106,7 @@ def status_command(*, workspace: Path, as_json: bool) -> None:
 def stop_command(*, workspace: Path) -> None:
     """Stop the server of the workspace. Harmless when none runs."""
     folder = presence_folder(workspace.resolve())
-    record = presence.read_record(folder)
+    record = _settled_record(folder)
     if record is None:
         click.echo("no server runs for this workspace")
         return
@@ -124,5 +127,29 @@ def stop_command(*, workspace: Path) -> None:
         if time.monotonic() > deadline:
             click.echo(f"pid {record.pid} did not stop in {STOP_S:g} s: end it with `kill -9 {record.pid}`", err=True)
             sys.exit(1)
-        time.sleep(0.02)
+        time.sleep(POLL_S)
     click.echo(f"stopped pid {record.pid}")
+
+
+def _settled_record(folder: Path) -> presence.ServerRecord | None:
+    """What names the server of the workspace, None when there is none; one that starts or ends is waited for."""
+    deadline = time.monotonic() + COMING_S
+    is_told = False
+    # The lock comes before the record when a server starts, and goes after it when one ends.
+    while (is_held := presence.is_claimed(folder)) and time.monotonic() < deadline:
+        record = presence.read_record(folder)
+        if record is not None and presence.is_running(record.pid):
+            return record
+        if not is_told:
+            click.echo("a server is just starting or ending here: waiting until it is one or the other", err=True)
+            is_told = True
+        time.sleep(POLL_S)
+    if is_held:
+        lock = presence.lock_file(folder)
+        click.echo(
+            f"a process has held {lock} for {COMING_S:g} s and cannot be reached: a server that hangs while it starts "
+            f"or ends. `fuser {lock}` names its pid; end it with `kill -9 PID`",
+            err=True,
+        )
+        sys.exit(1)
+    return presence.read_record(folder)
