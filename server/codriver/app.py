@@ -1,7 +1,7 @@
-"""One server from its first moment to its last: builds every part in order, and owns their lifetimes.
+"""One server from its first moment to its last: it starts what `codriver.parts` built, and ends it.
 
-The parts, as they come up: settings, claim on the workspace, history, output log, core, REPLs, protocol, listener,
-finder. They go down in the reverse order.
+What comes up: settings, claim on the workspace, the parts, listener, relay and port file, finder. It goes down in the
+reverse order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import gc
 import logging
 import os
 import signal
-import time
 import uuid
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,44 +24,28 @@ import anyio
 import codriver_relay
 from codriver import __version__, oneshot, presence
 from codriver.admission import Admission
+from codriver.clock import now_ms
 from codriver.complaints import on_stderr
-from codriver.core import evaluations
 from codriver.core.actions import (
     CancelQueued,
     EvaluationEnded,
-    HistoryRestored,
     ResourcesChanged,
     Say,
     Start,
     Stop,
     Stopped,
 )
-from codriver.core.dispatch import Core
-from codriver.core.effects import Announce, Append, Listen, WindDown
-from codriver.core.routes import HANDLERS
+from codriver.core.effects import Announce, Listen, WindDown
 from codriver.core.state import HELD, Failure, State
 from codriver.door import is_loopback
-from codriver.editing import Editor
 from codriver.errors import StartError
-from codriver.history import History
-from codriver.live_settings import LiveSettings, limits, selection
-from codriver.outputlog import OutputLog
-from codriver.paths import cache_folder, presence_folder, relay_file, workspace_state_folder
-from codriver.protocol.server import Protocol
-from codriver.redaction import Redactor
+from codriver.live_settings import LiveSettings
+from codriver.parts import build
+from codriver.paths import presence_folder, relay_file
 from codriver.reload import Reloader
-from codriver.repls.clojuredocs import Export
 from codriver.repls.finder import Finder
-from codriver.repls.performer import Repls
 from codriver.serve import Listener, listen
-from codriver.session import Clients
 from codriver.settings import load
-from codriver.skills import Connected, SkillLibrary, instructions
-from codriver.tools.base import Services
-from codriver.tools.gate import on_offer
-from codriver.tools.manifest import MANIFEST
-from codriver.transcripts import SpillRoom, Transcripts
-from codriver.watching import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,19 +53,13 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.core.dispatch import Action, Effect
-    from codriver.datalog.answer import QueryAnswer
-    from codriver.outputlog import Report
     from codriver.settings import Loaded, Settings
-    from codriver.tools.base import Question
 
 logger = logging.getLogger(__name__)
 
 ANSWER_S = 2.0
 """How long a stopping server waits for evaluations to end and for answers to leave."""
-LOG_NEWS_S = 0.05
 SKILLS_S = 2.0
-MAX_STREAM_BYTES = 32 * 2**20
-MAX_TRANSCRIPT_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +105,6 @@ def _takes_uvloop(settings: Settings) -> bool:
     return is_installed and settings.event_loop != "asyncio"
 
 
-def now_ms() -> int:
-    """The time as the log tells it: epoch milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
 async def _run(options: ServeOptions, loaded: Loaded) -> int:
     workspace = options.workspace.resolve()
     for warning in loaded.warnings:
@@ -174,105 +146,31 @@ class Server:
         """Why it could not start."""
         self._workspace = workspace
         self._live = live
-        settings = live.settings
         self._claim = claim
-        self._options = options
         self._tasks = tasks
+        self._options = options
         self._session_id = uuid.uuid4().hex
         self._ended = anyio.Event()
         self._accepting = anyio.CancelScope()
-        self._log_grew = anyio.Event()
-        redactor = Redactor.from_environment(os.environ)
-        kept_in = workspace_state_folder(workspace)
-        self._history = History(
-            kept_in / "eval-history.transit.json",
-            max_entities=settings.history_max_entities,
-        )
-        restored = self._history.load()
-        self._log = OutputLog(
-            max_entities=settings.log_max_entities,
-            max_bytes=settings.log_max_bytes,
-            next_line=restored.next_line,
-            redact=redactor,
-            listener=self._logged,
-        )
-        self._transcripts = Transcripts(
-            kept=evaluations.KEPT,
-            max_bytes=MAX_TRANSCRIPT_BYTES,
-            max_stream_bytes=MAX_STREAM_BYTES,
-            redactor=redactor,
-            room=SpillRoom(kept_in / "spill", settings.spill_max_bytes),
-        )
-        self._repls = Repls(
-            tasks=tasks,
-            workspace=workspace,
-            environ=os.environ,
-            log=self._log,
-            transcripts=self._transcripts,
-            limits=limits(settings),
-            now=now_ms,
-        )
-        self._clients = Clients(now_ms)
-        self._skills = SkillLibrary(workspace, selection(settings))
-        self._core = Core(
-            state=State(),
-            settings=settings,
-            handlers=HANDLERS,
-            performers={
-                "app": self._perform,
-                "mcp": self._perform_mcp,
-                "repl": self._repls.perform,
-                "log": self._append,
-            },
-        )
-        self._repls.attach(self._core)
-        self._clients.attach(self._core)
-        services = Services(
-            core=self._core,
-            current_settings=lambda: live.settings,
-            workspace=workspace,
-            log=self._log,
-            transcripts=self._transcripts,
-            repls=self._repls,
-            now=now_ms,
-            client_counters=self._clients.counters,
-            clojuredocs=Export(cache_folder()),
-            query=self._query,
-            editor=Editor(workspace),
-        )
-        self._protocol = Protocol(
-            services,
-            self._clients,
-            version=__version__,
-            instructions=self._instructions,
-            redactor=redactor,
-            skills=self._skills,
-        )
-        self._watcher = Watcher(services)
-        self._restored = HistoryRestored(len(restored.entities), restored.report)
+        self._parts = build(workspace, live, tasks, self._perform)
+        self._core = self._parts.core
 
     async def run(self) -> None:
         """Start, serve, and return when all is closed."""
+        parts = self._parts
         self._tasks.start_soon(self._heed_signals)
-        self._tasks.start_soon(self._history.run)
-        self._transcripts.store.begin()
-        self._tasks.start_soon(self._tell_of_log)
+        self._tasks.start_soon(parts.history.run)
+        parts.transcripts.store.begin()
+        self._tasks.start_soon(parts.logbook.run, parts.protocol.tell_of_log)
         self._tasks.start_soon(self._watch_skills)
-        self._tasks.start_soon(self._live.run, self._core, self._repls, self._skills)
-        self._tasks.start_soon(self._watcher.run)
+        self._tasks.start_soon(self._live.run, parts.core, parts.repls, parts.skills)
+        self._tasks.start_soon(parts.watcher.run)
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
-        self._dispatch(self._restored, start)
+        self._dispatch(parts.restored, start)
         await self._ended.wait()
 
     def _dispatch(self, *actions: Action) -> None:
         self._core.dispatch({"now": now_ms()}, actions)
-
-    def _instructions(self) -> str:
-        state, settings = self._core.state, self._live.settings
-        repls = [Connected(repl.key, repl.dialect, repl.phase, repl.note or "") for repl in state.repls.values()]
-        offered = {tool.name for tool in on_offer(MANIFEST, state, settings)}
-        evaluates = settings.enable_mcp_repl_evaluation
-        return instructions(self._skills.skills(), repls, evaluates=evaluates, offered=offered)
 
     # Effects
 
@@ -285,57 +183,11 @@ class Server:
             case WindDown():
                 self._tasks.start_soon(self._wind_down)
 
-    def _perform_mcp(self, effect: Effect) -> None:
-        self._protocol.perform(effect)
-
-    def _append(self, effect: Effect) -> None:
-        if not isinstance(effect, Append):
-            return
-        line = self._log.append(
-            effect.category,
-            effect.text,
-            timestamp_ms=now_ms(),
-            who=effect.who,
-            namespace=effect.ns,
-            session_key=effect.session_key,
-            evaluation=effect.evaluation,
-        )
-        transcript = self._transcripts.get(effect.evaluation) if effect.evaluation else None
-        if transcript is not None:
-            transcript.saw_line(line)
-
-    def _logged(self, report: Report) -> None:
-        for entry in report.added:
-            if entry.category == "evaluatedCode":
-                self._history.add(entry)
-        self._history.saw_line(report.last_line)
-        self._log_grew.set()
-
-    async def _query(self, asked: Question) -> QueryAnswer:
-        ask = partial(
-            self._log.query,
-            asked.text,
-            inputs=asked.inputs,
-            history=self._history,
-            limit=asked.limit,
-            until=asked.until,
-            every_row=asked.every_row,
-        )
-        return await anyio.to_thread.run_sync(ask)
-
-    async def _tell_of_log(self) -> None:
-        """Tell who subscribed that the log grew, at most once in a while, and by the end of each call of their own."""
-        while True:
-            await self._log_grew.wait()
-            await anyio.sleep(LOG_NEWS_S)
-            self._log_grew = anyio.Event()
-            self._protocol.tell_of_log()
-
     async def _watch_skills(self) -> None:
         """Notice and announce changed skills."""
         while True:
             await anyio.sleep(SKILLS_S)
-            if await anyio.to_thread.run_sync(self._skills.changed):
+            if await anyio.to_thread.run_sync(self._parts.skills.changed):
                 self._dispatch(ResourcesChanged())
 
     async def _listen(self, effect: Listen) -> None:
@@ -348,7 +200,8 @@ class Server:
             self._dispatch(Stop(str(error)))
             return
         admission = Admission(token=self._claim.token, session_id=self._session_id)
-        front = Listener(admission=admission, protocol=self._protocol, clients=self._clients, settings=settings)
+        protocol, clients = self._parts.protocol, self._parts.clients
+        front = Listener(admission=admission, protocol=protocol, clients=clients, settings=settings)
         async with listener:
             self._core.resume({"now": now_ms()}, effect, (settings.host, port, asked))
             with self._accepting:
@@ -373,6 +226,19 @@ class Server:
             self._dispatch(Stop(str(error)))
             return
         logger.info("the relay is at %s", relay)
+        self._seek_repls()
+        if self._options.ends_when_idle:
+            self._tasks.start_soon(self._exit_when_idle)
+        # What was made until here stays for good: looking through it again and again for garbage takes 100 ms a time.
+        gc.freeze()
+        print(greeting(self._core.state, self._claim.port_file), flush=True)  # noqa: T201  # the one line serve prints
+        if self._options.on_reached:
+            self._options.on_reached()
+        if life.port_note:
+            self._dispatch(Say(life.port_note))
+
+    def _seek_repls(self) -> None:
+        """Look for REPLs from now on: those that the settings name, and those that are found in the workspace."""
         settings = self._live.settings
         finder = Finder(
             core=self._core,
@@ -385,15 +251,6 @@ class Server:
         finder.begin()
         self._live.finder = finder
         self._tasks.start_soon(finder.run)
-        if self._options.ends_when_idle:
-            self._tasks.start_soon(self._exit_when_idle)
-        # What was made until here stays for good: looking through it again and again for garbage takes 100 ms a time.
-        gc.freeze()
-        print(greeting(self._core.state, self._claim.port_file), flush=True)  # noqa: T201  # the one line serve prints
-        if self._options.on_reached:
-            self._options.on_reached()
-        if life.port_note:
-            self._dispatch(Say(life.port_note))
 
     # Stopping
 
@@ -407,7 +264,7 @@ class Server:
         while True:
             await anyio.sleep(1)
             allowed_s = self._live.settings.idle_exit_seconds
-            busy = self._clients or self._core.state.live
+            busy = self._parts.clients or self._core.state.live
             if busy or not allowed_s:
                 idle_since = anyio.current_time()
             elif anyio.current_time() - idle_since >= allowed_s:
@@ -420,13 +277,13 @@ class Server:
         with anyio.move_on_after(ANSWER_S):
             await self._end_evaluations()
         self._give_up_evaluations()
-        await _wait_until(lambda: not any(client.open_requests for client in self._clients))
-        for client in self._clients:
+        await _wait_until(lambda: not any(client.open_requests for client in self._parts.clients))
+        for client in self._parts.clients:
             client.outbox.close()
-        await _wait_until(lambda: not any(client.outbox.waiting for client in self._clients))
-        await self._repls.end_all()
-        await anyio.to_thread.run_sync(self._history.close)
-        await anyio.to_thread.run_sync(self._transcripts.store.close)
+        await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients))
+        await self._parts.repls.end_all()
+        await anyio.to_thread.run_sync(self._parts.history.close)
+        await anyio.to_thread.run_sync(self._parts.transcripts.store.close)
         self._claim.withdraw()
         self._dispatch(Stopped())
         self._ended.set()
@@ -438,7 +295,7 @@ class Server:
         async with anyio.create_task_group() as tasks:
             for evaluation in live:
                 if evaluation.status in HELD:
-                    stop = partial(self._repls.stop, evaluation.id, why, allow_restart=False, settle_s=ANSWER_S)
+                    stop = partial(self._parts.repls.stop, evaluation.id, why, allow_restart=False, settle_s=ANSWER_S)
                     tasks.start_soon(stop)
 
     def _give_up_evaluations(self) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import anyio
 
+from codriver.clock import now_ms
 from codriver.core.actions import LatchError, ResourcesChanged, Say, ToolsChanged
 from codriver.repls.running import Limits
 from codriver.skills import Selection, switched_off
@@ -47,18 +47,14 @@ class LiveSettings:
             actions: list[Action] = [Say(line) for line in news.said]
             actions += [Say(line, error=True) for line in news.wrong]
             if news.refused:
-                actions += [LatchError("settings-refused", line, _now_ms()) for line in news.wrong]
+                actions += [LatchError("settings-refused", line, now_ms()) for line in news.wrong]
             if await anyio.to_thread.run_sync(skills.select, selection(news.settings)):
                 actions.append(ResourcesChanged())
             if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
                 actions.append(ToolsChanged())
-            core.dispatch({"now": _now_ms()}, actions)
+            core.dispatch({"now": now_ms()}, actions)
             if self.finder is not None:
                 self.finder.ask(_added(before.nrepl, news.settings.nrepl), _added(before.repl, news.settings.repl))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _added(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:

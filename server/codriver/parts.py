@@ -1,0 +1,150 @@
+"""What a server is made of: every part is built here, in the order in which each needs those before it.
+
+Nothing runs yet when all are built. What starts them, and ends them in the reverse order, is `codriver.app`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from codriver import __version__
+from codriver.clock import now_ms
+from codriver.core import evaluations
+from codriver.core.actions import HistoryRestored
+from codriver.core.dispatch import Core
+from codriver.core.routes import HANDLERS
+from codriver.core.state import State
+from codriver.editing import Editor
+from codriver.history import History
+from codriver.live_settings import limits, selection
+from codriver.logbook import Logbook
+from codriver.paths import cache_folder, workspace_state_folder
+from codriver.protocol.server import Protocol
+from codriver.redaction import Redactor
+from codriver.repls.clojuredocs import Export
+from codriver.repls.performer import Repls
+from codriver.session import Clients
+from codriver.skills import Connected, SkillLibrary, instructions
+from codriver.tools.base import Services
+from codriver.tools.gate import on_offer
+from codriver.tools.manifest import MANIFEST
+from codriver.transcripts import SpillRoom, Transcripts
+from codriver.watching import Watcher
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from anyio.abc import TaskGroup
+
+    from codriver.core.dispatch import Performer
+    from codriver.live_settings import LiveSettings
+    from codriver.settings import Settings
+
+MAX_STREAM_BYTES = 32 * 2**20
+MAX_TRANSCRIPT_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of one server, which live as long as it does."""
+
+    history: History
+    restored: HistoryRestored
+    """What the history held, for the first dispatch."""
+    transcripts: Transcripts
+    logbook: Logbook
+    repls: Repls
+    clients: Clients
+    skills: SkillLibrary
+    core: Core
+    protocol: Protocol
+    watcher: Watcher
+
+
+def build(workspace: Path, live: LiveSettings, tasks: TaskGroup, perform: Performer) -> Parts:
+    """Build all parts of the server of `workspace`. `perform` does what effects on the whole ask (`app`).
+
+    Blocks while it reads the history.
+    """
+    settings = live.settings
+    redactor = Redactor.from_environment(os.environ)
+    kept_in = workspace_state_folder(workspace)
+    history = History(kept_in / "eval-history.transit.json", max_entities=settings.history_max_entities)
+    loaded = history.load()
+    transcripts = _transcripts(settings, kept_in / "spill", redactor)
+    logbook = Logbook(
+        history,
+        transcripts,
+        next_line=loaded.next_line,
+        max_entities=settings.log_max_entities,
+        max_bytes=settings.log_max_bytes,
+        redact=redactor,
+    )
+    repls = Repls(
+        tasks=tasks,
+        workspace=workspace,
+        environ=os.environ,
+        log=logbook.log,
+        transcripts=transcripts,
+        limits=limits(settings),
+        now=now_ms,
+    )
+    clients = Clients(now_ms)
+    skills = SkillLibrary(workspace, selection(settings))
+    performers: dict[str, Performer] = {"app": perform, "repl": repls.perform, "log": logbook.perform}
+    core = Core(state=State(), settings=settings, handlers=HANDLERS, performers=performers)
+    repls.attach(core)
+    clients.attach(core)
+    services = Services(
+        core=core,
+        current_settings=lambda: live.settings,
+        workspace=workspace,
+        log=logbook.log,
+        transcripts=transcripts,
+        repls=repls,
+        now=now_ms,
+        client_counters=clients.counters,
+        clojuredocs=Export(cache_folder()),
+        query=logbook.query,
+        editor=Editor(workspace),
+    )
+    protocol = _protocol(services, clients, skills, redactor)
+    # The protocol needs the core to be made, and nothing is dispatched before both are there.
+    performers["mcp"] = protocol.perform
+    restored = HistoryRestored(len(loaded.entities), loaded.report)
+    return Parts(
+        history, restored, transcripts, logbook, repls, clients, skills, core, protocol, watcher=Watcher(services)
+    )
+
+
+def _transcripts(settings: Settings, folder: Path, redactor: Redactor) -> Transcripts:
+    return Transcripts(
+        kept=evaluations.KEPT,
+        max_bytes=MAX_TRANSCRIPT_BYTES,
+        max_stream_bytes=MAX_STREAM_BYTES,
+        redactor=redactor,
+        room=SpillRoom(folder, settings.spill_max_bytes),
+    )
+
+
+def _protocol(services: Services, clients: Clients, skills: SkillLibrary, redactor: Redactor) -> Protocol:
+    return Protocol(
+        services,
+        clients,
+        version=__version__,
+        instructions=partial(_instructions, services, skills),
+        redactor=redactor,
+        skills=skills,
+    )
+
+
+def _instructions(services: Services, skills: SkillLibrary) -> str:
+    """What a client is told when it connects."""
+    state, settings = services.core.state, services.settings
+    repls = [Connected(repl.key, repl.dialect, repl.phase, repl.note or "") for repl in state.repls.values()]
+    offered = {tool.name for tool in on_offer(MANIFEST, state, settings)}
+    evaluates = settings.enable_mcp_repl_evaluation
+    return instructions(skills.skills(), repls, evaluates=evaluates, offered=offered)
