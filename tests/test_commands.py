@@ -142,6 +142,30 @@ def test_a_tool_takes_its_arguments_from_standard_input(live):
     assert json.loads(done.stdout)["result"] == "42"
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("no_such_tool",), "unknown tool 'no_such_tool'"),
+        (("list_sessions", "not json"), "the arguments are not JSON"),
+        (("list_sessions", "[" * 50_000), "the arguments are not JSON"),
+        (("list_sessions", "[]"), "must be a JSON object"),
+        (("balance_brackets", '{"text": "\\ud800"}'), "codriver tools --json"),
+        (("balance_brackets", "{}"), "text: Field required"),
+        (("balance_brackets", '{"text": "", "txt": ""}'), "txt: Extra inputs are not permitted"),
+    ],
+)
+def test_a_call_that_no_tool_can_be_given_is_wrong_usage(live, words, told):
+    done = live.run("call", *words)
+    assert done.returncode == 2
+    assert told in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_a_tool_refuses_is_a_failure_and_no_wrong_usage(live):
+    assert live.run("call", "evaluate_code", '{"code": "1", "replSessionKey": "nope"}').returncode == 1
+    assert live.run("call", "repl_output_log", '{"query": "[:find"}').returncode == 1
+
+
 def test_a_call_that_does_not_end_in_time_has_its_own_exit_status(live):
     arguments = json.dumps({"code": "import time; time.sleep(3)", "replSessionKey": "py", "timeoutMs": 1000})
     assert live.run("call", "evaluate_code", arguments).returncode == 4

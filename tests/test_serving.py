@@ -541,8 +541,6 @@ def test_commands_tell_their_outcome_by_their_exit_status(live):
     assert live.run("eval", "1/0").returncode == 1
     assert live.run("eval", "import time; time.sleep(5)", "--timeout", "1").returncode == 4
     assert live.run("eval", "-", input="'from stdin'").stdout == "'from stdin'\n"
-    assert live.run("call", "no_such_tool").returncode == 1
-    assert live.run("call", "list_sessions", "not json").returncode == 2
     assert json.loads(live.run("call", "list_sessions").stdout)["count"] >= 1
     assert "evaluate_code" in live.run("tools").stdout
     assert json.loads(live.run("status", "--json").stdout)["pid"] == live.process.pid

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PROTOCOL = "2025-11-25"
 HEALTH_S = 5.0
 START_S = 30.0
+WRONG_REQUEST = frozenset({-32700, -32600, -32602})
+"""The error codes that put the fault on whoever asked. Source: JSON-RPC 2.0, error object."""
 LOG_TAIL = 600
 """Characters of a server's own words that say why it did not start."""
 
@@ -75,10 +77,11 @@ class ServerGoneError(CodriverError):
 
 
 class CallError(CodriverError):
-    """The server answered a request with an error."""
+    """The server answered a request with an error. `is_refusal`: it says that the request is wrong."""
 
     def __init__(self, method: str, error: dict[str, Any]) -> None:
         super().__init__(f"{method}: {error.get('message', error)}")
+        self.is_refusal = error.get("code") in WRONG_REQUEST
 
 
 class Connection:

@@ -1,6 +1,7 @@
 """`codriver eval`, `load`, `call`, `tools`: one-shot use for scripts and CI.
 
-Exit status: 0 ok, 1 the evaluation failed, 2 wrong usage, 3 no server, 4 timed out.
+Exit status: 0 ok, 1 the evaluation failed, 2 wrong usage (also a tool that does not exist, or arguments that do not fit
+it), 3 no server, 4 timed out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from codriver.commands.options import complete_session, complete_tool, json_opti
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FAILED, TIMED_OUT = 1, 4
+FAILED, WRONG_USAGE, TIMED_OUT = 1, 2, 4
 NOT_ENDED = frozenset({"running", "queued", "needs-input"})
 GOING_ON = ("get_evaluation", "send_input", "interrupt_evaluation")
 """The tools that an answer names where its evaluation has not ended."""
@@ -105,12 +106,17 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_
     """
     try:
         given = json.loads(sys.stdin.read() if arguments == "-" else arguments)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.UsageError(f"the arguments are not JSON: {error}") from error
     if not isinstance(given, dict):
         raise click.UsageError("the arguments must be a JSON object, such as '{\"limit\": 5}'")
     with _connect(workspace.resolve(), start=start) as connection:
-        answer = connection.call(tool, given)
+        try:
+            answer = connection.call(tool, given)
+        except oneshot.CallError as error:
+            if not error.is_refusal:
+                raise
+            raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
     click.echo(json.dumps(answer, indent=None if as_json else 2, ensure_ascii=False))
     sys.exit(_status(answer))
 
@@ -167,6 +173,8 @@ def _status(answer: dict[str, Any]) -> int:
     """The exit status that an answer stands for."""
     if answer.get("status") in NOT_ENDED or answer.get("reason") == "timed-out":
         return TIMED_OUT
+    if answer.get("reason") == "bad-arguments":
+        return WRONG_USAGE
     return 0 if answer.get("ok") else FAILED
 
 
