@@ -14,9 +14,10 @@ repetition. A client without a handshake (protocol 2026-07-28) only sees the err
 After giving up, the relay stays: clients seldom start a relay again by themselves, and a relay that lives takes the
 next request as the reason for another round of attempts.
 
-Two threads share one `Relay`. The one in `Relay.read_client` reads stdin and is the only one that sends requests; the
-main one in `Relay.run` connects, reads the socket and is the only one that writes to stdout. Thus a client that does
-not read yet is still heard, and a server that does not read yet still gets its answers out.
+One thread waits for both sides: to hand a message from one thread to another takes as long as all else that is done
+with it. It never waits for one side alone. What the server does not take yet waits in a backlog; what the client does
+not read yet is written by a second thread, which lives only as long as that lasts. Thus a client that does not read is
+still heard, and a server that does not read still gets its answers out.
 
 This one file is all of the relay: it also runs as a script, copied anywhere. A client waits for it at every start, so
 it keeps to modules that cost nothing to import (hence no dataclasses, typing, pathlib, argparse or threading), and
@@ -207,25 +208,56 @@ class Lines:
         return lines
 
 
-class Bell:
-    """Wakes the other thread out of its poll. Ringing twice is as good as once."""
+class Output:
+    """What goes to the client. A write never waits: what there is no room for is written by a thread, in order."""
 
     def __init__(self) -> None:
-        self.fd, self.button = os.pipe()
-        os.set_blocking(self.fd, False)
-        os.set_blocking(self.button, False)
+        self.room = select.poll()
+        self.room.register(CLIENT_OUT, select.POLLOUT)
+        self.lock = allocate_lock()
+        self.bell, self.button = os.pipe()
+        """It rings when a thread has written all."""
+        self.is_busy = False
+        """A thread is writing: what comes has to wait, so no more of it should be read."""
+        self.waiting: list[bytes] = []
 
-    def ring(self) -> None:
-        try:
-            os.write(self.button, b"!")
-        except BlockingIOError:
-            return  # nobody has heard the many rings before: this one is not missed
+    def write(self, data: bytes) -> None:
+        """Write whole lines to the client; without a client there is nothing left to do."""
+        with self.lock:
+            if self.is_busy:
+                self.waiting.append(data)
+                return
+        if len(data) <= READ_BYTES:
+            # Where there is room at all, there is room for so much.
+            while data and self.room.poll(0):
+                data = data[write_some(data[: select.PIPE_BUF]) :]
+        if data:
+            self.is_busy = True
+            start_new_thread(run_or_end, (lambda: self.write_rest(data),))
 
-    def hush(self) -> None:
-        try:
-            os.read(self.fd, READ_BYTES)
-        except BlockingIOError:
-            return
+    def write_rest(self, data: bytes) -> None:
+        """Write `data`, and then all that is to be written meanwhile."""
+        while self.is_busy:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[write_some(rest) :]
+            with self.lock:
+                data, self.waiting = b"".join(self.waiting), []
+                self.is_busy = bool(data)
+        os.write(self.button, b"!")
+
+    def wait(self) -> None:
+        """Return when all is written."""
+        while self.is_busy:
+            os.read(self.bell, READ_BYTES)
+
+
+def write_some(data: bytes | memoryview) -> int:
+    """Write to the client; how much of it was written. Without a client there is nothing left to do."""
+    try:
+        return os.write(CLIENT_OUT, data)
+    except OSError:
+        os._exit(0)
 
 
 class Target:
@@ -394,7 +426,7 @@ def encode_error(request: Message, message: str, reason: str) -> bytes:
 
 
 class Relay:
-    """One client's way to the server, for the life of the process. `lock` guards what both threads touch."""
+    """One client's way to the server, for the life of the process."""
 
     def __init__(
         self, target: Target, starter: Starter | None, *, give_up_s: float, say: Callable[[str], None]
@@ -403,16 +435,23 @@ class Relay:
         self.starter = starter
         self.give_up_s = give_up_s
         self.say = say
-        self.lock = allocate_lock()
-        self.reader_bell = Bell()
-        self.main_bell = Bell()
+        self.output = Output()
+        self.poll = select.poll()
+        self.poll.register(CLIENT_OUT, 0)  # errors are always reported: the client is gone
+        self.poll.register(self.output.bell, select.POLLIN)
+        self.watched: dict[int, int] = {}
+        """For what stdin and the connection are polled now."""
         self.connection: socket.socket | None = None
         """Where requests go now; None while there is no connection, or none that is ready."""
+        self.client_lines = Lines()
+        self.server_lines = Lines()
         self.backlog: list[Message] = []
+        """What was not sent yet, not even in part."""
         self.backlog_bytes = 0
+        self.unsent = memoryview(b"")
+        """The rest of what was sent in part."""
         self.in_flight: dict[bytes, Message] = {}
         """Requests that were sent, if only in part, and have no answer yet, by key."""
-        self.is_sending = False
         self.has_ended = False
         """stdin is over."""
         self.handshake: Message | None = None
@@ -420,94 +459,19 @@ class Relay:
         self.round_start: float | None = None
         self.last_answer = 0.0
 
-    # The thread that reads the client.
-
-    def read_client(self) -> None:
-        """Pass on what the client writes, until it ends or nobody reads what we write."""
-        lines = Lines()
-        poll = select.poll()
-        poll.register(self.reader_bell.fd, select.POLLIN)
-        poll.register(CLIENT_OUT, 0)  # errors are always reported: the client is gone
-        is_listening = False
-        while True:
-            should_listen = not self.has_ended and self.backlog_bytes < BACKLOG_BYTES
-            if should_listen != is_listening:
-                if should_listen:
-                    poll.register(CLIENT_IN, select.POLLIN)
-                else:
-                    poll.unregister(CLIENT_IN)
-                is_listening = should_listen
-            for fd, events in poll.poll():
-                if fd == self.reader_bell.fd:
-                    self.reader_bell.hush()
-                elif fd == CLIENT_IN:
-                    try:
-                        data = os.read(CLIENT_IN, READ_BYTES)
-                    except OSError:  # a terminal that was hung up
-                        data = b""
-                    if data:
-                        self.take(lines.feed(data))
-                    else:
-                        self.take([b"".join(lines.rest) + b"\n"] if lines.rest else [])
-                        self.has_ended = True
-                        self.last_answer = time.monotonic()
-                elif events & (select.POLLERR | select.POLLHUP):
-                    os._exit(0)
-            self.send_backlog()
-            if self.connection is None or self.has_ended:
-                self.main_bell.ring()
-
-    def take(self, lines: list[bytes]) -> None:
-        """Queue the client's lines. What answers a server that is gone is dropped."""
-        messages = [survey(line) for line in lines]
-        with self.lock:
-            if self.connection is None:
-                messages = [message for message in messages if not message.is_response]
-            self.backlog += messages
-            self.backlog_bytes += sum([len(message.line) for message in messages])
-
-    def send_backlog(self) -> None:
-        """Send all that waits, if there is a connection. From then on, it counts as sent."""
-        with self.lock:
-            connection, messages = self.connection, self.backlog
-            if connection is None or not messages:
-                return
-            self.backlog, self.backlog_bytes, self.is_sending = [], 0, True
-            for message in messages:
-                self.note_sent(message)
-        try:
-            connection.sendall(b"".join([message.line for message in messages]))
-        except OSError:
-            cut(connection)  # the main thread sees its end, and says so to the client
-        self.is_sending = False
-
-    def note_sent(self, message: Message) -> None:
-        """Remember what a lost connection would ask for: open requests, and the handshake."""
-        if message.key is not None and message.method is not None:
-            self.in_flight[message.key] = message
-            if message.method == b"initialize":
-                self.handshake, self.initialized = message, None
-        elif message.method == b"notifications/initialized":
-            self.initialized = message
-        elif message.method == b"notifications/cancelled":  # such a request gets no answer
-            self.in_flight.pop(cancelled_key(message.line), None)
-
-    # The main thread.
-
     def run(self) -> int:
         """Connect, and connect again, until stdin has ended; the exit status."""
         while True:
-            lines = Lines()
-            reached = self.reach(lines)
-            if isinstance(reached, int):
-                return reached
-            if self.converse(reached, lines):
-                return 0
-            if self.is_done():
-                return 0
+            status = self.reach()
+            if status is None and not self.converse() and not self.is_done():
+                continue
+            self.output.wait()
+            return status or 0
 
-    def reach(self, lines: Lines) -> socket.socket | int:
-        """A connection that is ready for requests, or the exit status when none is wanted any more."""
+    # Reaching a server
+
+    def reach(self) -> int | None:
+        """Get a connection that is ready for requests; the exit status when none is wanted any more."""
         if self.round_start is not None:
             # The last connection broke at once: the round goes on. What hung up may be another workspace's server.
             self.start_server()
@@ -521,18 +485,16 @@ class Relay:
                 connection = self.target.connect()
             except UnreachableError as error:
                 problem = str(error)
-                self.start_server()
             else:
                 try:
-                    self.repeat_handshake(connection, lines)
+                    self.repeat_handshake(connection)
                 except OSError as error:
                     connection.close()
-                    lines.rest.clear()
                     problem = f"the connection broke: {error}"
-                    self.start_server()
                 else:
                     self.say(f"connected to {self.target.tried}")
-                    return connection
+                    return None
+            self.start_server()
             self.say(f"{self.target.tried}: {problem}")
             if time.monotonic() - self.round_start >= self.give_up_s or (self.starter and self.starter.has_failed()):
                 self.give_up(problem, self.round_start)
@@ -548,13 +510,13 @@ class Relay:
         if self.starter:
             self.starter.start()
 
-    def repeat_handshake(self, connection: socket.socket, lines: Lines) -> None:
+    def repeat_handshake(self, connection: socket.socket) -> None:
         """Introduce the client to a server that does not know it, and let requests through.
 
         Raises:
             OSError: the connection broke, or the server did not answer in time.
         """
-        handshake = self.handshake
+        handshake, self.server_lines = self.handshake, Lines()
         if handshake is not None:
             connection.settimeout(HANDSHAKE_S)
             connection.sendall(handshake.line)
@@ -562,59 +524,163 @@ class Relay:
                 data = connection.recv(READ_BYTES)
                 if not data:
                     raise ConnectionResetError("the server ended it during the handshake")
-                for line in lines.feed(data):
+                for line in self.server_lines.feed(data):
                     message = survey(line)
                     if handshake is not None and message.is_response and message.key == handshake.key:
                         if self.in_flight.pop(handshake.key or b"", None):
-                            write_out(line)
+                            self.output.write(line)
                         handshake = None
                     else:
-                        write_out(line)
+                        self.output.write(line)
             if self.initialized is not None:
                 connection.sendall(self.initialized.line)
-                write_out(LIST_CHANGED)
-            connection.settimeout(None)
-        with self.lock:
-            self.connection = connection
-        self.reader_bell.ring()
+                self.output.write(LIST_CHANGED)
+        connection.setblocking(False)  # noqa: FBT003 - the standard library's own signature
+        self.connection = connection
 
-    def converse(self, connection: socket.socket, lines: Lines) -> bool:
-        """Pass on what the server writes, until it ends (False) or all is said (True)."""
+    def pause(self, seconds: float) -> None:
+        """Wait so long, while the client is heard. The end of all work also ends it."""
+        end = time.monotonic() + seconds
+        while not self.is_done() and (left := end - time.monotonic()) > 0:
+            self.take_turn(left)
+
+    def wait_for_request(self) -> None:
+        """Wait for what makes another round of attempts worth while."""
+        while not self.has_ended and not any(message.is_request for message in self.backlog):
+            self.take_turn(None)
+
+    # Conversing with it
+
+    def converse(self) -> bool:
+        """Pass on what comes from both sides, until the connection ends (False) or all is said (True)."""
         start = time.monotonic()
-        poll = select.poll()
-        poll.register(connection.fileno(), select.POLLIN)
-        poll.register(self.main_bell.fd, select.POLLIN)
         deadline: float | None = None
         has_parted = False
-        while True:
+        while self.connection is not None:
+            self.send_backlog()
             if self.has_ended:
                 if not has_parted and self.is_done():
                     has_parted = True
                     self.last_answer = time.monotonic()
-                    part(connection)
+                    part(self.connection)
                 deadline = self.last_answer + (GOODBYE_S if has_parted else ANSWERS_S) - time.monotonic()
                 if deadline <= 0:
                     self.handshake = None  # no other connection will answer it
                     self.fail_in_flight(f"stdin ended, and {ANSWERS_S:g} s passed", "unanswered")
                     return True
-            for fd, _ in poll.poll(deadline and deadline * 1000):
-                if fd == self.main_bell.fd:
-                    self.main_bell.hush()
-                    continue
-                try:
-                    data = connection.recv(READ_BYTES)
-                except OSError:
-                    data = b""
-                if not data:
-                    if time.monotonic() - start > SETTLED_S:
-                        self.round_start = None
-                    self.lose(connection)
-                    return has_parted
-                whole = lines.feed(data)
-                if whole:
-                    self.round_start = None
-                    write_out(whole[0] if len(whole) == 1 else b"".join(whole))
-                    self.settle(whole)
+            self.take_turn(deadline)
+        if time.monotonic() - start > SETTLED_S:
+            self.round_start = None
+        return has_parted
+
+    def take_turn(self, seconds: float | None) -> None:
+        """Wait until something comes or can be sent, at most so long, and take it."""
+        wants_client = not self.has_ended and self.backlog_bytes < BACKLOG_BYTES
+        self.watch(CLIENT_IN, select.POLLIN if wants_client else 0)
+        connection = self.connection
+        if connection is not None:
+            events = 0 if self.output.is_busy else select.POLLIN
+            self.watch(connection.fileno(), events | select.POLLOUT if self.unsent else events)
+        for fd, events in self.poll.poll(None if seconds is None else seconds * 1000):
+            if fd == CLIENT_IN:
+                self.hear_client()
+            elif fd == self.output.bell:
+                os.read(fd, READ_BYTES)
+            elif fd == CLIENT_OUT:
+                os._exit(0)
+            elif events & select.POLLOUT:
+                self.send_on()
+            else:
+                self.hear_server()
+
+    def watch(self, fd: int, events: int) -> None:
+        """Poll `fd` for these events from now on; without any, not at all, as errors would be reported all the same."""
+        if self.watched.get(fd, 0) == events:
+            return
+        if events:
+            self.poll.register(fd, events)
+        else:
+            self.poll.unregister(fd)
+        self.watched[fd] = events
+
+    def hear_client(self) -> None:
+        """Take what the client wrote."""
+        try:
+            data = os.read(CLIENT_IN, READ_BYTES)
+        except OSError:  # a terminal that was hung up
+            data = b""
+        if data:
+            self.queue(self.client_lines.feed(data))
+        else:
+            rest = b"".join(self.client_lines.rest)
+            self.queue([rest + b"\n"] if rest else [])
+            self.has_ended = True
+            self.last_answer = time.monotonic()
+
+    def queue(self, lines: list[bytes]) -> None:
+        """Queue the client's lines. What answers a server that is gone is dropped."""
+        for line in lines:
+            message = survey(line)
+            if self.connection is not None or not message.is_response:
+                self.backlog.append(message)
+                self.backlog_bytes += len(line)
+
+    def send_backlog(self) -> None:
+        """Send what waits, as far as the server takes it. What is sent in part counts as sent."""
+        while self.backlog and not self.unsent and self.connection is not None:
+            lines: list[bytes] = []
+            size = 0
+            for message in self.backlog:
+                self.note_sent(message)
+                lines.append(message.line)
+                size += len(message.line)
+                if size >= READ_BYTES:
+                    break
+            del self.backlog[: len(lines)]
+            self.backlog_bytes -= size
+            self.unsent = memoryview(lines[0] if len(lines) == 1 else b"".join(lines))
+            self.send_on()
+
+    def send_on(self) -> None:
+        """Send more of what was sent in part."""
+        if self.connection is None:
+            return
+        try:
+            self.unsent = self.unsent[self.connection.send(self.unsent) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.lose()
+
+    def note_sent(self, message: Message) -> None:
+        """Remember what a lost connection would ask for: open requests, and the handshake."""
+        if message.key is not None and message.method is not None:
+            self.in_flight[message.key] = message
+            if message.method == b"initialize":
+                self.handshake, self.initialized = message, None
+        elif message.method == b"notifications/initialized":
+            self.initialized = message
+        elif message.method == b"notifications/cancelled":  # such a request gets no answer
+            self.in_flight.pop(cancelled_key(message.line), None)
+
+    def hear_server(self) -> None:
+        """Pass on what the server wrote, or notice its end."""
+        if self.connection is None:
+            return
+        try:
+            data = self.connection.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.lose()
+            return
+        lines = self.server_lines.feed(data)
+        if lines:
+            self.round_start = None
+            self.output.write(lines[0] if len(lines) == 1 else b"".join(lines))
+            self.settle(lines)
 
     def settle(self, lines: list[bytes]) -> None:
         """Strike out the requests that these lines answer."""
@@ -622,42 +688,48 @@ class Relay:
             if self.in_flight:
                 message = survey(line)
                 if message.is_response and message.key is not None:
-                    with self.lock:
-                        self.in_flight.pop(message.key, None)
+                    self.in_flight.pop(message.key, None)
                     self.last_answer = time.monotonic()
 
-    def lose(self, connection: socket.socket) -> None:
+    def is_done(self) -> bool:
+        """Whether stdin has ended and every request has its answer. A subscription never gets one."""
+        return (
+            self.has_ended
+            and not self.unsent
+            and not self.backlog
+            and not any(message.method != b"subscriptions/listen" for message in self.in_flight.values())
+        )
+
+    # When there is none
+
+    def lose(self) -> None:
         """Give up a connection that has ended."""
         self.say(f"lost the connection to {self.target.tried}")
-        with self.lock:
-            self.connection = None
-        cut(connection)
+        if self.connection is not None:
+            self.watch(self.connection.fileno(), 0)
+            self.connection.close()
+        self.connection, self.unsent = None, memoryview(b"")
         self.fail_in_flight(f"the connection to the Codriver server at {self.target.tried} was lost", "server-lost")
 
     def fail_in_flight(self, cause: str, reason: str) -> None:
         """Answer what was sent and has no answer; an `initialize` is left for the next connection to answer."""
-        with self.lock:
-            lost = [message for message in self.in_flight.values() if message is not self.handshake]
-            for message in lost:
-                self.in_flight.pop(message.key or b"", None)
+        lost = [message for message in self.in_flight.values() if message is not self.handshake]
         text = (
             f"{cause} before this request was answered. It is not sent again, and a tool call may have run, in whole "
             "or in part: call get_evaluation or repl_output_log to see what has run before you call it again. The "
             "relay reconnects by itself"
         )
         for message in lost:
-            write_out(encode_error(message, text, reason))
+            del self.in_flight[message.key or b""]
+            self.output.write(encode_error(message, text, reason))
 
     def give_up(self, problem: str, start: float) -> None:
         """Answer all that waits for a server, and end the round."""
         self.round_start = None
-        with self.lock:
-            waiting, self.backlog, self.backlog_bytes = self.backlog, [], 0
-            waiting = [*self.in_flight.values(), *waiting]
-            if self.in_flight:  # an initialize that was never answered: the client has made no handshake
-                self.in_flight.clear()
-                self.handshake = None
-        self.reader_bell.ring()
+        waiting, self.backlog, self.backlog_bytes = [*self.in_flight.values(), *self.backlog], [], 0
+        if self.in_flight:  # an initialize that was never answered: the client has made no handshake
+            self.in_flight.clear()
+            self.handshake = None
         clock = time.strftime("%H:%M:%S", time.localtime(time.time() - (time.monotonic() - start)))
         where = f"{self.target.tried} (from {self.target.file})" if self.target.file else self.target.tried
         failure = f" {self.starter.failure}." if self.starter and self.starter.failure else ""
@@ -670,35 +742,9 @@ class Relay:
         self.say(text)
         for message in waiting:
             if message.is_request:
-                write_out(encode_error(message, text, "server-unreachable"))
+                self.output.write(encode_error(message, text, "server-unreachable"))
             elif message.method == b"notifications/initialized" and self.handshake:
                 self.initialized = message
-
-    def wait_for_request(self) -> None:
-        """Wait for what makes another round of attempts worth while."""
-        while not self.has_ended and not any(message.is_request for message in self.backlog):
-            self.pause(None)
-
-    def pause(self, seconds: float | None) -> None:
-        """Wait so long; without `seconds`, until the bell rings. The end of stdin also ends it."""
-        poll = select.poll()
-        poll.register(self.main_bell.fd, select.POLLIN)
-        end = time.monotonic() + (seconds or 0)
-        while not self.is_done() and (seconds is None or time.monotonic() < end):
-            if poll.poll(None if seconds is None else max(0.0, end - time.monotonic()) * 1000):
-                self.main_bell.hush()
-            if seconds is None:
-                return
-
-    def is_done(self) -> bool:
-        """Whether stdin has ended and every request has its answer. A subscription never gets one."""
-        with self.lock:
-            return (
-                self.has_ended
-                and not self.is_sending
-                and not self.backlog
-                and not any(message.method != b"subscriptions/listen" for message in self.in_flight.values())
-            )
 
 
 def cancelled_key(line: bytes) -> bytes:
@@ -711,30 +757,12 @@ def cancelled_key(line: bytes) -> bytes:
         return b""
 
 
-def cut(connection: socket.socket) -> None:
-    """End a connection, also for a thread that is just sending over it."""
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return
-
-
 def part(connection: socket.socket) -> None:
     """Tell the server that nothing more comes."""
     try:
         connection.shutdown(socket.SHUT_WR)
     except OSError:
         return
-
-
-def write_out(line: bytes) -> None:
-    """Write whole lines to the client; without a client there is nothing left to do."""
-    try:
-        written = os.write(CLIENT_OUT, line)
-        while written < len(line):
-            written += os.write(CLIENT_OUT, memoryview(line)[written:])
-    except OSError:
-        os._exit(0)
 
 
 def workspace_of(port_file: str | None) -> str | None:
@@ -780,12 +808,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return refuse("--start needs --workspace, as the port file lies in no workspace")
     starter = Starter(workspace, target.port) if "--start" in flags and workspace else None
     relay = Relay(target, starter, give_up_s=give_up_s, say=report if "--verbose" in flags else ignore)
-    start_new_thread(run_or_end, (relay.read_client,))
     try:
         status = relay.run()
     except KeyboardInterrupt:
         status = 130
-    os._exit(status)  # the other thread may still be reading stdin, which nothing else ends
+    os._exit(status)  # a thread may still be writing to a client that does not read
 
 
 def run_or_end(work: Callable[[], None]) -> None:

@@ -1,0 +1,135 @@
+"""Neither side of the relay holds up the other: a client that does not read, a server that does not."""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from relay.relay_process import RELAY, WAIT_S, Peer, answer, encode, request
+
+BIG = 5_000_000
+SIZES = [1, 4095, 4096, 4097, 65_536, 70_000, BIG]
+
+
+class QuietClient:
+    """A client that reads only when it is told to; its ends are pipes, or a socket as Node.js makes them."""
+
+    def __init__(self, port, ends):
+        command = [sys.executable, "-I", "-S", str(RELAY), str(port)]
+        if ends == "pipes":
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+            self.write, self.out = self.process.stdin.write, self.process.stdout
+        else:
+            mine, its = socket.socketpair()
+            mine.settimeout(WAIT_S)
+            self.process = subprocess.Popen(command, stdin=its, stdout=its)
+            its.close()
+            self.write, self.out = mine.sendall, mine.makefile("rb", buffering=0)
+            self.socket = mine
+        self.rest = b""
+
+    def send(self, *messages):
+        self.write(b"".join(map(encode, messages)))
+
+    def read_line(self):
+        while b"\n" not in self.rest:
+            data = self.out.read(1 << 16)
+            assert data, "the relay has ended"
+            self.rest += data
+        line, _, self.rest = self.rest.partition(b"\n")
+        return line + b"\n"
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        for end in (self.process.stdin, self.out, getattr(self, "socket", None)):
+            if end is not None:
+                end.close()
+
+
+@pytest.fixture(params=["pipes", "a socket"])
+def client(request, host, stack):
+    client = QuietClient(host.port, request.param)
+    stack.callback(client.close)
+    return client
+
+
+def test_a_client_that_does_not_read_is_still_heard(client, host):
+    client.send(request(1))
+    peer = host.accept()
+    peer.read()
+    peer.send(answer(1, {"text": "x" * BIG}), answer(2))
+    for number in range(3, 6):
+        client.send(request(number))
+        assert peer.read()["id"] == number
+    assert len(json.loads(client.read_line())["result"]["text"]) == BIG
+    assert json.loads(client.read_line()) == answer(2)
+
+
+def test_a_server_that_does_not_read_still_gets_its_answers_out(client, host):
+    client.send(request(1))
+    peer = host.accept()
+    peer.read()
+    client.send(*[request(number, text="x" * 1_000_000) for number in range(2, 22)])
+    peer.send(answer(1))
+    assert json.loads(client.read_line()) == answer(1)
+    assert [peer.read()["id"] for _ in range(20)] == list(range(2, 22))
+
+
+def test_what_comes_while_the_client_does_not_read_comes_in_order(client, host):
+    client.send(*map(request, range(200)))
+    peer = host.accept()
+    for _ in range(200):
+        peer.read()
+    sent = [encode(answer(number, {"text": "ä" * SIZES[number % len(SIZES)]})) for number in range(14)]
+    sending = threading.Thread(target=lambda: (peer.send(*sent), peer.close()))
+    sending.start()
+    assert [client.read_line() for _ in sent] == sent
+    sending.join(WAIT_S)
+    lost = [json.loads(client.read_line()) for _ in range(200 - len(sent))]
+    assert [error["id"] for error in lost] == list(range(14, 200))
+    assert {error["error"]["data"]["reason"] for error in lost} == {"server-lost"}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_answer_of_any_size_comes_whole(client, host, size):
+    client.send(request(1))
+    peer = host.accept()
+    peer.read()
+    line = encode(answer(1, {"text": "x" * size}))
+    peer.send(line)
+    assert client.read_line() == line
+
+
+def test_all_is_written_before_the_relay_ends(host, stack):
+    client = QuietClient(host.port, "pipes")
+    stack.callback(client.close)
+    client.send(request(1))
+    client.process.stdin.close()
+    peer = host.accept()
+    peer.read()
+    line = encode(answer(1, {"text": "x" * BIG}))
+    peer.send(line)
+    peer.close()
+    assert client.read_line() == line
+    assert client.process.wait(WAIT_S) == 0
+
+
+def test_what_the_server_did_not_even_begin_to_take_goes_to_the_next(relay, start_host, host):
+    relay.send(request(1))
+    first = host.accept()
+    first.read()
+    relay.send(*[request(number, text="x" * 1_000_000) for number in range(2, 42)])
+    assert first.connection.recv(1, socket.MSG_PEEK)
+    first.connection.close()
+    lost = [relay.receive()["id"]]
+    second = host.accept()
+    found = Peer.read(second)["id"]
+    while lost[-1] + 1 < found:
+        lost.append(relay.receive()["id"])
+    assert lost == list(range(1, found)), "each request is lost or sent again, never both"
+    assert found < 41, "what was not sent is not lost"
+    assert [second.read()["id"] for _ in range(found + 1, 42)] == list(range(found + 1, 42))
