@@ -228,6 +228,25 @@ def test_removing_undoes_what_init_did(init, workspace):
     assert files == set(before)
 
 
+def test_removing_from_one_scope_says_what_stays_in_the_other(init, workspace, tmp_path):
+    for scope in ("workspace", "user"):
+        init(clients=["zed", "codex", "claude-code"] if scope == "workspace" else ["zed", "codex"], scope=scope)
+    user = tmp_path / "home" / ".codex" / "config.toml"
+    told = "codriver init --remove --scope user --client zed --client codex takes them out too"
+    for options in ({"dry_run": True}, {}):
+        report = init(clients=["zed", "codex", "claude-code"], remove=True, **options)
+        assert f"Codex           an entry stays in {user}\n" in report.text
+        assert report.text.endswith(f"  {told}\n")
+    report = init(clients=["zed"], remove=True, scope="user")
+    assert "stays" not in report.text
+    report = init(clients=["zed", "codex"], remove=True)
+    assert report.text.endswith("  codriver init --remove --scope user --client codex takes it out too\n")
+    init(clients=["codex"], remove=True, scope="user")
+    assert not user.exists()
+    init(clients=["codex"])
+    assert "--scope workspace --client codex takes it" in init(clients=["codex"], remove=True, scope="user").text
+
+
 def test_a_scope_is_used_by_the_clients_that_have_it(init, workspace, tmp_path):
     write(workspace, {".vscode/x": "", ".codex/x": ""})
     report = init(scope="user")

@@ -102,6 +102,24 @@ def test_what_others_wrote_stays_and_comes_back_as_it_was(name, one, file_of):
     assert file.read_bytes().decode().rstrip() == FOREIGN[name].rstrip()
 
 
+WITHOUT_SERVERS = [
+    '{\n  "theme": "One Dark"\n}\n',
+    '{"theme": "One Dark", "vim_mode": true}',
+    '// mine\n{\n\t"theme": "One Dark", // dark\n\t"languages": {}\n}\n',
+    '{\r\n  "theme": "One Dark",\r\n}\r\n',
+    '{\n  "context_servers": {\n    // none yet\n  },\n  "theme": "One Dark"\n}\n',
+]
+
+
+@pytest.mark.parametrize("text", WITHOUT_SERVERS)
+def test_what_was_made_around_an_entry_goes_with_it(text, one, file_of):
+    file_of("zed").write_bytes(text.encode())
+    apply(one("zed"))
+    assert "codriver" in file_of("zed").read_text()
+    apply(one("zed", plan_removal))
+    assert file_of("zed").read_bytes().decode() == text
+
+
 @pytest.mark.parametrize("text", ["", "\n", '{"defaultAgent": "plan"}'])
 def test_a_file_without_any_server_takes_one(text, one, file_of):
     file_of("eca").write_text(text)

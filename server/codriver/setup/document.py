@@ -49,12 +49,12 @@ def set_entry(client: Client, text: str, launch: Launch, name: str) -> str:
 
 
 def remove_entry(client: Client, text: str, name: str) -> str:
-    """`text` without the entry of that name; all else as it was."""
+    """`text` without the entry of that name, and without what is empty then around it; all else as it was."""
     keys = (*client.entry_path(), name)
     if find_entry(client, text, name) is None:
         return text
     if not client.is_toml:
-        return jsonc.without_member(text, keys)
+        return jsonc.without_entry(text, keys)
     good = (changed for changed in _table_swaps(text, keys, "") if _is_changed_to(changed, text, keys, None))
     changed = next(good, None)
     return _toml_replaced(text, keys, None) if changed is None else changed
@@ -68,7 +68,7 @@ def is_left_over(client: Client, text: str) -> bool:
         root = jsonc.parse(text, comments=False)
     except FileFaultError:
         return False  # somebody's comment is worth keeping
-    around = jsonc.parse(jsonc.without_member(client.template, (*client.entry_path(), NAME_KEY)))
+    around = jsonc.parse(jsonc.without_entry(client.template, (*client.entry_path(), NAME_KEY)))
     return root is not None and around is not None and root.value == around.value
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from codriver.errors import StartError
-from codriver.setup.clients import Environment, Launch, chosen_clients, found_clients, known_clients
+from codriver.setup.clients import Environment, Launch, Scope, chosen_clients, found_clients, known_clients
 from codriver.setup.plan import Change, apply, diff, plan, plan_removal, read_file
 from codriver.setup.project import find_projects, running_repls
 from codriver.workspace import is_python_or_empty
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from codriver.setup.clients import Scope
+    from codriver.setup.clients import Client
     from codriver.setup.project import Project
 
 
@@ -71,6 +71,8 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
     done, failed = _carry_out(changes, options)
     lines += ["", *done] if done else []
     lines += _next_steps(changes, options, launch.workspace)
+    if options.remove:
+        lines += _left_elsewhere(clients, launch, environment, options)
     return Report("\n".join(lines) + "\n", changes, int(failed))
 
 
@@ -181,3 +183,27 @@ def _next_steps(changes: Sequence[Change], options: InitOptions, workspace: Path
             f"git: {', '.join(shared)} names paths of this machine; leave it out of commits, or have everybody run init"
         )
     return ["", "next", *(f"  {step}" for step in steps), "  codriver doctor shows whether all is well"]
+
+
+def _left_elsewhere(
+    clients: Sequence[Client], launch: Launch, environment: Environment, options: InitOptions
+) -> list[str]:
+    """The entries for this workspace that a removal in one scope leaves in another, with the command for them."""
+    lines: list[str] = []
+    for scope in get_args(Scope):
+        others = [c for c in clients if scope in c.scopes and scope != (options.scope or c.scopes[0])]
+        left = [
+            (client, change)
+            for client in others
+            for change in plan_removal([client], launch, environment, scope=scope)
+            if change.state == "remove"
+        ]
+        if left:
+            named = " ".join(f"--client {client.id}" for client, _ in left)
+            lines += ["", *(f"{change.title:<15} an entry stays in {change.file}" for _, change in left)]
+            lines.append(f"  codriver init --remove --scope {scope} {named} takes {_it(left)} out too")
+    return lines
+
+
+def _it(several: Sequence[object]) -> str:
+    return "it" if len(several) == 1 else "them"

@@ -94,6 +94,29 @@ def without_member(text: str, path: Sequence[str]) -> str:
     return text if len(rest) > 1 or member is None else _Edit(text).cut(holder, member)
 
 
+def without_entry(text: str, path: Sequence[str]) -> str:
+    """`text` without the member at `path`, and without the objects on the way to it that nothing is left in.
+
+    The outermost object stays, and so does one that holds a comment.
+
+    Raises:
+        FileFaultError: it is no JSON, or something on the way is no object.
+    """
+    keys = list(path)
+    text = without_member(text, keys)
+    while len(keys) > 1:
+        keys.pop()
+        root = parse(text)
+        if root is None:
+            break
+        holder, rest = _descend(text, root, keys)
+        member = holder.member(rest[0])
+        if len(rest) > 1 or member is None or text[member.node.start + 1 : member.node.end - 1].strip():
+            break
+        text = _Edit(text).cut(holder, member)
+    return text
+
+
 def dump(value: object, *, unit: str = "  ", indent: str = "", newline: str = "\n") -> str:
     """`value` as JSON for people: objects on several lines, lists of plain values on one."""
     if isinstance(value, dict) and value:
