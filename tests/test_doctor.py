@@ -281,19 +281,16 @@ def test_what_would_provide_a_capability_can_be_done_in_that_language(dialect):
         assert ("cider-nrepl" in line) <= (dialect == "clojure")
 
 
-@pytest.mark.parametrize(
-    ("root", "kind", "is_told"),
-    [("/elsewhere", "port-file", True), ("/elsewhere", "address", False), (".", "port-file", False),
-     ("sub", "port-file", False), ("..", "port-file", False), (None, "port-file", False)],
-)  # fmt: skip
-def test_a_repl_of_another_project_behind_a_port_file_is_told(examine, server, launch, root, kind, is_told):
-    session = {**SESSION, "kind": kind, "origin": "/w/.nrepl-port"}
-    if root is not None:
-        session["projectRoot"] = str((launch.workspace / root).resolve())
-    server["list_sessions"] = {"ok": True, "sessions": [session], "count": 1}
-    told = [check for check in of(examine(), "REPLs") if "another project" in check.text]
-    assert bool(told) is is_told
-    assert all(check.fix.startswith("rm /w/.nrepl-port") for check in told)
+def test_a_repl_is_of_another_project_where_the_server_says_so(examine, server):
+    at_home = {**SESSION, "kind": "port-file", "origin": "/w/.nrepl-port", "projectRoot": "/elsewhere"}
+    server["list_sessions"] = {
+        "ok": True,
+        "sessions": [at_home, {**at_home, "key": "bb", "elsewhere": True}],
+        "count": 2,
+    }
+    (check,) = (check for check in of(examine(), "REPLs") if "another project" in check.text)
+    assert (check.state, check.text) == ("note", "bb: /w/.nrepl-port leads to a REPL of another project, /elsewhere")
+    assert check.fix.startswith("rm /w/.nrepl-port")
 
 
 def test_a_repl_that_is_not_there_yet_has_no_rows_and_says_so(examine, server):

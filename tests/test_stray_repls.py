@@ -40,6 +40,7 @@ def test_a_repl_of_another_folder_is_told_of_in_its_row_the_log_and_the_first_an
     with stray(name, tmp_path) as (live, client, found):
         (row,) = client.call("list_sessions")["sessions"]
         assert row["projectRoot"] == str(found.folder.resolve())
+        assert row["elsewhere"] is True
         (words,) = strange(row["notes"])
         assert f"runs in {found.folder.resolve()}," in words
         assert f"the port file {live.workspace / '.nrepl-port'}" in words
@@ -48,6 +49,12 @@ def test_a_repl_of_another_folder_is_told_of_in_its_row_the_log_and_the_first_an
         assert [line["text"] for line in logged if line["text"] == words] == [words]
         assert strange(evaluate(client, name)["notes"]) == [words]
         assert strange(evaluate(client, name)["notes"]) == []
+
+
+def test_the_doctor_says_what_the_server_says(tmp_path):
+    with stray("python", tmp_path) as (live, _, found):
+        told = f"{live.workspace / '.nrepl-port'} leads to a REPL of another project, {found.folder.resolve()}"
+        assert told in live.run("doctor").stdout
 
 
 def test_each_caller_is_told_once(tmp_path):
@@ -85,6 +92,8 @@ def test_a_repl_in_or_above_the_workspace_is_at_home(where, tmp_path):
             (row,) = client.call("list_sessions")["sessions"]
             assert row["projectRoot"] == str((workspace / where).resolve())
             assert row["kind"] == "port-file"
+            assert "elsewhere" not in row
+            assert "another project" not in live.run("doctor").stdout
             assert not strange(row.get("notes", []))
             assert not strange(evaluate(client, "python")["notes"])
 

@@ -62,7 +62,7 @@ def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = 
     checks += _check_clients(launch, environment)
     repls = _rows(health, "repls") if isinstance(health, dict) else []
     checks += _check_repls(workspace, repls, running=isinstance(health, dict))
-    checks += _check_homes(workspace, sessions)
+    checks += _check_homes(sessions)
     return Report(tuple(checks), tuple(_repl_report(session) for session in sessions))
 
 
@@ -300,14 +300,11 @@ def _check_repl(repl: dict[str, Any]) -> Iterator[Check]:
         yield from _check_exposure(str(key), host, int(port))
 
 
-def _check_homes(workspace: Path, sessions: list[dict[str, Any]]) -> Iterator[Check]:
-    """REPLs found by a port file that say they run for another project: the file may be left from one that is gone."""
+def _check_homes(sessions: list[dict[str, Any]]) -> Iterator[Check]:
+    """REPLs of which the server says that they run for another project: their port file may be left from one gone."""
     for session in sessions:
-        root, file = session.get("projectRoot"), session.get("origin")
-        if session.get("kind") != "port-file" or not root:
-            continue
-        home = Path(str(root))
-        if not home.is_relative_to(workspace) and not workspace.is_relative_to(home):
+        if session.get("elsewhere"):
+            file, home = session.get("origin"), session.get("projectRoot")
             text = f"{session.get('key')}: {file} leads to a REPL of another project, {home}"
             yield Check("REPLs", "note", text, f"rm {file}, if it was left by a REPL that is gone")
 

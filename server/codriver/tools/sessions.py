@@ -108,7 +108,10 @@ def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]
         row["running"] = {"evaluationId": running.id, "who": running.who, "code": running.head}
     if repl.profile is not None:
         row |= _abilities(repl, repl.profile)
-        notes = [note for note in (homes.stray(state, repl), *repl.profile.notes) if note]
+        strange = homes.stray(state, repl)
+        if strange:
+            row["elsewhere"] = True
+        notes = [*([strange] if strange else []), *repl.profile.notes]
         if notes:
             row["notes"] = notes
     return row
@@ -146,6 +149,8 @@ def _running(state: State, repl: Repl, session: Session) -> Evaluation | None:
 
 
 _ROWS = {"type": "array", "items": {"type": "object"}}
+_SESSIONS = {"type": "array", "items": {"type": "object", "properties": {"elsewhere": {"const": True}}}}
+"""`elsewhere`: a port file led to this REPL, and it runs neither in the workspace nor above it."""
 
 TOOLS = (
     Tool(
@@ -153,7 +158,7 @@ TOOLS = (
         title="List REPL sessions",
         description="Every REPL session: key, dialect, state, namespace, generation and capabilities.",
         arguments=NoArguments,
-        output=answer_schema(sessions=_ROWS, count="integer"),
+        output=answer_schema(sessions=_SESSIONS, count="integer"),
         run=list_sessions,
         read_only=True,
         idempotent=True,
