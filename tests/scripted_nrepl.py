@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import SocketAttribute
 
-from codriver.repls.base import Endpoint
+from codriver.repls.values import Endpoint
 from codriver.wire.bencode import Decoder, encode
 
 CLOSE = object()

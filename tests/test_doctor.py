@@ -21,8 +21,8 @@ from codriver.doctor.exposure import is_loopback, listening_hosts, wide_listener
 from codriver.doctor.passage import obstacle
 from codriver.errors import StartError
 from codriver.presence import write_file
-from codriver.repls.base import CAPABILITIES
 from codriver.repls.profile import missing
+from codriver.repls.values import CAPABILITIES
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.plan import apply, plan
 from codriver.tools.sessions import session_row

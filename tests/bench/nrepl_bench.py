@@ -14,8 +14,8 @@ import anyio
 from report import main
 
 import real_repls
-from codriver.repls.base import Evaluation
 from codriver.repls.nrepl import connect
+from codriver.repls.values import Evaluation
 from codriver.wire.bencode import Decoder, encode
 
 ROUNDS = 20

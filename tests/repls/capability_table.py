@@ -13,8 +13,8 @@ import anyio
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import real_repls
-from codriver.repls.base import CAPABILITIES
 from codriver.repls.nrepl import connect
+from codriver.repls.values import CAPABILITIES
 
 README = Path(__file__).parents[2] / "README.md"
 TITLES = {

@@ -10,20 +10,16 @@ import pytest
 import real_repls
 from codriver.errors import ReplDisconnectedError
 from codriver.repls import dialects
-from codriver.repls.base import (
+from codriver.repls.nrepl import connect
+from codriver.repls.refusals import (
     CapabilityMissingError,
-    Evaluation,
     EvaluationFailedError,
-    Form,
-    InputNeeded,
     NamespaceMissingError,
     NotAnReplError,
-    Output,
     ReplUnreachableError,
     RequestUnsafeError,
-    Value,
 )
-from codriver.repls.nrepl import connect
+from codriver.repls.values import Evaluation, Form, InputNeeded, Output, Value
 
 pytestmark = pytest.mark.anyio
 

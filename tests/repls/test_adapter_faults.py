@@ -11,18 +11,15 @@ import pytest
 
 from codriver.errors import ReplDisconnectedError
 from codriver.repls import dialects
-from codriver.repls.base import (
+from codriver.repls.nrepl import connect
+from codriver.repls.refusals import (
     CapabilityMissingError,
-    Evaluation,
     EvaluationFailedError,
-    Form,
     NotAnReplError,
     OpTimedOutError,
-    Output,
     RequestUnsafeError,
-    Value,
 )
-from codriver.repls.nrepl import connect
+from codriver.repls.values import Evaluation, Form, Output, Value
 from codriver.wire.bencode import encode
 from scripted_nrepl import CLOSE, OPS, scripted
 

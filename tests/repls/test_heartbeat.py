@@ -7,9 +7,9 @@ import pytest
 
 import real_repls
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.base import Evaluation
 from codriver.repls.heartbeat import Beat
 from codriver.repls.nrepl import connect
+from codriver.repls.values import Evaluation
 from scripted_nrepl import scripted
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.base import Evaluation, Form, Output, Value
 from codriver.repls.joining import joined
 from codriver.repls.nrepl import connect
+from codriver.repls.values import Evaluation, Form, Output, Value
 from codriver.wire.bencode import encode
 from scripted_nrepl import scripted
 

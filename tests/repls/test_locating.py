@@ -2,13 +2,13 @@
 
 import pytest
 
-from codriver.repls import base
+from codriver.repls import values
 from codriver.repls.locating import located
 
 
 def place(workspace, told, namespace="shop.orders-test"):
-    result = base.TestResult(test="t", namespace=namespace, outcome="fail", file=told, line=3)
-    return located(base.TestRun(1, 0, 1, 0, (result,), ""), workspace).results[0].file
+    result = values.TestResult(test="t", namespace=namespace, outcome="fail", file=told, line=3)
+    return located(values.TestRun(1, 0, 1, 0, (result,), ""), workspace).results[0].file
 
 
 @pytest.fixture

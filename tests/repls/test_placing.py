@@ -3,8 +3,8 @@
 import pytest
 
 from codriver.repls.answers import symbol_of
-from codriver.repls.base import Evaluation, EvaluationError, Form
 from codriver.repls.placing import placed
+from codriver.repls.values import Evaluation, EvaluationError, Form
 
 FILE = (Form("(ns f)", 1, 1), Form("(defn g []\n  1)", 2, 1), Form("\\zzz", 5, 3), Form("(g)", 6, 1))
 

@@ -23,7 +23,7 @@ import anyio
 from anyio import to_thread
 
 from codriver.errors import RefusedError
-from codriver.repls.base import ClojureDocs
+from codriver.repls.values import ClojureDocs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.base import EvaluationError, StackFrame, StackTrace
 from codriver.repls.message import NOTHING, as_int, as_list, as_text
+from codriver.repls.values import EvaluationError, StackFrame, StackTrace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

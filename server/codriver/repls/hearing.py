@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from codriver.core import actions
 from codriver.core.evaluations import session_key
-from codriver.repls import base
+from codriver.repls import values
 
 if TYPE_CHECKING:
     from codriver.core.state import Evaluation, Repl
     from codriver.outputlog import Category, OutputLog
-    from codriver.repls.base import Event
     from codriver.repls.reporting import Reporter
+    from codriver.repls.values import Event
     from codriver.transcripts import StreamRedactor, Transcripts
 
 
@@ -30,7 +30,7 @@ class Hearing:
         """An event from a REPL: into the transcript of its evaluation, and into the log."""
         state = self._reporter.core.state
         evaluation = state.evaluations.get(evaluation_id) if evaluation_id else None
-        if isinstance(event, base.InputNeeded):
+        if isinstance(event, values.InputNeeded):
             if evaluation is not None:
                 self._reporter.dispatch(actions.InputWanted(evaluation.id))
             return
@@ -38,7 +38,7 @@ class Hearing:
         if repl is None:
             return
         transcript = self._transcripts.get(evaluation.id) if evaluation else None
-        if isinstance(event, base.Value):
+        if isinstance(event, values.Value):
             text = self._transcripts.redactor(event.text)
             if transcript is not None:
                 transcript.add_value(text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.base import OpTimedOutError
+from codriver.repls.refusals import OpTimedOutError
 
 if TYPE_CHECKING:
     from codriver.repls.nrepl_sessions import NreplSession

@@ -15,28 +15,30 @@ import anyio
 
 from codriver.errors import CodriverError
 from codriver.repls import answers
-from codriver.repls.base import (
-    MAIN_SESSION,
-    NAMESPACE_MISSING,
+from codriver.repls.failures import read_failure, stack_of
+from codriver.repls.locating import located
+from codriver.repls.message import Message, as_list, as_map, as_text
+from codriver.repls.nrepl_sessions import TEST_SESSION, TOOL_SESSION
+from codriver.repls.refusals import (
     CapabilityMissingError,
-    ClojureDocs,
-    Completion,
-    EvaluationError,
     EvaluationFailedError,
     NamespaceMissingError,
     OpTimedOutError,
+)
+from codriver.repls.reply import Reply
+from codriver.repls.stacks import Thread, dump_of, read_python
+from codriver.repls.values import (
+    MAIN_SESSION,
+    NAMESPACE_MISSING,
+    ClojureDocs,
+    Completion,
+    EvaluationError,
     StackFrame,
     StackTrace,
     Support,
     Symbol,
     TestRun,
 )
-from codriver.repls.failures import read_failure, stack_of
-from codriver.repls.locating import located
-from codriver.repls.message import Message, as_list, as_map, as_text
-from codriver.repls.nrepl_sessions import TEST_SESSION, TOOL_SESSION
-from codriver.repls.reply import Reply
-from codriver.repls.stacks import Thread, dump_of, read_python
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from codriver.repls.base import Endpoint, ReplUnreachableError
+from codriver.repls.refusals import ReplUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from codriver.repls.values import Endpoint
 
 FAREWELL_S: Final = 0.5
 """How long the other side may take to end the connection too. All servers seen do it at once, unless they are stuck."""

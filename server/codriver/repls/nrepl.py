@@ -12,28 +12,23 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.base import (
-    MAIN_SESSION,
-    CapabilityMissingError,
-    Ending,
-    Endpoint,
-    Interruption,
-    OpTimedOutError,
-)
 from codriver.repls.heartbeat import watch
 from codriver.repls.inquiries import Inquiries
 from codriver.repls.nrepl_evaluator import Evaluator
 from codriver.repls.nrepl_sessions import OURS, SessionTable
 from codriver.repls.profile import Probed, probe, read_ops
+from codriver.repls.refusals import CapabilityMissingError, OpTimedOutError
 from codriver.repls.reply import Reply
+from codriver.repls.values import MAIN_SESSION, Ending, Endpoint, Interruption
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from codriver.repls.base import Adapter, Ended, Evaluation, Listener, Profile, Support
+    from codriver.repls.base import Adapter
     from codriver.repls.heartbeat import Beat
     from codriver.repls.message import Message
+    from codriver.repls.values import Ended, Evaluation, Listener, Profile, Support
     from codriver.wire.bencode import Value
 
 AFTER_INTERRUPT_S: Final = 2.0

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.base import OpTimedOutError, RequestUnsafeError
 from codriver.repls.joining import joined
 from codriver.repls.link import connect
 from codriver.repls.message import Message, NotAMessageError, parse
+from codriver.repls.refusals import OpTimedOutError, RequestUnsafeError
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from codriver.repls.base import Endpoint
     from codriver.repls.link import Link
+    from codriver.repls.values import Endpoint
 
 LINGERING: Final = 512
 """Ids whose late messages are still filed: enough for the evaluations of an hour, a few KB of memory."""

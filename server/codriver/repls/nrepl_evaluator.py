@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.base import NAMESPACE_MISSING, Ending, EvaluationError, Form, RequestUnsafeError, SessionLostError
 from codriver.repls.failures import WRAPPERS, read_failure
 from codriver.repls.placing import no_namespace, placed
+from codriver.repls.refusals import RequestUnsafeError, SessionLostError
 from codriver.repls.reply import Reply
+from codriver.repls.values import NAMESPACE_MISSING, Ending, EvaluationError, Form
 from codriver.taskset import TaskSet
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from codriver.repls.base import Ended, Evaluation, Listener, Support
     from codriver.repls.inquiries import Inquiries
     from codriver.repls.nrepl_connection import Exchange, NreplConnection
     from codriver.repls.nrepl_sessions import NreplSession, SessionTable
     from codriver.repls.profile import Probed
+    from codriver.repls.values import Ended, Evaluation, Listener, Support
     from codriver.wire.bencode import Value
 
 AFTER_FAILURE_S: Final = 5.0

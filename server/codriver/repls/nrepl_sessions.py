@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import CodriverError, RefusedError
-from codriver.repls.base import MAIN_SESSION, CapabilityMissingError, Endpoint, NotAnReplError
 from codriver.repls.nrepl_connection import Exchange, NreplConnection, OnMessage, dial
+from codriver.repls.refusals import CapabilityMissingError, NotAnReplError
+from codriver.repls.values import MAIN_SESSION, Endpoint
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -15,13 +15,13 @@ import anyio
 from codriver.core import actions, effects
 from codriver.core.state import Capability, Profile
 from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.repls import base, nrepl, process, recipes
-from codriver.repls.base import Endpoint
+from codriver.repls import nrepl, process, recipes, values
 from codriver.repls.hearing import Hearing
 from codriver.repls.heartbeat import Beat
 from codriver.repls.reporting import Reporter
 from codriver.repls.running import Limits, Running
 from codriver.repls.stopping import Stopping
+from codriver.repls.values import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -234,7 +234,7 @@ def _endpoint(address: str) -> Endpoint:
     return Endpoint(host.strip("[]") or "127.0.0.1", int(port))
 
 
-def _profile(profile: base.Profile) -> Profile:
+def _profile(profile: values.Profile) -> Profile:
     return Profile(
         dialect=profile.dialect,
         versions=profile.versions,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.base import NAMESPACE_MISSING, EvaluationError
+from codriver.repls.values import NAMESPACE_MISSING, EvaluationError
 
 if TYPE_CHECKING:
-    from codriver.repls.base import Evaluation, Form
+    from codriver.repls.values import Evaluation, Form
 
 READING: Final = frozenset({"read", "read-source"})
 BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}

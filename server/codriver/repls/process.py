@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from codriver.errors import StartError
-from codriver.repls.base import Endpoint
+from codriver.repls.values import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence

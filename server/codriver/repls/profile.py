@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.repls import dialects
-from codriver.repls.base import CAPABILITIES, OpTimedOutError, Profile, Support
 from codriver.repls.message import Message, as_int, as_map, as_text
+from codriver.repls.refusals import OpTimedOutError
+from codriver.repls.values import CAPABILITIES, Profile, Support
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.base import InputNeeded, Listener, Output, Value
 from codriver.repls.failures import Failure
 from codriver.repls.message import FAILED, NOTHING, Message, as_map
+from codriver.repls.values import InputNeeded, Listener, Output, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from codriver.core import actions
 from codriver.core.state import Failure
 from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.repls import base
+from codriver.repls import values
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codriver.core import effects
+    from codriver.repls.base import Adapter
     from codriver.repls.reporting import Reporter
     from codriver.repls.stopping import Stopping
 
@@ -42,7 +43,7 @@ class Running:
     def __init__(
         self,
         reporter: Reporter,
-        adapters: Mapping[str, base.Adapter],
+        adapters: Mapping[str, Adapter],
         stopping: Stopping,
         spawn: Spawn,
         limits: Limits,
@@ -60,12 +61,12 @@ class Running:
     def begin(self, effect: effects.RunEvaluation) -> None:
         """Run it. Its end is reported, whatever happens; by the life of the connection if that ends first."""
         request, limits = effect.request, self.limits
-        evaluation = base.Evaluation(
+        evaluation = values.Evaluation(
             id=effect.evaluation,
             code=request.code,
             session=effect.session,
             namespace=request.namespace,
-            forms=tuple([base.Form(text, line, column) for text, line, column in request.forms]),
+            forms=tuple([values.Form(text, line, column) for text, line, column in request.forms]),
             max_length=limits.max_length,
             max_depth=limits.max_depth,
             max_value_bytes=limits.max_value_bytes,
@@ -83,7 +84,7 @@ class Running:
             # The dispatch that asked for this is not over yet.
             asyncio.get_running_loop().call_soon(self._ended, effect.evaluation, error)
 
-    def _ended(self, evaluation: str, how: base.Ending | Exception) -> None:
+    def _ended(self, evaluation: str, how: values.Ending | Exception) -> None:
         self._timers.pop(evaluation).cancel()
         why = self._overlong.pop(evaluation, None)
         if isinstance(how, ReplDisconnectedError):
@@ -113,7 +114,7 @@ class Running:
         self._reporter.dispatch(actions.EvaluationEnded(effect.evaluation, "interrupted", notes=notes))
 
 
-def _ending(evaluation: str, how: base.Ending | Exception, *, notes: tuple[str, ...]) -> actions.EvaluationEnded:
+def _ending(evaluation: str, how: values.Ending | Exception, *, notes: tuple[str, ...]) -> actions.EvaluationEnded:
     """What to report. A fault of ours is raised again: the words for it are found where it is remembered."""
     if isinstance(how, CodriverError):
         failure = Failure(getattr(how, "reason", type(how).__name__), str(how))

@@ -8,7 +8,7 @@ import anyio
 
 from codriver.core import actions
 from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.repls.base import OpTimedOutError
+from codriver.repls.refusals import OpTimedOutError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

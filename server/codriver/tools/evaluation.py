@@ -10,7 +10,7 @@ import anyio
 
 from codriver.core import evaluations
 from codriver.core.actions import CancelQueued
-from codriver.repls.base import NAMESPACE_MISSING
+from codriver.repls.values import NAMESPACE_MISSING
 from codriver.tools.base import Answer, Call
 from codriver.tools.images import Images
 from codriver.tools.notes import notes_of_home, notes_of_others, notes_of_repetition

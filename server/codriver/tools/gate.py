@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.errors import RefusedError
-from codriver.repls.base import CapabilityMissingError
+from codriver.repls.refusals import CapabilityMissingError
 from codriver.settings import spelled
 
 if TYPE_CHECKING:

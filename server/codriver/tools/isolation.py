@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core.actions import SessionOpened
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.base import CapabilityMissingError
+from codriver.repls.refusals import CapabilityMissingError
 from codriver.tools.target import Target
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from codriver.core.actions import RestartRepl
 from codriver.core.evaluations import session_key
-from codriver.repls.base import CapabilityMissingError
+from codriver.repls.refusals import CapabilityMissingError
 from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.target import ReplStoppedError, resolve
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codriver.core import homes
 from codriver.core.evaluations import session_key
 from codriver.core.state import HELD
-from codriver.repls.base import CAPABILITIES
+from codriver.repls.values import CAPABILITIES
 from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from pydantic import Field
 
 from codriver.core.actions import Say
 from codriver.errors import RefusedError
-from codriver.repls.base import OpTimedOutError
+from codriver.repls.refusals import OpTimedOutError
 from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.target import resolve
 from codriver.transcripts import head, tail
 
 if TYPE_CHECKING:
-    from codriver.repls.base import TestResult, TestRun
+    from codriver.repls.values import TestResult, TestRun
 
 MAX_RESULTS = 100
 """Results of one answer: who fails more than this reads the first ones first."""

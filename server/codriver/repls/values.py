@@ -1,0 +1,261 @@
+"""What is given to an adapter and what comes out of it: the REPL's profile, evaluations, and answers to inquiries.
+
+What an adapter promises about them stands in `codriver.repls.base`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+MAIN_SESSION = "main"
+"""The adapter's name of the session that all callers share unless they ask for their own."""
+
+NAMESPACE_MISSING = "namespace-not-found"
+"""The type of the failure of an evaluation in a namespace that is not there; nothing was evaluated then."""
+
+CAPABILITIES = (
+    "evaluate",
+    "load-file",
+    "interrupt",
+    "restart",
+    "complete",
+    "lookup",
+    "clojuredocs",
+    "stdin",
+    "sessions",
+    "print-limits",
+    "macroexpand",
+    "test",
+    "stacktrace",
+)
+"""All capability names, in the order they are shown. `restart` is given by whoever supervises the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a REPL listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """How one capability is provided: by the server's op `op`, or by us on top of it (`adapted`)."""
+
+    op: str
+    adapted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a REPL showed that it can do, from `describe` and probes and never from what its name promises."""
+
+    dialect: str
+    """`clojure`, `clojurescript`, `babashka`, `basilisp`, `python`, `hy`, `nbb`, `squint` or `unknown`."""
+    versions: Mapping[str, str]
+    ops: frozenset[str]
+    support: Mapping[str, Support]
+    """By capability name. What is not a key cannot be had."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """By capability name: one line that says what would provide it."""
+    isolation: Literal["session", "connection", "none"] = "session"
+    """Whether sessions of one connection, only separate connections, or nothing at all keep namespaces apart."""
+    is_serial: bool = False
+    """It runs one evaluation at a time, whatever their sessions."""
+    process_id: int | None = None
+    project_root: str | None = None
+    notes: tuple[str, ...] = ()
+    """Sentences a user should know, such as why this REPL cannot be interrupted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One top-level form of the code to evaluate. `line` and `column` count from 1 within the code."""
+
+    text: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A request to evaluate.
+
+    `forms` are the top-level forms of `code` in order, or empty when the caller did not split it. They are sent one by
+    one and the first that fails stops the rest: nREPL 1.0.0 goes on with the next form after a failure, and others
+    answer only the last value. Without `forms`, `code` is sent whole and the server decides.
+    """
+
+    id: str
+    code: str
+    session: str = MAIN_SESSION
+    namespace: str | None = None
+    forms: tuple[Form, ...] = ()
+    file: str | None = None
+    line: int = 1
+    column: int = 1
+    max_length: int | None = None
+    max_depth: int | None = None
+    max_value_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Text the program printed. `evaluation` events carry it as it comes; it may hold part of a line."""
+
+    stream: Literal["out", "err"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A form's printed value, as opaque text. `truncated`: the server itself cut it."""
+
+    text: str
+    namespace: str | None = None
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InputNeeded:
+    """The evaluation reads from stdin and waits; `Adapter.send_input` serves it."""
+
+
+Event = Output | Value | InputNeeded
+
+Listener = Callable[[str | None, Event], None]
+"""Called on the event loop with (evaluation id, event). The id is None for output that no evaluation of ours caused.
+It must return quickly and not raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationError:
+    """Why an evaluation failed. Lines and columns count from 1; `form` is the index, from 1, of the failing form."""
+
+    type: str
+    message: str
+    phase: str | None = None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    form: int | None = None
+    trace: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an evaluation ended."""
+
+    status: Literal["done", "failed", "interrupted"]
+    namespace: str | None = None
+    error: EvaluationError | None = None
+    notes: tuple[str, ...] = ()
+
+
+Ended = Callable[[Ending | Exception], None]
+"""Called once, on the event loop: how an evaluation ended, or why nobody knows. Must return quickly and not raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """What an interrupt did.
+
+    `interrupted`: the server said so. `requested`: asked for, and the server's answer does not prove that the code
+    stopped (a JVM keeps a busy thread for seconds). `idle`: nothing ran.
+    """
+
+    outcome: Literal["interrupted", "requested", "idle"]
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """What is known of a symbol. Keys of `extra` are those the server gave, for what has no field here."""
+
+    name: str
+    namespace: str | None = None
+    doc: str | None = None
+    arglists: tuple[str, ...] = ()
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    macro: bool = False
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One candidate. `type` is the server's word for what it is (`function`, `macro`, `var`, `module`, …)."""
+
+    candidate: str
+    type: str | None = None
+    namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """One frame of a stack trace. `tooling`: it belongs to the language or its tools, not to the user's program."""
+
+    text: str
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+    tooling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StackTrace:
+    """The last error of a session: the cause that says most (the innermost), and its frames, innermost first."""
+
+    type: str
+    message: str
+    frames: tuple[StackFrame, ...]
+    data: str | None = None
+    """What `ex-data` holds, printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """One assertion of a test run."""
+
+    test: str
+    namespace: str
+    outcome: Literal["pass", "fail", "error"]
+    message: str | None = None
+    expected: str | None = None
+    actual: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """What a test run gave: assertions counted by outcome, and each result, failures and errors first."""
+
+    tests: int
+    passed: int
+    failed: int
+    errors: int
+    results: tuple[TestResult, ...]
+    output: str = ""
+    """What the tests printed, from its end when it was long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClojureDocs:
+    """What the community wrote on ClojureDocs about a var."""
+
+    name: str
+    namespace: str
+    examples: tuple[str, ...] = ()
+    see_alsos: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    doc: str | None = None
+    href: str | None = None
+    """The path of its page on the site."""
