@@ -75,8 +75,8 @@ async def _play(port_file: Path) -> None:
     parameters = StdioServerParameters(command=sys.executable, args=relay)
     async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
         about = await session.initialize()
-        tools = await session.list_tools()
-        click.echo(f"connected to {about.server_info.name} {about.server_info.version}: {len(tools.tools)} tools")
+        # Which tools there are shows when every REPL has come up, and the Lisp takes its time.
+        click.echo(f"connected to {about.server_info.name} {about.server_info.version}")
         await _evaluate(session, "py", PYTHON)
         await _evaluate(session, "lpy", LISP)
         answer = await _call(session, "repl_output_log", {"category": ["evaluatedCode", "evaluationResults"]})
