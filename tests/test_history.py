@@ -10,9 +10,9 @@ import pytest
 from transit.reader import Reader
 from transit.transit_types import Keyword
 
-from codriver import history as module
-from codriver.history import LOST_LINES, RESERVED_LINES, Entry, History, read_transit, to_transit
-from codriver.outputlog import OutputLog
+from codriver.history import LOST_LINES, RESERVED_LINES, History, read_transit, to_transit
+from codriver.history import history as module
+from codriver.outputlog import Entry, OutputLog
 
 pytestmark = pytest.mark.anyio
 

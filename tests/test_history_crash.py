@@ -14,7 +14,8 @@ KILLS = 200
 ROUNDS = """
 import json, os, random, select, signal, sys, threading, time
 from pathlib import Path
-from codriver.history import Entry, History
+from codriver.history import History
+from codriver.outputlog import Entry
 
 path, kills = Path(sys.argv[1]), int(sys.argv[2])
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from codriver import presence, redaction
 from codriver.door import first_bytes_verdict
-from codriver.history import Entry, History, NewerFormatError, UnreadableError, read_transit, to_transit
+from codriver.history import History, NewerFormatError, UnreadableError, read_transit, to_transit
+from codriver.outputlog import Entry
 from codriver.protocol.wire import Wire
 from codriver.repls import message
 from codriver.session import OpenRequests
