@@ -91,7 +91,7 @@ def _differs(transcript: Transcript, earlier: Transcript, part: Part) -> bool:
     now, then = transcript.text(part), earlier.text(part)
     if (now.total, now.dropped) != (then.total, then.dropped) or now.total > MAX_SAME_CHARACTERS:
         return True
-    return not is_same(now, then)
+    return bool(now.total) and not is_same(now, then)
 
 
 def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:

@@ -36,6 +36,9 @@ class Piece:
     dropped: int
 
 
+NOTHING = Piece("", 0, 0, 0)
+
+
 class Text:
     """A text that grows at its end. Places in it count from its beginning, also when that is not held any more.
 
@@ -132,7 +135,7 @@ class Text:
     def last(self, count: int) -> Piece:
         """The last `count` characters, or as many as are held."""
         total = self.total
-        return self.read(max(0, total - count), total)
+        return self.read(max(0, total - count), total) if total else NOTHING
 
     def all(self) -> str:
         """All that is held, as one string: for texts that are known to be short."""
