@@ -1,16 +1,23 @@
 """One evaluation of `(+ 1 2)` on JVM nREPL: through relay and server, against raw nREPL clients, in one paired run.
 
+Beside them a server that only translates, which shows how much of it any server on asyncio would take.
+
 Run with `python tests/bench/evaluate_bench.py`; needs the JVM nREPL that the tests need.
 """
 
 import socket
 import statistics
+import subprocess
+import sys
 import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 
 from report import in_turns, main
 
+import codriver_relay
 from codriver.wire.bencode import Decoder, encode
-from live_server import serving, until
+from live_server import Relayed, serving, until
 from real_repls import missing, repl
 
 TITLE = "evaluate (+ 1 2) on JVM nREPL"
@@ -45,19 +52,42 @@ class Raw:
         assert self.ask({"op": "eval", "code": "(+ 1 2)", "session": self.session})["value"] == "3"
 
 
+@contextmanager
+def least_server(port):
+    """The port of a server that only translates between JSON and the REPL's bencode."""
+    command = [sys.executable, str(Path(__file__).with_name("least_server.py")), str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def evaluate(client):
+    """Evaluate, whatever the answer is wrapped in."""
+    params = {"name": "evaluate_code", "arguments": {"code": "(+ 1 2)"}}
+    assert client.request("tools/call", params)["result"]["structuredContent"]["result"] == "3"
+
+
 def measure(report):
     if why := missing("jvm"):
         report.skip(TITLE, why)
         return
     port = repl("jvm").endpoint.port
-    with tempfile.TemporaryDirectory() as folder, serving(folder, "--nrepl", str(port)) as live:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(folder, "--nrepl", str(port)) as live,
+        least_server(port) as least_port,
+    ):
         relayed, direct = live.relay(), live.client()
+        least = Relayed([sys.executable, "-I", "-S", codriver_relay.__file__, str(least_port)], live.environ)
         until(lambda: "interrupt_evaluation" in direct.tools(), "the REPL")
         quick, plain = Raw(port, quick=True), Raw(port, quick=False)
         ways = {
             "raw client, QUICKACK re-armed": quick.evaluate,
-            "client, server": lambda: direct.call("evaluate_code", code="(+ 1 2)"),
-            "client, relay, server": lambda: relayed.call("evaluate_code", code="(+ 1 2)"),
+            "client, relay, a server that only translates": lambda: evaluate(least),
+            "client, server": lambda: evaluate(direct),
+            "client, relay, server": lambda: evaluate(relayed),
         }
         samples = in_turns(ways, report.rounds(30), batch=10, warm_up=5)
         base = "raw client, QUICKACK re-armed"
@@ -71,8 +101,8 @@ def measure(report):
         )  # fmt: skip
         added = statistics.median(through) - statistics.median(samples[base])
         report.fact(TITLE + ": what codriver adds", "milliseconds per evaluation", added, "ms")
-        relayed.close()
-        direct.close()
+        for client in (relayed, direct, least):
+            client.close()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,89 @@
+"""The least a server in Python can do for an evaluation: JSON into bencode, and the value back into JSON.
+
+No session, log, history, limit, time-out or second client: what it takes is what no server on asyncio can go below.
+Run with the port of an nREPL server; it prints its own port.
+"""
+
+import asyncio
+import json
+import socket
+import sys
+
+from codriver.wire.bencode import Decoder, encode
+
+
+class Repl(asyncio.Protocol):
+    """The connection to the REPL: each request has a function that is given its value."""
+
+    def __init__(self):
+        self.decoder = Decoder()
+        self.asked = {}
+        self.session = None
+
+    def connection_made(self, transport):
+        self.transport = transport
+        self.socket = transport.get_extra_info("socket")
+
+    def data_received(self, data):
+        self.rearm()
+        for message in self.decoder.feed(data):
+            self.session = message.get("new-session", self.session)
+            request = self.asked[message["id"]]
+            request["value"] = message.get("value", request["value"])
+            if "done" in message.get("status", ()):
+                del self.asked[message["id"]]
+                request["tell"](request["value"])
+
+    def ask(self, message, tell):
+        identity = str(len(self.asked) + 1)
+        self.asked[identity] = {"tell": tell, "value": None}
+        self.rearm()
+        self.transport.write(encode({**message, "id": identity}))
+
+    def rearm(self):
+        if hasattr(socket, "TCP_QUICKACK"):
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+class Client(asyncio.Protocol):
+    """The connection of the client, which asks one thing at a time."""
+
+    def __init__(self, repl):
+        self.repl = repl
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
+        for line in data.splitlines():
+            self.take(json.loads(line))
+
+    def take(self, request):
+        if "id" not in request:
+            return
+        if request["method"] != "tools/call":
+            self.answer(request, {"capabilities": {}})
+            return
+        code = request["params"]["arguments"]["code"]
+        message = {"op": "eval", "code": code, "session": self.repl.session}
+        self.repl.ask(message, lambda value: self.answer(request, {"structuredContent": {"result": value}}))
+
+    def answer(self, request, result):
+        line = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result})
+        self.transport.write(line.encode() + b"\n")
+
+
+async def main(port):
+    loop = asyncio.get_running_loop()
+    _, repl = await loop.create_connection(Repl, "127.0.0.1", port)
+    ready = asyncio.Event()
+    repl.ask({"op": "clone"}, lambda _: ready.set())
+    await ready.wait()
+    server = await loop.create_server(lambda: Client(repl), "127.0.0.1", 0)
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1])))
