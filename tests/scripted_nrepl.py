@@ -1,7 +1,8 @@
 """An nREPL server that does what a test tells it to, faults included. It evaluates nothing.
 
 `ScriptedNrepl.answers` maps an op, or ``("eval", code)``, to what is sent back: a list of dictionaries (completed with
-the request's id and session), of bytes sent as they are, and of `CLOSE`, `SILENCE` and numbers (seconds to wait).
+the request's id and session), of tuples of them (sent as one packet), of bytes sent as they are, and of `CLOSE`,
+`SILENCE` and numbers (seconds to wait).
 """
 
 from contextlib import asynccontextmanager
@@ -56,7 +57,8 @@ class ScriptedNrepl:
                 elif isinstance(step, bytes):
                     await stream.send(step)
                 else:
-                    await stream.send(encode(complete(step, request)))
+                    messages = step if isinstance(step, tuple) else (step,)
+                    await stream.send(b"".join(encode(complete(message, request)) for message in messages))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return
 

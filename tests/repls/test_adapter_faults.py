@@ -104,6 +104,15 @@ async def test_a_second_done_is_ignored_and_what_follows_is_filed():
         assert (await opened.evaluate(code("code"))).status == "done"
 
 
+async def test_a_late_value_of_one_form_is_none_of_the_next():
+    late, second = {"value": "late"}, {"value": "4"}
+    answers = {("eval", "first"): [(VALUE, DONE, late, DONE)], ("eval", "second"): [second, DONE]}
+    async with adapter(answers) as (opened, events, _):
+        assert (await opened.evaluate(code("first", "second"))).status == "done"
+        said = [(event.text, event.is_late) for _, event in events]
+        assert said == [("3", False), ("late", True), ("4", False)]
+
+
 async def test_a_failure_without_done_ends_all_the_same(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl_evaluator.AFTER_FAILURE_S", 0.1)
     async with adapter(answering({"err": "boom"}, {"ex": "Error: boom"})) as (opened, _, _):

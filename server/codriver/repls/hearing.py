@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from codriver.core import actions
 from codriver.core.evaluations import session_key
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from codriver.repls.reporting import Reporter
     from codriver.repls.values import Event
     from codriver.transcripts import StreamRedactor, Transcripts
+
+
+LATE: Final = "a value came when this was over, and is in no result: "
 
 
 class Hearing:
@@ -40,6 +43,10 @@ class Hearing:
         transcript = self._transcripts.get(evaluation.id) if evaluation else None
         if isinstance(event, values.Value):
             text = self._transcripts.redactor(event.text)
+            if evaluation is not None and (event.is_late or evaluation.over):
+                # Its result was given, or is about to be: what is asked for twice is answered alike.
+                self._record("otherOutput", LATE + text, repl, evaluation, namespace=event.namespace)
+                return
             if transcript is not None:
                 transcript.add_value(text)
                 transcript.server_cut |= event.truncated

@@ -35,10 +35,16 @@ class Reply:
         self.is_failed = False
 
     def take(self, message: Message) -> None:
-        """Pass on what `message` says, in its order: output, value, request for input."""
+        """Pass on what `message` says, in its order: output, value, request for input.
+
+        What comes behind `done` is passed on too, a value as a late one, and changes nothing of how it ended.
+        """
         for stream in ("out", "err"):
             if text := message.text(stream):
                 self._listener(self._evaluation, Output("out" if stream == "out" else "err", text))
+        if self.is_over:
+            self._pass_on_value(message, is_late=True)
+            return
         if err := message.text("err"):
             self._err = (self._err + err)[-ERR_CHARS:]
         self.namespace = message.text("ns") or self.namespace
@@ -50,12 +56,19 @@ class Reply:
         self.is_failed = self.is_failed or bool(self._ex or self._parts) or not FAILED.isdisjoint(message.status)
         if (value := message.text("value")) is not None:
             self.values.append(value[:ERR_CHARS])
-            self._listener(
-                self._evaluation,
-                Value(value, namespace=message.text("ns"), truncated=TRUNCATED in message.status),
-            )
+        self._pass_on_value(message, is_late=False)
         if "need-input" in message.status:
             self._listener(self._evaluation, InputNeeded())
+
+    def _pass_on_value(self, message: Message, *, is_late: bool) -> None:
+        if (text := message.text("value")) is not None:
+            is_cut = TRUNCATED in message.status
+            self._listener(self._evaluation, Value(text, message.text("ns"), truncated=is_cut, is_late=is_late))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the server said that it is finished with the request."""
+        return "done" in self.status
 
     @property
     def is_interrupted(self) -> bool:

@@ -115,11 +115,12 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A form's printed value, as opaque text. `truncated`: the server itself cut it."""
+    """A form's printed value, as opaque text. `truncated`: the server itself cut it. `is_late`: its form was over."""
 
     text: str
     namespace: str | None = None
     truncated: bool = False
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
