@@ -31,8 +31,9 @@ from codriver.datalog.clauses import (
     binding_variables,
     variables,
 )
-from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, printed, reason
+from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, reason
 from codriver.datalog.lookup import Group
+from codriver.datalog.printing import printed
 from codriver.datalog.readiness import is_or_ready, provided
 
 if TYPE_CHECKING:

@@ -19,11 +19,12 @@ from codriver.datalog.answer import QueryAnswer
 from codriver.datalog.budget import OutOfRowsError
 from codriver.datalog.clauses import Aggregate, Element, Pull, Query, Source, Variable
 from codriver.datalog.edn import Text, read
-from codriver.datalog.functions import printed, reason
+from codriver.datalog.functions import reason
 from codriver.datalog.inputs import Inputs, read_inputs
 from codriver.datalog.lines import LineVariables
 from codriver.datalog.matching import OutOfTimeError
 from codriver.datalog.plan import plan
+from codriver.datalog.printing import printed
 from codriver.datalog.pull import pull
 from codriver.datalog.query import parse_pull
 from codriver.datalog.rules import RuleSolver
