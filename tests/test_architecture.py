@@ -50,7 +50,7 @@ MAY_IMPORT = {
     "protocol": {"errors", "core", "session", "taskset", "tools", "wire", "skills", "transcripts"},
     "admission": {"door"},
     "serve": {"errors", "outbox", "session", "settings", "admission", "protocol"},
-    "doctor": {"errors", "paths", "settings", "presence", "setup", "skills"},
+    "doctor": {"door", "errors", "paths", "settings", "presence", "setup", "skills"},
     "logbook": {"clock", "core", "outputlog", "history", "transcripts", "datalog", "tools"},
     "parts": {
         "clock", "paths", "settings", "live_settings", "redaction", "core", "logbook", "history", "transcripts",

@@ -17,7 +17,7 @@ import codriver_relay
 from codriver import __version__
 from codriver.core.state import Capability, Origin, Profile, Repl, State
 from codriver.doctor import Check, Report, Row, diagnose
-from codriver.doctor.exposure import is_loopback, listening_hosts, wide_listener
+from codriver.doctor.exposure import listening_hosts, wide_listener
 from codriver.doctor.passage import obstacle
 from codriver.errors import StartError
 from codriver.presence import write_file
@@ -408,17 +408,6 @@ def test_a_listener_on_all_ipv6_addresses_is_wide():
     with listener:
         assert wide_listener(listener.getsockname()[1]) == "::"
     assert wide_listener(unused_port()) is None
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [
-        ("127.0.0.1", True), ("127.9.9.9", True), ("localhost", True), ("::1", True), ("[::1]", True),
-        ("::ffff:127.0.0.1", True), ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("example.org", False),
-    ],
-)  # fmt: skip
-def test_loopback_is_told_from_the_rest(host, loopback):
-    assert is_loopback(host) is loopback
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the table below is a little-endian machine's")

@@ -82,12 +82,15 @@ def test_a_verdict_that_lets_in_or_out_is_never_taken_back(first, more):
     assert verdict == "wait" or first_bytes_verdict(first + more) == verdict
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.1.2.3", "::1", "::1%lo", "[::1]", "::ffff:127.0.0.1", "::ffff:7f00:1", "localhost", "LocalHost"],
+)
 def test_loopback_is_known(host):
     assert is_loopback(host)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1", "example.org", ""])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1", "::ffff:10.0.0.1", "example.org", ""])
 def test_everything_else_is_not_loopback(host):
     assert not is_loopback(host)
 

@@ -77,13 +77,15 @@ def first_bytes_verdict(data: bytes) -> Verdict:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine alone."""
-    if host == "localhost":
+    """Whether a host name or an address, also one in brackets, means this machine alone."""
+    if host.lower() == "localhost":
         return True
     try:
-        return ipaddress.ip_address(_plain(host)).is_loopback
+        address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
 
 
 def peer_uid(connection: socket.socket) -> int | None:

@@ -14,9 +14,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import __version__
-from codriver.doctor.exposure import is_loopback, wide_listener
+from codriver.doctor.exposure import wide_listener
 from codriver.doctor.passage import NAME, obstacle
 from codriver.doctor.report import Check, ReplReport, Report, Row
+from codriver.door import is_loopback
 from codriver.errors import CodriverError
 from codriver.paths import port_file, presence_folder
 from codriver.presence import is_running, read_record

@@ -8,22 +8,12 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from codriver.door import is_loopback
+
 TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 LISTENING: Final = "0A"
 """The state `TCP_LISTEN` in those tables. Source: Linux, `include/net/tcp_states.h`."""
 CONNECT_S: Final = 0.3
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address means this machine alone."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
 
 
 def wide_listener(port: int) -> str | None:
