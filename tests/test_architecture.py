@@ -15,7 +15,7 @@ RELAY = ROOT / "relay" / "codriver_relay"
 MAY_IMPORT = {
     "errors": set(),
     "worker": set(),
-    "oneshot": {"errors", "presence"},
+    "oneshot": {"errors", "paths", "presence"},
     "paths": {"errors"},
     "workspace": set(),
     "settings": {"errors", "paths"},

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from codriver.errors import CodriverError, StartError
+from codriver.paths import presence_folder
 
 if TYPE_CHECKING:
     import subprocess
@@ -177,7 +178,7 @@ def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli")
     Raises:
         NoServerError: there is none, or it does not come up.
     """
-    folder = workspace / ".calva" / "mcp-server"
+    folder = presence_folder(workspace)
     try:
         return _connect(workspace, folder, name)
     except NoServerError:
@@ -252,7 +253,7 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
     """Start a server that outlives this command and ends by itself when nobody needs it."""
     import subprocess  # noqa: PLC0415  # it takes longer to import than a whole call takes
 
-    folder = workspace / ".calva" / "mcp-server"
+    folder = presence_folder(workspace)
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "codriver", "serve", "--workspace", str(workspace)]
     with (folder / "serve.log").open("wb") as log:

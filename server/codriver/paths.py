@@ -5,7 +5,6 @@ The platform's conventions hold, and on every platform the XDG variables go befo
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from pathlib import Path
@@ -68,6 +67,8 @@ def cache_folder() -> Path:
 
 def workspace_state_folder(workspace: Path) -> Path:
     """The state of one workspace, outside of it: two workspaces never share one, whatever they are called."""
+    import hashlib  # noqa: PLC0415  # the commands that are called a thousand times ask for other folders
+
     resolved = workspace.resolve()
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", resolved.name).strip("-")[:40] or "workspace"
     return state_folder() / "workspaces" / f"{slug}-{hashlib.sha256(os.fsencode(resolved)).hexdigest()[:12]}"

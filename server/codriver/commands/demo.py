@@ -17,6 +17,7 @@ import click
 
 import codriver_relay
 from codriver.errors import StartError
+from codriver.paths import port_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +40,8 @@ class DemoFailedError(StartError):
 def demo_command() -> None:
     """Show Codriver at work: a server, two REPLs of its own, and a real MCP client that evaluates through the relay."""
     click.echo("(the very first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
-    with tempfile.TemporaryDirectory(prefix="codriver-demo-") as folder, _server(Path(folder)) as port_file:
-        anyio.run(_play, port_file)
+    with tempfile.TemporaryDirectory(prefix="codriver-demo-") as folder, _server(Path(folder)) as file:
+        anyio.run(_play, file)
 
 
 @contextlib.contextmanager
@@ -48,29 +49,29 @@ def _server(workspace: Path) -> Iterator[Path]:
     """A server with a Python and a Lisp REPL, for as long as the context lasts; its port file."""
     command = [sys.executable, "-m", "codriver", "serve", "--workspace", str(workspace), "--port", "0"]
     click.secho(f"$ codriver {' '.join(command[3:])} --repl python --repl lisp", bold=True)
-    port_file = workspace / ".calva" / "mcp-server" / "port"
+    file = port_file(workspace)
     environ = {**os.environ, "XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
     with subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
         [*command, "--repl", "python", "--repl", "lisp"], stdin=subprocess.DEVNULL, env=environ
     ) as process:
         try:
             deadline = time.monotonic() + START_S
-            while not port_file.exists():
+            while not file.exists():
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise DemoFailedError("the server did not come up: what it printed above says why")
                 time.sleep(0.02)
-            yield port_file
+            yield file
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(START_S)
 
 
-async def _play(port_file: Path) -> None:
+async def _play(file: Path) -> None:
     """Connect a client through the relay and evaluate."""
     from mcp import ClientSession, StdioServerParameters  # noqa: PLC0415  # it takes half a second to import
     from mcp.client.stdio import stdio_client  # noqa: PLC0415  # as above
 
-    relay = ["-I", "-S", str(codriver_relay.__file__), str(port_file)]
+    relay = ["-I", "-S", str(codriver_relay.__file__), str(file)]
     click.secho("$ codriver-relay <port file>    # what an MCP client starts", bold=True)
     parameters = StdioServerParameters(command=sys.executable, args=relay)
     async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:

@@ -23,7 +23,6 @@ STOP_S = 15.0
 COMING_S = 15.0
 """How long `stop` waits for a server that is just starting: one that starts can be reached within a second or two."""
 POLL_S = 0.02
-NO_SERVER = 3
 
 
 @click.command("serve")
@@ -85,7 +84,7 @@ def status_command(*, workspace: Path, as_json: bool) -> None:
             health = connection.call("server_health", {})
     except oneshot.NoServerError as error:
         click.echo(json.dumps({"ok": False, "message": str(error)}) if as_json else str(error))
-        sys.exit(NO_SERVER)
+        sys.exit(error.exit_status)
     if as_json:
         click.echo(json.dumps(health, indent=2))
         return

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codriver.errors import StartError
-from codriver.paths import relay_file, shipped_folder
+from codriver.paths import port_file, relay_file, shipped_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -174,7 +174,7 @@ class Client:
             "name": name,
             "python": str(launch.python),
             "relay": str(launch.relay),
-            "port-file": str(launch.workspace / ".calva" / "mcp-server" / "port"),
+            "port-file": str(port_file(launch.workspace)),
         }
 
         def fill(found: re.Match[str]) -> str:
