@@ -1,22 +1,19 @@
 """Where two names stand in the code of a text, and to what each place belongs: the walk that finds out.
 
-The walk knows quoting, and how patterns bind names. Which forms bind, it is told (`codriver.lisp.scopes`). It goes only
-into forms in which one of the names stands, and keeps its own stack, so that depth has no limit.
+The walk knows quoting. Which forms bind names, it is told (`codriver.lisp.scopes`), and those know what a pattern binds
+(`codriver.lisp.patterns`). It goes only into forms in which one of the names stands, and keeps its own stack, so that
+depth has no limit.
 
 Source: Clojure's reference on special forms, destructuring, and the reader.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 from bisect import bisect_left
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-from codriver.lisp.patterns import KEYS, Pattern, bound_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,6 +36,9 @@ another may.
 
 QUOTED, NAMESPACE, REFERRED = -1, -2, -3
 """Where no code is: in data, in the `ns` form, and in what it refers. Else a level is the depth of syntax quotes."""
+
+KEYS = re.compile(r"::?(?:[^\s/]+/)?(?:keys|syms|strs)")
+"""What asks a map for the names that follow: `:keys`, also with a namespace."""
 
 _ROLES: Mapping[int, Role] = {0: "reference", QUOTED: "quoted", NAMESPACE: "namespace", REFERRED: "referred"}
 _REFERS = frozenset({":refer", ":only", ":refer-macros", ":rename"})
@@ -77,6 +77,11 @@ class Occurrence:
     scope: Scope
 
 
+def bound_name(key: str) -> str:
+    """The local name that a word behind `:keys` gives."""
+    return key.lstrip(":").rpartition("/")[2]
+
+
 class Walk:
     """A walk through a text's forms. `words` are looked for; `old` and `new` are those that locals may be named."""
 
@@ -86,10 +91,11 @@ class Walk:
         self.found: list[Occurrence] = []
         self.own = ""
         """The namespace that the text declares, once its `ns` form has been walked."""
-        self._old, self._new = old, new
+        self.old, self.new = old, new
         self._words = frozenset(words)
         self._at = sorted(found.start() for name in {old, new} for found in re.finditer(re.escape(name), text))
-        self._numbers = itertools.count()
+        self.numbers = itertools.count()
+        """Of the names that are bound, in the order in which that happens."""
         self._tasks: list[tuple[Form, Scope, int]] = []
         self._beside: dict[int, list[Form]] = {}
         """Discarded forms, by where the form begins that they stand beside and whose scope they share."""
@@ -217,7 +223,7 @@ class Walk:
             return
         word = self.word(head)
         self.code([head], scope)
-        is_local = (word == self._old and scope.old is not None) or (word == self._new and scope.new is not None)
+        is_local = (word == self.old and scope.old is not None) or (word == self.new and scope.new is not None)
         binder = None if is_local else binders.get(word.rpartition("/")[2])
         if binder is None:
             self.code(items[1:], scope)
@@ -239,76 +245,10 @@ class Walk:
             if asks and child.kind == "vector":
                 for name in child.children:
                     word = bound_name(self.word(name)) if name.kind == "atom" else ""
-                    if word in (self._old, self._new):
+                    if word in (self.old, self.new):
                         self.found.append(Occurrence(name.start, name.end, word, "taken", scope))
                     elif not word:
                         self.code([name], scope)
             else:
                 self.code([child], scope)
             asks = child.kind == "atom" and KEYS.fullmatch(self.word(child)) is not None
-
-    def bind(self, patterns: Iterable[Form], scope: Scope, kind: Literal["local", "field"] = "local") -> Scope:
-        """The scope in which the names in `patterns` are bound as well."""
-        pattern = Pattern(self, scope, kind)
-        after = scope
-        names = pattern.names(patterns)
-        group = next(self._numbers)
-        for form, bound, how in names:
-            if bound == self._old:
-                after = dataclasses.replace(after, old=Binding(next(self._numbers), group, form.start, how))
-            elif bound == self._new:
-                after = dataclasses.replace(after, new=Binding(next(self._numbers), group, form.start, how))
-        for form, bound, how in names:
-            if bound in (self._old, self._new):
-                role: Role = "binding"
-                word = bound if how == "key" else self.word(form)
-                self.found.append(Occurrence(form.start, form.end, word, role, after))
-        for key, default in pattern.defaults:
-            # A default knows the other names of its pattern, and not the one that it is for.
-            word = self.word(key)
-            inner = dataclasses.replace(after, old=scope.old) if word == self._old else after
-            inner = dataclasses.replace(inner, new=scope.new) if word == self._new else inner
-            self.code([default], inner)
-            self.record(key, "binding", after)
-        return after
-
-    def pairs(self, form: Form, scope: Scope) -> Scope:
-        """The scope behind the patterns and values of a binding vector, each of which knows those before it.
-
-        A keyword in a pattern's place is a modifier, as in `for`; what `:let` has is bound in its turn. What `#?@`
-        splices in are pairs too: the branches do not know one another, and what comes behind knows them all.
-        """
-        waiting: deque[Form | None] = deque(self.items(form, scope))  # None: a branch ends
-        begun: list[tuple[Scope, Scope, int]] = []  # the scope before the branches, behind them, and how many are left
-        while waiting:
-            key = waiting.popleft()
-            if key is None:
-                before, behind, count = begun.pop()
-                behind = Scope(_inner(behind.old, scope.old), _inner(behind.new, scope.new))
-                scope = before if count > 1 else behind
-                if count > 1:
-                    begun.append((before, behind, count - 1))
-                continue
-            if branches := self.branches(key, "#?@"):
-                begun.append((scope, scope, len(branches)))
-                for branch in reversed(branches):
-                    waiting.extendleft([None, *reversed(self.items(branch, scope))])
-                continue
-            value = waiting.popleft() if waiting and waiting[0] is not None else None
-            if value is None:
-                self.code([key], scope)
-            elif key.kind == "atom" and self.word(key) == ":let" and value.kind == "vector":
-                waiting.extendleft(reversed(self.items(value, scope)))
-            elif key.kind == "atom" and self.text[key.start] == ":":
-                self.code([key, value], scope)
-            else:
-                self.code([value], scope)
-                scope = self.bind([key], scope)
-        return scope
-
-
-def _inner(one: Binding | None, other: Binding | None) -> Binding | None:
-    """The inner one of two bindings."""
-    if one is None or other is None:
-        return one or other
-    return max(one, other, key=lambda binding: binding.number)

@@ -5,22 +5,17 @@ Source: Clojure's guide to destructuring; Schema's `:-`; Hy's parameters.
 
 from __future__ import annotations
 
-import re
+import dataclasses
+from collections import deque
 from typing import TYPE_CHECKING, Literal
+
+from codriver.lisp.names import KEYS, Binding, Occurrence, Scope, bound_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from codriver.lisp.names import Scope, Walk
+    from codriver.lisp.names import Walk
     from codriver.lisp.reader import Form
-
-KEYS = re.compile(r"::?(?:[^\s/]+/)?(?:keys|syms|strs)")
-"""What asks a map for the names that follow: `:keys`, also with a namespace."""
-
-
-def bound_name(key: str) -> str:
-    """The local name that a word behind `:keys` gives."""
-    return key.lstrip(":").rpartition("/")[2]
 
 
 class Pattern:
@@ -92,3 +87,70 @@ class Pattern:
                 walk.code([value], self._scope)
                 if not word.startswith(":"):
                     self._pending.append((key, False))
+
+
+def bind(walk: Walk, patterns: Iterable[Form], scope: Scope, kind: Literal["local", "field"] = "local") -> Scope:
+    """The scope in which the names in `patterns` are bound as well."""
+    pattern = Pattern(walk, scope, kind)
+    after = scope
+    names = pattern.names(patterns)
+    group = next(walk.numbers)
+    for form, bound, how in names:
+        if bound == walk.old:
+            after = dataclasses.replace(after, old=Binding(next(walk.numbers), group, form.start, how))
+        elif bound == walk.new:
+            after = dataclasses.replace(after, new=Binding(next(walk.numbers), group, form.start, how))
+    for form, bound, how in names:
+        if bound in (walk.old, walk.new):
+            word = bound if how == "key" else walk.word(form)
+            walk.found.append(Occurrence(form.start, form.end, word, "binding", after))
+    for key, default in pattern.defaults:
+        # A default knows the other names of its pattern, and not the one that it is for.
+        word = walk.word(key)
+        inner = dataclasses.replace(after, old=scope.old) if word == walk.old else after
+        inner = dataclasses.replace(inner, new=scope.new) if word == walk.new else inner
+        walk.code([default], inner)
+        walk.record(key, "binding", after)
+    return after
+
+
+def pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
+    """The scope behind the patterns and values of a binding vector, each of which knows those before it.
+
+    A keyword in a pattern's place is a modifier, as in `for`; what `:let` has is bound in its turn. What `#?@`
+    splices in are pairs too: the branches do not know one another, and what comes behind knows them all.
+    """
+    waiting: deque[Form | None] = deque(walk.items(form, scope))  # None: a branch ends
+    begun: list[tuple[Scope, Scope, int]] = []  # the scope before the branches, behind them, and how many are left
+    while waiting:
+        key = waiting.popleft()
+        if key is None:
+            before, behind, count = begun.pop()
+            behind = Scope(_inner(behind.old, scope.old), _inner(behind.new, scope.new))
+            scope = before if count > 1 else behind
+            if count > 1:
+                begun.append((before, behind, count - 1))
+            continue
+        if branches := walk.branches(key, "#?@"):
+            begun.append((scope, scope, len(branches)))
+            for branch in reversed(branches):
+                waiting.extendleft([None, *reversed(walk.items(branch, scope))])
+            continue
+        value = waiting.popleft() if waiting and waiting[0] is not None else None
+        if value is None:
+            walk.code([key], scope)
+        elif key.kind == "atom" and walk.word(key) == ":let" and value.kind == "vector":
+            waiting.extendleft(reversed(walk.items(value, scope)))
+        elif key.kind == "atom" and walk.text[key.start] == ":":
+            walk.code([key, value], scope)
+        else:
+            walk.code([value], scope)
+            scope = bind(walk, [key], scope)
+    return scope
+
+
+def _inner(one: Binding | None, other: Binding | None) -> Binding | None:
+    """The inner one of two bindings."""
+    if one is None or other is None:
+        return one or other
+    return max(one, other, key=lambda binding: binding.number)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver.lisp.patterns import KEYS
+from codriver.lisp.names import KEYS
 from codriver.lisp.scopes import occurrences
 from codriver.lisp.targeting import Problem, ProblemError
 from codriver.lisp.tokens import TOKEN

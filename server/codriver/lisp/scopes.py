@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.lisp.names import NAMESPACE, QUOTED, REFERRED, Scope, Walk
+from codriver.lisp.patterns import bind, pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +46,7 @@ def _bound(walk: Walk, items: Items, scope: Scope) -> Scope:
     if len(items) < 2 or items[1].kind != "vector":
         walk.code(items[1:2], scope)
         return scope
-    return walk.pairs(items[1], scope)
+    return pairs(walk, items[1], scope)
 
 
 def _fn(walk: Walk, items: Items, scope: Scope) -> None:
@@ -55,7 +56,7 @@ def _fn(walk: Walk, items: Items, scope: Scope) -> None:
 def _self_named(walk: Walk, items: Items, scope: Scope, at: int) -> tuple[Items, Scope]:
     """The items of a function from `at` on, without the name it may have for itself; and the scope with that."""
     if len(items) > at and (name := walk.unwrap(items[at], scope)).kind == "atom":
-        return items[at + 1 :], walk.bind([name], scope)
+        return items[at + 1 :], bind(walk, [name], scope)
     return items[at:], scope
 
 
@@ -66,12 +67,12 @@ def _tail(walk: Walk, tail: tuple[Items, Scope]) -> None:
     for number, item in enumerate(items):
         inner = item if is_schema else walk.unwrap(item, scope)
         if inner.kind == "vector" and not is_schema:
-            walk.code(items[number + 1 :], walk.bind([inner], scope))
+            walk.code(items[number + 1 :], bind(walk, [inner], scope))
             return
         parts = walk.items(inner, scope) if inner.kind == "list" else []
         params = walk.unwrap(parts[0], scope) if parts else None
         if params is not None and params.kind == "vector":
-            walk.code(parts[1:], walk.bind([params], scope))
+            walk.code(parts[1:], bind(walk, [params], scope))
         else:
             walk.code([inner], scope)
         is_schema = inner.kind == "atom" and walk.word(inner) == ":-"
@@ -114,7 +115,7 @@ def _defmethod(walk: Walk, items: Items, scope: Scope) -> None:
 def _letfn(walk: Walk, items: Items, scope: Scope) -> None:
     """Functions that know one another."""
     functions = [walk.items(form, scope) for form in items[1].children] if len(items) > 1 else []
-    scope = walk.bind([function[0] for function in functions if function], scope)
+    scope = bind(walk, [function[0] for function in functions if function], scope)
     for function in functions:
         _tail(walk, (function[1:], scope))
     walk.code(items[2:], scope)
@@ -123,23 +124,23 @@ def _letfn(walk: Walk, items: Items, scope: Scope) -> None:
 def _third(walk: Walk, items: Items, scope: Scope) -> None:
     """`catch` and `as->`: the third names what the others behind it know."""
     walk.code(items[1:2], scope)
-    walk.code(items[3:], walk.bind(items[2:3], scope))
+    walk.code(items[3:], bind(walk, items[2:3], scope))
 
 
 def _second(walk: Walk, items: Items, scope: Scope) -> None:
-    walk.code(items[2:], walk.bind(items[1:2], scope))
+    walk.code(items[2:], bind(walk, items[1:2], scope))
 
 
 def _are(walk: Walk, items: Items, scope: Scope) -> None:
     """Names that the expression knows, and not the values behind it."""
-    walk.code(items[2:3], walk.bind(items[1:2], scope))
+    walk.code(items[2:3], bind(walk, items[1:2], scope))
     walk.code(items[3:], scope)
 
 
 def _array(walk: Walk, items: Items, scope: Scope) -> None:
     """An array, the names of index and result, and last an expression that knows them."""
     walk.code([*items[1:2], *items[4:-1]], scope)
-    walk.code(items[4:][-1:], walk.bind(items[2:4], scope))
+    walk.code(items[4:][-1:], bind(walk, items[2:4], scope))
 
 
 def _thread(walk: Walk, items: Items, scope: Scope) -> None:
@@ -158,7 +159,7 @@ def _type(walk: Walk, items: Items, scope: Scope) -> None:
     for name in items[1:2]:
         walk.name(name, "type", scope)
     fields = walk.items(items[2], scope) if len(items) > 2 else []
-    _methods(walk, items[3:], scope, walk.bind(fields, scope, "field"))
+    _methods(walk, items[3:], scope, bind(walk, fields, scope, "field"))
 
 
 def _methods(walk: Walk, items: Items, scope: Scope, inner: Scope) -> None:
@@ -204,7 +205,7 @@ def _protocol(walk: Walk, items: Items, scope: Scope) -> None:
         walk.name(parts[0], "protocol", scope)
         for part in parts[1:]:
             if part.kind == "vector":
-                walk.bind([part], scope)
+                bind(walk, [part], scope)
             else:
                 walk.code([part], scope)
 
