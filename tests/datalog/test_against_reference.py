@@ -13,6 +13,7 @@ from codriver.datalog.errors import QueryError
 from codriver.datalog.query import parse, parse_rules
 from codriver.datalog.solve import solve
 from codriver.datalog.store import EntityStore
+from codriver.datalog.values import from_json
 from codriver.outputlog import SCHEMA
 from datalog.reference import Reference, UnboundError
 
@@ -190,7 +191,7 @@ def compare(outcomes, log, history, taken, where, data):
         outcomes["unbound"] += 1
         return
     assert fast.cut is None
-    rows = [tuple(row) for row in fast.result]
+    rows = [tuple(map(from_json, row)) for row in fast.result]  # to Python, true is 1
     assert len(set(rows)) == len(rows), text
     assert set(rows) == slow, text
     outcomes["agreed, with rows" if rows else "agreed, without rows"] += 1

@@ -69,13 +69,18 @@ class Schema:
 
 
 class Postings:
-    """Records in line order. Readers take `records` and find their range in it; what is before `start` has left."""
+    """Records in line order. Readers take `records` and find their range in it; what is before `start` has left.
 
-    __slots__ = ("records", "start")
+    `gone`: the highest line that may have left `records` itself. It rises before the record leaves, so a reader that
+    takes `records` first and then finds `gone` below its range has all of it.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("gone", "records", "start")
+
+    def __init__(self, gone: int = -1) -> None:
         self.records: list[Record] = []
         self.start = 0
+        self.gone = gone
 
     def __len__(self) -> int:
         return len(self.records) - self.start
@@ -85,8 +90,10 @@ class Postings:
         if self.records[self.start] is record:
             self.start += 1
             if is_long or (self.start >= TRIM_AT and self.start * 2 >= len(self.records)):
+                self.gone = max(self.gone, _line(record))
                 self.records, self.start = self.records[self.start :], 0
         else:
+            self.gone = max(self.gone, _line(record))
             self.records, self.start = [r for r in self.records[self.start :] if r is not record], 0
 
 
@@ -97,6 +104,7 @@ class EntityStore:
         self.schema = schema
         self._by_line: dict[int, Record] = {}
         self._all = Postings()
+        self._left = Left()
         places = [place for place, name in enumerate(schema.attributes) if name in schema.indexed]
         self._by_value: dict[int, dict[Value, Postings]] = {place: {} for place in places}
         self._free_places = tuple(place for place in range(len(schema.attributes)) if place not in self._by_value)
@@ -140,7 +148,7 @@ class EntityStore:
             if value is not None:
                 postings = by_value.get(value)
                 if postings is None:
-                    postings = by_value[value] = Postings()
+                    postings = by_value[value] = Postings(self._left.line)
                 postings.records.append(record)
 
     def remove(self, line: int) -> Record:
@@ -150,6 +158,7 @@ class EntityStore:
             KeyError: there is none with this line.
         """
         record = self._by_line.pop(line)
+        self._left.line = max(self._left.line, line)
         is_long = False
         for place in self._free_places:
             value = record[place]
@@ -166,7 +175,14 @@ class EntityStore:
 
     def snapshot(self) -> Snapshot:
         """The entities as they are now; it stays as it is when the store goes on."""
-        return Snapshot(self.schema, self._all.records, self._all.start, self._by_value)
+        return Snapshot(self.schema, self._all.records, self._all.start, self._by_value, self._left)
+
+
+@dataclass
+class Left:
+    """The highest line that has ever left a store."""
+
+    line: int = -1
 
 
 class Snapshot:
@@ -178,6 +194,7 @@ class Snapshot:
         records: list[Record],
         start: int,
         by_value: Mapping[int, Mapping[Value, Postings]],
+        left: Left,
         end: int | None = None,
     ) -> None:
         self.schema = schema
@@ -187,6 +204,7 @@ class Snapshot:
         self._first = _line(records[start]) if start < self._end else 0
         self._last = _line(records[self._end - 1]) if start < self._end else -1
         self._by_value = by_value
+        self._left = left
         self._built: dict[int, Mapping[Value, Sequence[Record]]] = {}
 
     def __len__(self) -> int:
@@ -202,7 +220,7 @@ class Snapshot:
         if line >= self._last:
             return self
         end = bisect_left(self._shared, (line + 1,), self._start, self._end)
-        return Snapshot(self.schema, self._shared, self._start, self._by_value, end)
+        return Snapshot(self.schema, self._shared, self._start, self._by_value, self._left, end)
 
     @cached_property
     def records(self) -> Sequence[Record]:
@@ -232,10 +250,14 @@ class Snapshot:
         if place == 0:
             record = self.entity(value)
             return () if record is None else (record,)
-        if place not in self._by_value:
-            return self._index(place).get(value, ())  # type: ignore[call-overload, no-any-return]  # any value may be asked for
-        postings = self._by_value[place].get(value)  # type: ignore[call-overload]  # as above
-        return () if postings is None else self._within(postings.records, self._first, self._last)
+        if place in self._by_value:
+            postings = self._by_value[place].get(value)  # type: ignore[call-overload]  # any value may be asked for
+            records = [] if postings is None else postings.records
+            gone = self._left.line if postings is None else postings.gone
+            if gone < self._first:
+                return self._within(records, self._first, self._last)
+        # There is no index, or it has lost what is still in this snapshot.
+        return self._index(place).get(value, ())  # type: ignore[call-overload, no-any-return]  # as above
 
     def count_with_value(self, place: int, value: object) -> int:
         """About how many `with_value` gives: exact but for what came and left since the snapshot."""
