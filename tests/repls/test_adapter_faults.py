@@ -19,7 +19,7 @@ from codriver.repls.refusals import (
     OpTimedOutError,
     RequestUnsafeError,
 )
-from codriver.repls.values import Evaluation, Form, Output, Value
+from codriver.repls.values import Evaluation, Form, InputNeeded, Output, Value
 from codriver.wire.bencode import encode
 from scripted_nrepl import CLOSE, OPS, scripted
 
@@ -111,6 +111,17 @@ async def test_a_late_value_of_one_form_is_none_of_the_next():
         assert (await opened.evaluate(code("first", "second"))).status == "done"
         said = [(event.text, event.is_late) for _, event in events]
         assert said == [("3", False), ("late", True), ("4", False)]
+
+
+async def test_a_value_after_the_input_that_it_was_made_of_is_in_time():
+    answers = {("eval", "reads"): [{"status": ["need-input"]}, 0.3, VALUE, DONE], "stdin": [DONE]}
+    async with adapter(answers) as (opened, events, server), anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.evaluate, code("reads"))
+        await until(lambda: events)
+        await opened.send_input("x\n")
+        await until(lambda: len(events) > 1)
+        assert server.seen("stdin")
+        assert events == [("e", InputNeeded()), ("e", Value("3", "user"))]
 
 
 async def test_a_failure_without_done_ends_all_the_same(monkeypatch):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -190,8 +191,14 @@ class NreplAdapter:
         """Give `text` to code that reads from stdin in `session`. See `Adapter.send_input`."""
         support = self._require("stdin")
         target = self._sessions.get(session)
-        # Some servers answer at once, some when the text was read, and one sends the evaluation's value under this id.
-        exchange = target.connection.begin(target.running.on_message if target.running else Reply(None, _drop).take)
+        take = target.running.on_message if target.running else Reply(None, _drop).take
+
+        def heard(message: Message) -> None:
+            # Some servers answer at once, some when the text was read, and one sends the evaluation's value under this
+            # id. Whenever this op is done, the evaluation need not be.
+            take(replace(message, status=message.status - {"done"}))
+
+        exchange = target.connection.begin(heard)
         target.connection.end(exchange)
         with anyio.move_on_after(self._op_timeout_s) as scope:
             await target.connection.send(exchange, support.op, {**target.address(), "stdin": text})
