@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -165,6 +165,11 @@ class BadArgumentsError(RefusedError):
             details={"problems": problems},
         )
 
+
+TEXTS: Final = {"type": "array", "items": {"type": "string"}}
+"""The schema of a list of texts."""
+ROWS: Final = {"type": "array", "items": {"type": "object"}}
+"""The schema of a list of objects."""
 
 Run = Callable[[Call, Any], Awaitable[Answer]]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from codriver.errors import CodriverError, RefusedError
-from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.target import Target, resolve
 from codriver.transcripts import head
 
@@ -143,8 +143,6 @@ def _capabilities(target: Target) -> frozenset[str]:
     return frozenset(target.repl.profile.capabilities) if target.repl.profile else frozenset()
 
 
-_TEXTS = {"type": "array", "items": {"type": "string"}}
-
 TOOLS = (
     Tool(
         name="clojuredocs_info",
@@ -155,9 +153,9 @@ TOOLS = (
             name="string",
             ns="string",
             doc="string",
-            examples=_TEXTS,
-            seeAlsos=_TEXTS,
-            notes=_TEXTS,
+            examples=TEXTS,
+            seeAlsos=TEXTS,
+            notes=TEXTS,
             count="integer",
             omitted="integer",
             url="string",

@@ -13,7 +13,7 @@ from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
 from codriver.lisp.edits import Append, Insert, Move, Rename, Replace, TextEdit
 from codriver.lisp.targeting import Target
-from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -234,8 +234,6 @@ def _add_diagnostics(
             row["diagnostics"] = diagnostics.rows[result.change.path]
 
 
-_FILES = {"type": "array", "items": {"type": "object"}}
-
 TOOLS = (
     Tool(
         name="balance_brackets",
@@ -258,7 +256,7 @@ TOOLS = (
             "Answers a diff, and clj-kondo's diagnostics where installed."
         ),
         arguments=EditFilesArguments,
-        output=answer_schema(files=_FILES, count="integer", problems={"type": "array"}),
+        output=answer_schema(files=ROWS, count="integer", problems={"type": "array"}),
         run=edit_files,
         destructive=True,
     ),
@@ -267,7 +265,7 @@ TOOLS = (
         title="Undo edit",
         description="Take back your last edit_files batch, if its files are as it left them; again: the one before.",
         arguments=UndoArguments,
-        output=answer_schema(files=_FILES, count="integer", left="integer", note="string"),
+        output=answer_schema(files=ROWS, count="integer", left="integer", note="string"),
         run=undo_edit,
         destructive=True,
     ),

@@ -13,7 +13,7 @@ from codriver.core.actions import Evaluate
 from codriver.core.state import Request
 from codriver.errors import RefusedError
 from codriver.lisp.reader import top_level_forms
-from codriver.tools.base import Answer, Arguments, Call, Schema, Tool, answer_schema
+from codriver.tools.base import TEXTS, Answer, Arguments, Call, Schema, Tool, answer_schema
 from codriver.tools.evaluation import describe, stop, wait
 from codriver.tools.isolation import isolated
 from codriver.tools.syntax import check_brackets, check_python, speaks_lisp
@@ -170,7 +170,7 @@ EVALUATION: dict[str, Schema | str] = {
     "evaluationId": "string",
     "status": "string",
     "result": "string",
-    "values": {"type": "array", "items": {"type": "string"}},
+    "values": TEXTS,
     "ns": "string",
     "stdout": "string",
     "stderr": "string",
@@ -180,8 +180,8 @@ EVALUATION: dict[str, Schema | str] = {
     "elapsedMs": "integer",
     "outputLines": {"type": "object"},
     "generation": "integer",
-    "notes": {"type": "array", "items": {"type": "string"}},
-    "otherWhosSinceLast": {"type": "array", "items": {"type": "string"}},
+    "notes": TEXTS,
+    "otherWhosSinceLast": TEXTS,
     "error": {"type": "object"},
 }
 

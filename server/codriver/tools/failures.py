@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.target import resolve
 from codriver.transcripts import head
 
@@ -74,11 +74,11 @@ TOOLS = (
             **{"class": "string"},
             message="string",
             data="string",
-            frames={"type": "array", "items": {"type": "object"}},
+            frames=ROWS,
             count="integer",
             omitted="integer",
             sessionKey="string",
-            notes={"type": "array", "items": {"type": "string"}},
+            notes=TEXTS,
         ),
         run=stacktrace,
         needs=("stacktrace",),

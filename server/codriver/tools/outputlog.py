@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import anyio
 from pydantic import Field, WithJsonSchema
 
-from codriver.tools.base import Answer, Arguments, Call, Question, Tool, answer_schema
+from codriver.outputlog import Category
+from codriver.tools.base import TEXTS, Answer, Arguments, Call, Question, Tool, answer_schema
 from codriver.tools.images import Images
 from codriver.tools.shortening import shorten
-
-Category = Literal[
-    "evaluatedCode",
-    "evaluationResults",
-    "evaluationOutput",
-    "evaluationErrorOutput",
-    "otherOutput",
-    "otherErrorOutput",
-]
 
 _SCALARS: Final = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 _COLLECTION: Final = {"type": "array", "items": {"anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}}]}}
@@ -83,7 +75,7 @@ TOOLS = (
             firstLine=_LINE,
             lastLine=_LINE,
             cut={"enum": [None, "rows", "time"]},
-            notes={"type": "array", "items": {"type": "string"}},
+            notes=TEXTS,
         ),
         run=repl_output_log,
         read_only=True,

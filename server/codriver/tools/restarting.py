@@ -10,7 +10,7 @@ from pydantic import Field
 from codriver.core.actions import RestartRepl
 from codriver.core.evaluations import session_key
 from codriver.repls.refusals import CapabilityMissingError
-from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.target import ReplStoppedError, resolve
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ TOOLS = (
             sessionKey="string",
             phase="string",
             generation="integer",
-            notes={"type": "array", "items": {"type": "string"}},
+            notes=TEXTS,
         ),
         run=restart_repl,
         needs=("restart",),

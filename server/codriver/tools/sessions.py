@@ -9,7 +9,7 @@ from codriver.core import homes
 from codriver.core.evaluations import session_key
 from codriver.core.state import HELD
 from codriver.repls.values import CAPABILITIES
-from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
 
 if TYPE_CHECKING:
     from codriver.core.state import Evaluation, Profile, Repl, Session, State
@@ -148,7 +148,6 @@ def _running(state: State, repl: Repl, session: Session) -> Evaluation | None:
     return None
 
 
-_ROWS = {"type": "array", "items": {"type": "object"}}
 _SESSIONS = {"type": "array", "items": {"type": "object", "properties": {"elsewhere": {"const": True}}}}
 """`elsewhere`: a port file led to this REPL, and it runs neither in the workspace nor above it."""
 
@@ -169,7 +168,7 @@ TOOLS = (
         description="The server's own state: port, REPLs, clients and their queues, log range, errors.",
         arguments=NoArguments,
         output=answer_schema(
-            sessionId="string", pid="integer", port="integer", repls=_ROWS, clients=_ROWS, log="object", errors=_ROWS
+            sessionId="string", pid="integer", port="integer", repls=ROWS, clients=ROWS, log="object", errors=ROWS
         ),
         run=server_health,
         read_only=True,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from codriver.errors import RefusedError
-from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.target import resolve
 from codriver.transcripts import head
 
@@ -120,8 +120,6 @@ async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
     return Answer(fields)
 
 
-_TEXTS = {"type": "array", "items": {"type": "string"}}
-
 TOOLS = (
     Tool(
         name="symbol_info",
@@ -131,7 +129,7 @@ TOOLS = (
         output=answer_schema(
             name="string",
             ns="string",
-            arglists=_TEXTS,
+            arglists=TEXTS,
             doc="string",
             macro="boolean",
             file="string",
@@ -151,7 +149,7 @@ TOOLS = (
         description="Names known to the REPL that begin with prefix.",
         arguments=CompleteArguments,
         output=answer_schema(
-            completions={"type": "array", "items": {"type": "object"}},
+            completions=ROWS,
             count="integer",
             omitted="integer",
             sessionKey="string",
@@ -166,7 +164,7 @@ TOOLS = (
         title="Expand macros",
         description="The expansion of a form, once or in full. Nothing of the form is run but its macros.",
         arguments=ExpandArguments,
-        output=answer_schema(expansion="string", sessionKey="string", notes=_TEXTS),
+        output=answer_schema(expansion="string", sessionKey="string", notes=TEXTS),
         run=macroexpand,
         needs=("macroexpand",),
         setting="enable_mcp_repl_evaluation",

@@ -10,7 +10,7 @@ from pydantic import Field
 from codriver.core.actions import Say
 from codriver.errors import RefusedError
 from codriver.repls.refusals import OpTimedOutError
-from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.target import resolve
 from codriver.transcripts import head, tail
 
@@ -133,7 +133,7 @@ TOOLS = (
             passed="integer",
             failed="integer",
             errors="integer",
-            results={"type": "array", "items": {"type": "object"}},
+            results=ROWS,
             count="integer",
             omitted="integer",
             stdout="string",

@@ -10,7 +10,7 @@ import anyio
 from pydantic import Field
 
 from codriver.errors import RefusedError
-from codriver.tools.base import Answer, Arguments, Call, Question, Tool, answer_schema
+from codriver.tools.base import TEXTS, Answer, Arguments, Call, Question, Tool, answer_schema
 from codriver.tools.images import Images
 from codriver.tools.outputlog import MAX_TEXT_BYTES, Input
 from codriver.tools.shortening import shorten
@@ -215,7 +215,7 @@ TOOLS = (
             cut={"enum": [None, "rows", "time"]},
             gap="boolean",
             waitedMs="integer",
-            notes={"type": "array", "items": {"type": "string"}},
+            notes=TEXTS,
         ),
         run=wait_for,
         read_only=True,
