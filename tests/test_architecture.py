@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "datalog": {"errors"},
     "core": {"errors"},
     "outbox": set(),
+    "keepalive": set(),
     "locking": set(),
     "transcripts": {"locking"},
     "complaints": set(),
@@ -41,7 +42,7 @@ MAY_IMPORT = {
     "history": {"errors", "outputlog", "datalog"},
     "editing": {"errors", "lisp"},
     "repls": {"errors", "wire", "lisp", "core", "outputlog", "transcripts", "paths", "workspace",
-              "taskset"},
+              "keepalive", "taskset"},
     "tools": {
         "errors", "settings", "core", "lisp", "datalog", "outputlog", "transcripts", "repls", "editing", "skills",
     },
@@ -50,7 +51,7 @@ MAY_IMPORT = {
     "session": {"core", "outbox"},
     "protocol": {"errors", "core", "session", "taskset", "tools", "wire", "skills", "transcripts"},
     "admission": {"door"},
-    "serve": {"errors", "outbox", "session", "settings", "admission", "protocol"},
+    "serve": {"errors", "keepalive", "outbox", "session", "settings", "admission", "protocol"},
     "doctor": {"door", "errors", "paths", "settings", "presence", "setup", "skills"},
     "logbook": {"clock", "core", "outputlog", "history", "transcripts", "datalog", "tools"},
     "parts": {

@@ -13,6 +13,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketListener
 
 from codriver.errors import StartError
+from codriver.keepalive import probe_when_silent
 from codriver.outbox import BATCH_BYTES, Outbox
 
 if TYPE_CHECKING:
@@ -215,15 +216,8 @@ class Listener:
 
 
 def keep_alive(raw: socket.socket) -> None:
-    """Let the kernel find out that a client is gone which could not say so: its machine or its network is down."""
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if sys.platform == "darwin":
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPALIVE, KEEPALIVE_IDLE_S)
-    if sys.platform == "linux":
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
-    if sys.platform in {"linux", "darwin"}:
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+    """Let the kernel find out that a client is gone which could not say so."""
+    probe_when_silent(raw, idle_s=KEEPALIVE_IDLE_S, interval_s=KEEPALIVE_INTERVAL_S, probes=KEEPALIVE_PROBES)
 
 
 def _immediately(stream: SocketStream) -> Callable[[bytes], bool]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
+from codriver.keepalive import probe_when_silent
 from codriver.repls.refusals import ReplUnreachableError
 
 if TYPE_CHECKING:
@@ -144,17 +145,11 @@ class Link(asyncio.Protocol):
         raw = self._socket
         if raw is None:
             return
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        probe_when_silent(raw, idle_s=KEEPALIVE_IDLE_S, interval_s=KEEPALIVE_INTERVAL_S, probes=KEEPALIVE_PROBES)
         if sys.platform == "linux":
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
             # Probes are not sent while data waits for its acknowledgement; this bounds that wait in the same way.
             limit_ms = 1000 * (KEEPALIVE_IDLE_S + KEEPALIVE_INTERVAL_S * KEEPALIVE_PROBES)
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
-        if sys.platform == "darwin":
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPALIVE, KEEPALIVE_IDLE_S)
-        if sys.platform in {"linux", "darwin"}:
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 
 
 async def connect(endpoint: Endpoint, *, timeout_s: float) -> Link:
