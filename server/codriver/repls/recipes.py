@@ -129,10 +129,15 @@ def _worker(
     return Recipe(command, _child_environ(environ), None, start_timeout_s, key, notes)
 
 
-def _basilisp(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
+def _beside_python(name: str, workspace: Path, environ: Mapping[str, str]) -> str | None:
+    """A program that Python packages bring: of the project's environment, else of ours, else in PATH."""
     python, _ = project_python(workspace, environ)
-    beside = [Path(interpreter).parent / "basilisp" for interpreter in (python, sys.executable)]
-    program = next((str(path) for path in beside if path.exists()), None) or _which("basilisp", workspace, environ)
+    beside = [Path(interpreter).parent / name for interpreter in (python, sys.executable)]
+    return next((str(path) for path in beside if path.exists()), None) or _which(name, workspace, environ)
+
+
+def _basilisp(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
+    program = _beside_python("basilisp", workspace, environ)
     if program is None:
         raise RecipeError(words, "Basilisp is not installed; run `pip install basilisp`")
     notes = ("Basilisp compiles its core for about 20 s at its first start",)
@@ -182,9 +187,7 @@ def _nbb(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
 
 
 def _hy(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
-    python, _ = project_python(workspace, environ)
-    beside = [Path(interpreter).parent / "hy" for interpreter in (python, sys.executable)]
-    program = next((str(path) for path in beside if path.exists()), None) or _which("hy", workspace, environ)
+    program = _beside_python("hy", workspace, environ)
     if program is None:
         raise RecipeError(words, "Hy is not installed; run `pip install hy hy-nrepl`")
     env = _child_environ(environ)
