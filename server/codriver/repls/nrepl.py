@@ -17,6 +17,7 @@ from codriver.repls.heartbeat import watch
 from codriver.repls.inquiries import Inquiries
 from codriver.repls.nrepl_evaluator import Evaluator
 from codriver.repls.nrepl_sessions import OURS, SessionTable
+from codriver.repls.owning import own_tasks
 from codriver.repls.profile import Probed, probe, read_ops
 from codriver.repls.refusals import CapabilityMissingError, OpTimedOutError
 from codriver.repls.reply import Reply
@@ -58,9 +59,8 @@ async def connect(
         ReplUnreachableError: nobody listens there.
         NotAnReplError: what listens does not answer as an nREPL server does.
     """
-    failure: Exception | None = None
     adapter: NreplAdapter | None = None
-    async with anyio.create_task_group() as tasks:
+    async with own_tasks() as tasks:
 
         def on_stray(message: Message) -> None:
             Reply(None, listener).take(message)
@@ -74,16 +74,11 @@ async def connect(
                 while_busy = probed.dialect.answers_while_busy
                 tasks.start_soon(partial(watch, sessions.get(MAIN_SESSION), beat, while_busy=while_busy))
             yield adapter
-        except Exception as error:  # noqa: BLE001 - raised again below: a task group would wrap it in a group
-            failure = error
         finally:
             with anyio.CancelScope(shield=True):
                 await sessions.close_all()
                 if adapter is not None:
                     await adapter.end()
-            tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
 
 
 async def _shake_hands(sessions: SessionTable, *, connect_timeout_s: float, op_timeout_s: float) -> Probed:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from codriver.errors import StartError
+from codriver.repls.owning import own_tasks
 from codriver.repls.values import Endpoint
 
 if TYPE_CHECKING:
@@ -162,7 +163,6 @@ async def start(
     Raises:
         StartError: the command cannot be run.
     """
-    failure: Exception | None = None
     reading, writing = os.pipe()
     watchdog = str(Path(__file__).with_name("watchdog.py"))
     stdin = "shared" if SUPERVISED in command else "empty"
@@ -183,24 +183,19 @@ async def start(
         os.close(writing)
     running = ReplProcess(process, command, port_file=port_file, start_timeout_s=start_timeout_s)
     try:
-        async with anyio.create_task_group() as tasks:
+        async with own_tasks() as tasks:
             try:
                 if process.stdout is not None and process.stderr is not None:
                     tasks.start_soon(_drain, process.stdout, "out", running, on_output)
                     tasks.start_soon(_drain, process.stderr, "err", running, on_output)
                 tasks.start_soon(_read_reports, reading, running)
                 yield running
-            except Exception as error:  # noqa: BLE001 - raised again below: a task group would wrap it in a group
-                failure = error
             finally:
                 with anyio.CancelScope(shield=True):
                     await running.stop()
                     await process.aclose()
-                tasks.cancel_scope.cancel()
     finally:
         os.close(reading)  # not in the task that reads it, which may be cancelled before it begins
-    if failure is not None:
-        raise failure
 
 
 async def _drain(
