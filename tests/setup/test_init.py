@@ -228,7 +228,8 @@ def test_removing_undoes_what_init_did(init, workspace):
     assert files == set(before)
 
 
-def test_removing_from_one_scope_says_what_stays_in_the_other(init, workspace, tmp_path):
+def test_removing_from_one_scope_says_what_stays_in_the_other(init, workspace, tmp_path, monkeypatch):
+    monkeypatch.chdir(workspace)
     for scope in ("workspace", "user"):
         init(clients=["zed", "codex", "claude-code"] if scope == "workspace" else ["zed", "codex"], scope=scope)
     user = tmp_path / "home" / ".codex" / "config.toml"
@@ -241,10 +242,13 @@ def test_removing_from_one_scope_says_what_stays_in_the_other(init, workspace, t
     assert "stays" not in report.text
     report = init(clients=["zed", "codex"], remove=True)
     assert report.text.endswith("  codriver init --remove --scope user --client codex takes it out too\n")
+    monkeypatch.chdir(tmp_path)
+    report = init(clients=["codex"], remove=True)
+    assert f"--client codex --workspace {workspace} takes it out too" in report.text
     init(clients=["codex"], remove=True, scope="user")
     assert not user.exists()
     init(clients=["codex"])
-    assert "--scope workspace --client codex takes it" in init(clients=["codex"], remove=True, scope="user").text
+    assert "--scope workspace --client codex --workspace" in init(clients=["codex"], remove=True, scope="user").text
 
 
 def test_a_scope_is_used_by_the_clients_that_have_it(init, workspace, tmp_path):

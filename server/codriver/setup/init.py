@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from codriver.errors import StartError
@@ -15,7 +17,6 @@ from codriver.workspace import is_python_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from codriver.setup.clients import Client
     from codriver.setup.project import Project
@@ -201,7 +202,8 @@ def _left_elsewhere(
         if left:
             named = " ".join(f"--client {client.id}" for client, _ in left)
             lines += ["", *(f"{change.title:<15} an entry stays in {change.file}" for _, change in left)]
-            lines.append(f"  codriver init --remove --scope {scope} {named} takes {_it(left)} out too")
+            place = "" if launch.workspace == Path.cwd() else f" --workspace {shlex.quote(str(launch.workspace))}"
+            lines.append(f"  codriver init --remove --scope {scope} {named}{place} takes {_it(left)} out too")
     return lines
 
 
