@@ -123,6 +123,18 @@ def test_a_running_call_that_is_cancelled_is_stopped_and_gets_no_answer(live, cl
         assert all(message.get("id") != begun for message in client.notifications)
 
 
+def test_an_id_that_is_used_again_after_its_cancellation_is_answered(live, client):
+    call = {"jsonrpc": "2.0", "id": "again", "method": "tools/call"}
+    params = {"name": "evaluate_code", "arguments": {"code": "import time\nwhile True: time.sleep(0.01)"}}
+    with live.client(name="other") as other:
+        client.send({**call, "params": params})
+        until(lambda: _busy(other), "the evaluation to run")
+    gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "again"}}
+    again = {**call, "params": {"name": "evaluate_code", "arguments": {"code": "20 + 22"}}}
+    client.write(b"".join(json.dumps(message).encode() + b"\n" for message in (gone, again)))
+    assert client.answer("again")["result"]["structuredContent"]["result"] == "42"
+
+
 def _busy(client):
     rows = client.call("server_health")["clients"]
     return any(row["openRequests"] for row in rows if row["name"] == "bare")

@@ -119,7 +119,9 @@ class PlainCalls:
             return False
         identity, params = message["id"], message["params"]
         tool, meta = BY_NAME.get(params["name"]), params.get("_meta", {})
-        if tool is None or identity in opened or not self._knows(meta):
+        # A call that was cancelled is not open any more, and ends only when what it began is in order.
+        is_taken = identity in opened or identity in self._running
+        if tool is None or is_taken or not self._knows(meta):
             return False
         opened.add(identity)
         scope = self._running[identity] = anyio.CancelScope()
