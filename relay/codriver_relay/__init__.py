@@ -237,7 +237,7 @@ class Output:
 
     def write_rest(self, data: bytes) -> None:
         """Write `data`, and then all that is to be written meanwhile."""
-        while self.is_busy:
+        while data:  # not `is_busy`: the next thread may have set that already
             rest = memoryview(data)
             while rest:
                 rest = rest[write_some(rest) :]

@@ -118,6 +118,41 @@ def test_all_is_written_before_the_relay_ends(host, stack):
     assert client.process.wait(WAIT_S) == 0
 
 
+WRITER = """
+import os, threading, time
+from codriver_relay import Output
+
+class SlowLock:
+    def __init__(self, lock):
+        self.lock = lock
+
+    def __enter__(self):
+        self.lock.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.01)
+
+output = Output()
+output.lock = SlowLock(output.lock)
+for number in range(0, 60, 3):
+    output.write(b"%d %s\\n" % (number, b"x" * 5_000_000))
+    while output.is_busy:
+        time.sleep(0)
+    output.write(b"%d %s\\n" % (number + 1, b"x" * 5_000_000))
+    output.write(b"%d %s\\n" % (number + 2, b"x" * 5_000_000))
+    output.wait()
+os._exit(0)
+"""
+
+
+def test_a_write_that_begins_as_another_ends_comes_after_it():
+    with subprocess.Popen([sys.executable, "-c", WRITER], stdout=subprocess.PIPE) as process:
+        numbers = [line.split()[0] for line in process.stdout if len(line.split()[-1]) == 5_000_000]
+    assert numbers == [b"%d" % number for number in range(60)]
+
+
 def test_what_the_server_did_not_even_begin_to_take_goes_to_the_next(relay, start_host, host):
     relay.send(request(1))
     first = host.accept()
