@@ -318,6 +318,34 @@ async def test_two_evaluations_that_begin_in_one_turn_run_one_after_the_other():
         assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 3
 
 
+@pytest.mark.parametrize("turns", [0, 1, 30])
+async def test_what_the_end_of_its_adapter_ends_is_told_once_and_is_no_fault(turns, caplog):
+    endings = []
+    async with adapter(answering()) as (opened, _, _):
+        opened.begin(code("code"), endings.append)
+        for _ in range(turns):
+            await anyio.lowlevel.checkpoint()
+    assert [type(ending) for ending in endings] == [ReplDisconnectedError]
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_a_form_that_cannot_be_sent_at_once_leaves_its_session_free(monkeypatch):
+    async with adapter(answering(VALUE, DONE)) as (opened, _, _):
+        endings = []
+
+        def fail(_):
+            raise OSError("no way out")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(opened._main.connection._link, "write", fail)
+            with pytest.raises(OSError, match="no way out"):
+                opened.begin(code("code"), endings.append)
+        assert not opened._main.connection.is_waiting
+        assert (await opened.interrupt()).outcome == "idle"
+        assert (await opened.evaluate(code("code"))).status == "done"
+        assert endings == []
+
+
 async def test_an_interrupt_in_the_turn_of_the_beginning_sends_no_further_form():
     async with adapter({**answering(0.1, VALUE, DONE), "interrupt": [DONE]}) as (opened, _, server):
         endings = []

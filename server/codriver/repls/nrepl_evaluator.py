@@ -77,6 +77,8 @@ class Evaluator:
         op_timeout_s: float,
     ) -> None:
         self._sessions = sessions
+        self._main = sessions.main.connection
+        """Kept here, as the table is emptied before the connections are closed."""
         self._probed = probed
         self._dialect = probed.dialect
         self._listener = listener
@@ -93,7 +95,7 @@ class Evaluator:
             fields = {**work.session.address(), **self._form_fields(evaluation, work.forms[0])}
             try:
                 is_sent = request.connection.send_at_once(request.exchange, "eval", fields)
-            except RequestUnsafeError:
+            except BaseException:
                 self._finish(work, request)
                 raise
             if is_sent:
@@ -117,7 +119,7 @@ class Evaluator:
     def _work(self, evaluation: Evaluation, ended: Ended) -> _Work:
         self._refuse_unsafe(evaluation.code)
         work = _Work(evaluation, self._sessions.get(evaluation.session), ended)
-        self._sessions.main.connection.check_open()
+        self._main.check_open()
         return work
 
     def _is_free(self, work: _Work) -> bool:
@@ -141,16 +143,17 @@ class Evaluator:
                 how = await self._name_class(work, await act)
         except ReplDisconnectedError as error:
             how = error
-            if session.connection is not self._sessions.main.connection:
+            if session.connection is not self._main:
                 with anyio.move_on_after(LOST_ALONE_S):
-                    await self._sessions.main.connection.closed.wait()
+                    await self._main.closed.wait()
                     return
                 how = SessionLostError(error.cause)
         except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
             how = error
         finally:
             act.close()
-            session.running = None
+            if work.first is not None:  # it was ended before it could wait for the answer
+                self._finish(work, work.first)
             work.ended(how)
 
     async def _evaluate_forms(self, work: _Work) -> Ending:
