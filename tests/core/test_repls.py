@@ -23,6 +23,7 @@ from codriver.core.actions import (
     Say,
     SessionClosed,
     SessionOpened,
+    Stop,
     StopAsked,
 )
 from codriver.core.dispatch import Core
@@ -288,6 +289,18 @@ def test_code_that_asks_for_input_when_its_client_has_left_is_ended(server):
     assert server.of(effects.StopEvaluation) == []
     server.do(InputWanted(running))
     assert [effect.evaluation for effect in server.of(effects.StopEvaluation)] == [running]
+
+
+def test_a_server_that_stops_begins_no_evaluation(server):
+    server.connect()
+    server.do(Stop("told to"))
+    late = server.evaluate()
+    ended = server.state.evaluations[late]
+    assert (ended.status, ended.failure.type) == ("lost", "server-stopped")
+    assert "never sent" in ended.failure.message
+    assert server.of(effects.RunEvaluation) == []
+    assert [effect.evaluation for effect in server.of(effects.SettleEvaluation)] == [late], "its call is answered"
+    assert not server.state.live
 
 
 def test_an_evaluation_that_comes_while_the_repl_starts_waits_for_it(server):
