@@ -321,11 +321,13 @@ async def test_two_evaluations_that_begin_in_one_turn_run_one_after_the_other():
 @pytest.mark.parametrize("turns", [0, 1, 30])
 async def test_what_the_end_of_its_adapter_ends_is_told_once_and_is_no_fault(turns, caplog):
     endings = []
-    async with adapter(answering()) as (opened, _, _):
+    async with adapter(answering()) as (opened, _, server):
         opened.begin(code("code"), endings.append)
+        opened.begin(code("waits"), endings.append)
         for _ in range(turns):
             await anyio.lowlevel.checkpoint()
-    assert [type(ending) for ending in endings] == [ReplDisconnectedError]
+    assert [type(ending) for ending in endings] == [ReplDisconnectedError] * 2
+    assert not [request for request in server.seen("eval") if request["code"] == "waits"]
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 

@@ -138,6 +138,7 @@ class Evaluator:
         try:
             async with session.lock:
                 if work.first is None:
+                    self._main.check_open()
                     session.is_stopping = False
                     await self._sessions.renew(session)
                 how = await self._name_class(work, await act)
