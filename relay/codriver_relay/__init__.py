@@ -212,8 +212,7 @@ class Output:
     """What goes to the client. A write never waits: what there is no room for is written by a thread, in order."""
 
     def __init__(self) -> None:
-        self.room = select.poll()
-        self.room.register(CLIENT_OUT, select.POLLOUT)
+        self.room = room_of(CLIENT_OUT)
         self.lock = allocate_lock()
         self.bell, self.button = os.pipe()
         """It rings when a thread has written all."""
@@ -237,9 +236,11 @@ class Output:
 
     def write_rest(self, data: bytes) -> None:
         """Write `data`, and then all that is to be written meanwhile."""
+        room = room_of(CLIENT_OUT)  # one of its own: the other may be in use
         while data:  # not `is_busy`: the next thread may have set that already
             rest = memoryview(data)
             while rest:
+                room.poll()  # the client's end may be one whose writes do not wait
                 rest = rest[write_some(rest) :]
             with self.lock:
                 data, self.waiting = b"".join(self.waiting), []
@@ -252,10 +253,19 @@ class Output:
             os.read(self.bell, READ_BYTES)
 
 
+def room_of(fd: int) -> select.poll:
+    """What waits for room to write to `fd`."""
+    room = select.poll()
+    room.register(fd, select.POLLOUT)
+    return room
+
+
 def write_some(data: bytes | memoryview) -> int:
     """Write to the client; how much of it was written. Without a client there is nothing left to do."""
     try:
         return os.write(CLIENT_OUT, data)
+    except BlockingIOError:
+        return 0
     except OSError:
         os._exit(0)
 
@@ -607,6 +617,8 @@ class Relay:
         """Take what the client wrote."""
         try:
             data = os.read(CLIENT_IN, READ_BYTES)
+        except BlockingIOError:  # somebody else reads it too
+            return
         except OSError:  # a terminal that was hung up
             data = b""
         if data:
@@ -775,6 +787,7 @@ def workspace_of(port_file: str | None) -> str | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the relay; the exit status. Given `arguments` are those behind the command's name."""
+    open_streams()
     words: list[str] = []
     flags: set[str] = set()
     workspace: str | None = None
@@ -824,6 +837,15 @@ def run_or_end(work: Callable[[], None]) -> None:
         os._exit(1)
 
 
+def open_streams() -> None:
+    """Open what is closed of stdin, stdout and stderr, or the next that is opened would be taken for it."""
+    for fd in (CLIENT_IN, CLIENT_OUT, DIAGNOSTICS):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+
+
 def refuse(problem: str) -> int:
     """Say why the command line cannot be used; the exit status."""
     report(problem)
@@ -832,8 +854,12 @@ def refuse(problem: str) -> int:
 
 
 def report(text: str) -> None:
-    """Say it on stderr."""
-    os.write(DIAGNOSTICS, f"codriver-relay: {text}\n".encode("utf-8", "replace"))
+    """Say it on stderr, if anybody listens: what is only said must hold up nothing."""
+    try:
+        if room_of(DIAGNOSTICS).poll(0):
+            os.write(DIAGNOSTICS, f"codriver-relay: {text}\n".encode("utf-8", "replace"))
+    except OSError:
+        return
 
 
 def ignore(_text: str) -> None:

@@ -1,0 +1,111 @@
+"""The relay takes its standard streams as it is given them: non-blocking, closed, full, or without a reader."""
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from relay.relay_process import RELAY, WAIT_S, answer, encode, request
+
+BIG = 1_000_000
+STREAMS = ("stdin", "stdout", "stderr")
+
+
+@pytest.fixture
+def pipe(stack):
+    """The two ends of a pipe, by file descriptor."""
+    ends = os.pipe()
+    for end in ends:
+        stack.callback(os.close, end)
+    return ends
+
+
+@pytest.fixture
+def start(stack):
+    """Start the relay with the streams given, and pipes for the others."""
+
+    def start(*arguments, redirect="", **streams):
+        command = shlex.join([sys.executable, "-I", "-S", str(RELAY), *map(str, arguments)])
+        streams = dict.fromkeys(STREAMS, subprocess.PIPE) | streams
+        process = subprocess.Popen(["/bin/sh", "-c", f"exec {command} {redirect}"], bufsize=0, **streams)
+        stack.callback(close, process)
+        return process
+
+    def close(process):
+        process.kill()
+        process.wait(WAIT_S)
+        for name in STREAMS:
+            stream = getattr(process, name)
+            if stream is not None:
+                stream.close()
+
+    return start
+
+
+def test_a_stdout_that_does_not_block_loses_nothing(start, host, pipe):
+    reading, writing = pipe
+    os.set_blocking(writing, False)
+    process = start(host.port, stdout=writing)
+    process.stdin.write(encode(request(1)))
+    peer = host.accept()
+    peer.read()
+    lines = [encode(answer(number, {"text": "x" * (BIG if number == 1 else 10)})) for number in range(3)]
+    peer.send(*lines)
+    process.stdin.write(encode(request(2)))
+    assert peer.read() == request(2)
+    with os.fdopen(os.dup(reading), "rb") as out:
+        assert [out.readline() for _ in lines] == lines
+
+
+def test_a_stdin_that_does_not_block_is_heard_to_its_end(start, host, pipe):
+    reading, writing = pipe
+    os.set_blocking(reading, False)
+    process = start(host.port, stdin=reading)
+    peer = host.accept()
+    for number in range(3):
+        os.write(writing, encode(request(number)))
+        assert peer.read() == request(number)
+        peer.send(answer(number))
+        assert process.stdout.readline() == encode(answer(number))
+
+
+@pytest.mark.parametrize("redirect", ["1>&-", "2>&-", "1>&- 2>&-"])
+def test_a_stream_that_is_closed_at_the_start_is_taken_for_no_other(start, host, redirect):
+    process = start(host.port, "--verbose", redirect=redirect)
+    process.stdin.write(encode(request(1)))
+    peer = host.accept()
+    assert peer.read() == request(1)
+    peer.send(answer(1))
+    process.stdin.write(encode(request(2)))
+    assert peer.read() == request(2)
+    if "1>" not in redirect:
+        assert process.stdout.readline() == encode(answer(1))
+
+
+@pytest.mark.parametrize("redirect", ["<&-", "<&- 1>&-", "<&- 1>&- 2>&-"])
+def test_a_stdin_that_is_closed_at_the_start_has_ended(start, host, redirect):
+    process = start(host.port, redirect=redirect)
+    assert host.accept().read_line() == b""
+    assert process.wait(WAIT_S) == 0
+
+
+def test_a_stderr_that_nobody_reads_holds_nothing_up(start, host, pipe):
+    _, writing = pipe
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(4096))
+    os.set_blocking(writing, True)
+    process = start(host.port, "--verbose", stderr=writing)
+    process.stdin.write(encode(request(1)))
+    assert host.accept().read() == request(1)
+
+
+def test_a_stderr_without_a_reader_ends_nothing(start, host):
+    process = start(host.port, "--verbose")
+    process.stderr.close()
+    process.stdin.write(encode(request(1)))
+    assert host.accept().read() == request(1)
