@@ -59,7 +59,7 @@ CONNECT_S = 5.0
 HANDSHAKE_S = 10.0
 """A server answers `initialize` in milliseconds; one that takes longer than this is stuck."""
 ANSWERS_S = 5.0
-"""How long answers are waited for after stdin has ended, counted anew from every answer."""
+"""How long answers are waited for after stdin has ended, counted anew whenever anything got further."""
 GOODBYE_S = 1.0
 """How long the server may take to end the connection when everything is answered."""
 SETTLED_S = 1.0
@@ -467,7 +467,8 @@ class Relay:
         self.handshake: Message | None = None
         self.initialized: Message | None = None
         self.round_start: float | None = None
-        self.last_answer = 0.0
+        self.last_step = 0.0
+        """When an answer came, or either side last took something."""
 
     def run(self) -> int:
         """Connect, and connect again, until stdin has ended; the exit status."""
@@ -564,21 +565,23 @@ class Relay:
     def converse(self) -> bool:
         """Pass on what comes from both sides, until the connection ends (False) or all is said (True)."""
         start = time.monotonic()
-        deadline: float | None = None
         has_parted = False
+        self.last_step = start
         while self.connection is not None:
             self.send_backlog()
-            if self.has_ended:
-                if not has_parted and self.is_done():
-                    has_parted = True
-                    self.last_answer = time.monotonic()
-                    part(self.connection)
-                deadline = self.last_answer + (GOODBYE_S if has_parted else ANSWERS_S) - time.monotonic()
-                if deadline <= 0:
-                    self.handshake = None  # no other connection will answer it
-                    self.fail_in_flight(f"stdin ended, and {ANSWERS_S:g} s passed", "unanswered")
+            if not has_parted and self.is_done():
+                has_parted = True
+                self.last_step = time.monotonic()
+                part(self.connection)
+            # As long as the client does not read, its answers are not read either.
+            if self.has_ended and not self.output.is_busy:
+                left = self.last_step + (GOODBYE_S if has_parted else ANSWERS_S) - time.monotonic()
+                if left <= 0:
+                    self.stop_waiting()
                     return True
-            self.take_turn(deadline)
+                self.take_turn(left)
+            else:
+                self.take_turn(None)
         if time.monotonic() - start > SETTLED_S:
             self.round_start = None
         return has_parted
@@ -596,6 +599,7 @@ class Relay:
                 self.hear_client()
             elif fd == self.output.bell:
                 os.read(fd, READ_BYTES)
+                self.last_step = time.monotonic()
             elif fd == CLIENT_OUT:
                 os._exit(0)
             elif events & select.POLLOUT:
@@ -627,7 +631,7 @@ class Relay:
             rest = b"".join(self.client_lines.rest)
             self.queue([rest + b"\n"] if rest else [])
             self.has_ended = True
-            self.last_answer = time.monotonic()
+            self.last_step = time.monotonic()
 
     def queue(self, lines: list[bytes]) -> None:
         """Queue the client's lines. What answers a server that is gone is dropped."""
@@ -659,6 +663,7 @@ class Relay:
             return
         try:
             self.unsent = self.unsent[self.connection.send(self.unsent) :]
+            self.last_step = time.monotonic()
         except BlockingIOError:
             return
         except OSError:
@@ -701,7 +706,7 @@ class Relay:
                 message = survey(line)
                 if message.is_response and message.key is not None:
                     self.in_flight.pop(message.key, None)
-                    self.last_answer = time.monotonic()
+                    self.last_step = time.monotonic()
 
     def is_done(self) -> bool:
         """Whether stdin has ended and every request has its answer. A subscription never gets one."""
@@ -734,6 +739,13 @@ class Relay:
         for message in lost:
             del self.in_flight[message.key or b""]
             self.output.write(encode_error(message, text, reason))
+
+    def stop_waiting(self) -> None:
+        """Answer all that the server left unanswered, or never took, after stdin has ended."""
+        for message in self.backlog:
+            self.note_sent(message)
+        self.handshake = None  # no other connection will answer it
+        self.fail_in_flight(f"stdin ended, and {ANSWERS_S:g} s passed", "unanswered")
 
     def give_up(self, problem: str, start: float) -> None:
         """Answer all that waits for a server, and end the round."""

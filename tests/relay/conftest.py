@@ -13,8 +13,8 @@ def stack():
 
 @pytest.fixture
 def start_relay(stack):
-    def start(*arguments, **environment):
-        relay = RelayProcess(*arguments, environment=environment)
+    def start(*arguments, program=None, **environment):
+        relay = RelayProcess(*arguments, environment=environment, program=program)
         stack.callback(relay.close)
         return relay
 

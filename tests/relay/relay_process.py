@@ -10,6 +10,8 @@ import threading
 from pathlib import Path
 
 RELAY = Path(__file__).parents[2] / "relay" / "codriver_relay" / "__init__.py"
+HASTY = "import codriver_relay; codriver_relay.ANSWERS_S = 0.3; codriver_relay.main()"
+"""A relay that waits for answers less long than others."""
 WAIT_S = 20.0
 """No wait of a test ends later than this; none should come near it."""
 
@@ -33,10 +35,10 @@ def answer(id_, result=None):
 class RelayProcess:
     """A client's view of a relay: what it writes to the relay's stdin, and the lines it reads from its stdout."""
 
-    def __init__(self, *arguments, environment=None):
+    def __init__(self, *arguments, environment=None, program=None):
         clean = {name: value for name, value in os.environ.items() if not name.startswith("CODRIVER_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(RELAY), *map(str, arguments)],
+            [sys.executable, *(["-c", program] if program else ["-I", "-S", str(RELAY)]), *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

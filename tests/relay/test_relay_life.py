@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from relay.relay_process import INITIALIZE, RELAY, answer, encode, open_session, reopen_session, request
+from relay.relay_process import HASTY, INITIALIZE, RELAY, answer, encode, open_session, reopen_session, request
 
 IDS = [7, 0, -3, "a", "0", 'say "é\n"', ""]
 
@@ -302,6 +302,30 @@ def test_an_answer_that_never_comes_is_waited_for_only_so_long(relay, host):
     peer.read()
     relay.end()
     assert relay.receive()["error"]["data"] == {"reason": "unanswered"}
+    assert relay.wait() == 0
+
+
+def test_a_server_that_starts_late_may_answer_as_long_as_others(start_relay, start_host):
+    port = closed_port()
+    relay = start_relay(port, "--verbose", program=HASTY)
+    relay.send(request(1))
+    relay.end()
+    for _ in range(4):  # attempts, with a pause after each
+        assert relay.process.stderr.readline()
+    peer = start_host(port).accept()
+    assert peer.read() == request(1)
+    peer.send(answer(1))
+    assert relay.receive() == answer(1)
+
+
+def test_what_the_server_never_took_is_answered_when_stdin_has_ended(start_relay, host):
+    relay = start_relay(host.port, program=HASTY)
+    host.accept()
+    relay.send(*[request(number, text="x" * 1_000_000) for number in range(20)])
+    relay.end()
+    errors = [relay.receive() for _ in range(20)]
+    assert [error["id"] for error in errors] == list(range(20))
+    assert {error["error"]["data"]["reason"] for error in errors} == {"unanswered"}
     assert relay.wait() == 0
 
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from relay.relay_process import RELAY, WAIT_S, Peer, answer, encode, request
+from relay.relay_process import HASTY, RELAY, WAIT_S, Peer, answer, encode, request
 
 BIG = 5_000_000
 SIZES = [1, 4095, 4096, 4097, 65_536, 70_000, BIG]
@@ -17,8 +17,8 @@ SIZES = [1, 4095, 4096, 4097, 65_536, 70_000, BIG]
 class QuietClient:
     """A client that reads only when it is told to; its ends are pipes, or a socket as Node.js makes them."""
 
-    def __init__(self, port, ends):
-        command = [sys.executable, "-I", "-S", str(RELAY), str(port)]
+    def __init__(self, port, ends, program=None):
+        command = [sys.executable, *(["-c", program] if program else ["-I", "-S", str(RELAY)]), str(port)]
         if ends == "pipes":
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
             self.write, self.out = self.process.stdin.write, self.process.stdout
@@ -92,6 +92,23 @@ def test_what_comes_while_the_client_does_not_read_comes_in_order(client, host):
     lost = [json.loads(client.read_line()) for _ in range(200 - len(sent))]
     assert [error["id"] for error in lost] == list(range(14, 200))
     assert {error["error"]["data"]["reason"] for error in lost} == {"server-lost"}
+
+
+def test_a_client_that_does_not_read_gets_its_answers_after_stdin_has_ended(host, stack):
+    client = QuietClient(host.port, "pipes", HASTY)
+    stack.callback(client.close)
+    client.send(*map(request, range(20)))
+    client.process.stdin.close()
+    peer = host.accept()
+    for _ in range(20):
+        peer.read()
+    sent = [encode(answer(number, {"text": "x" * BIG})) for number in range(20)]
+    sending = threading.Thread(target=lambda: (peer.send(*sent), peer.close()))
+    sending.start()
+    sending.join(1)  # three times as long as the relay waits for an answer
+    assert [client.read_line() for _ in sent] == sent
+    sending.join(WAIT_S)
+    assert client.process.wait(WAIT_S) == 0
 
 
 @pytest.mark.parametrize("size", SIZES)
