@@ -276,6 +276,21 @@ async def test_an_interrupt_that_comes_too_late_is_idle(status):
         tasks.cancel_scope.cancel()
 
 
+async def test_an_evaluation_whose_end_was_never_told_holds_its_session_no_longer_than_until_an_interrupt(monkeypatch):
+    monkeypatch.setattr("codriver.repls.nrepl.TAKEN_UP_S", 0)
+    monkeypatch.setattr("codriver.repls.nrepl.AFTER_INTERRUPT_S", 0.1)
+    answers = {**answering(VALUE), ("eval", "next"): [VALUE, DONE], "interrupt": [{"status": ["done", "session-idle"]}]}
+    async with adapter(answers) as (opened, events, _):
+        endings = []
+        opened.begin(code("code"), endings.append)
+        await until(lambda: events)
+        interruption = await opened.interrupt()
+        assert (interruption.outcome, "never said" in interruption.note) == ("requested", True)
+        await until(lambda: endings)
+        assert endings[0].status == "interrupted"
+        assert (await opened.evaluate(code("next"))).status == "done"
+
+
 async def test_an_interrupt_that_is_not_answered_times_out():
     answers = {**answering({"out": "x"}), "interrupt": []}
     async with adapter(answers, op_timeout_s=0.1) as (opened, events, _), anyio.create_task_group() as tasks:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 AFTER_INTERRUPT_S: Final = 2.0
 """How long an interrupted evaluation waits for its own `done`, which may have gone to another connection."""
 
+TAKEN_UP_S: Final = 5.0
+"""How long a server that is busy may take to begin with what it was sent; it is idle only if it says so later."""
+
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
 """Ops that give the output of threads that belong to no evaluation, the best first."""
 
@@ -169,7 +172,8 @@ class NreplAdapter:
         fields: dict[str, Value] = {**target.address(), "interrupt-id": running.id}
         answer = await target.connection.ask(support.op, timeout_s=self._op_timeout_s, **fields)
         status = frozenset().union(*(message.status for message in answer))
-        if "session-idle" in status or "interrupt-id-mismatch" in status:
+        is_idle = "session-idle" in status and anyio.current_time() - running.begun_at >= TAKEN_UP_S
+        if "interrupt-id-mismatch" in status or ("session-idle" in status and not is_idle):
             return Interruption("idle", note="it was over before the interrupt came")
         with anyio.move_on_after(AFTER_INTERRUPT_S):
             await running.over.wait()
@@ -177,7 +181,11 @@ class NreplAdapter:
             running.status.add("interrupted")
             target.connection.end(running)
             note = "the REPL confirmed the interrupt and did not end the evaluation: its code may still run"
+            if is_idle:
+                note = "the REPL says that nothing runs, and never said how the evaluation ended: its code may still run"
             return Interruption("requested", note=note)
+        if is_idle:
+            return Interruption("idle", note="it was over before the interrupt came")
         if self._dialect.interrupt_note:
             return Interruption("requested", note=self._dialect.interrupt_note)
         return Interruption("interrupted")

@@ -44,7 +44,7 @@ OnMessage = Callable[[Message], None]
 class Exchange:
     """A request and what came back. Lives from `NreplConnection.begin` until its id is forgotten."""
 
-    __slots__ = ("id", "on_message", "over", "status", "turned")
+    __slots__ = ("begun_at", "id", "on_message", "over", "status", "turned")
 
     def __init__(self, identity: str, on_message: OnMessage) -> None:
         self.id = identity
@@ -53,6 +53,8 @@ class Exchange:
         self.turned = anyio.Event()
         """Set when it is over or when it failed: some servers say nothing after a failure."""
         self.status: set[str] = set()
+        self.begun_at = anyio.current_time()
+        """On the event loop's clock."""
 
 
 class NreplConnection:
