@@ -182,7 +182,7 @@ class NreplAdapter:
             target.connection.end(running)
             note = "the REPL confirmed the interrupt and did not end the evaluation: its code may still run"
             if is_idle:
-                note = "the REPL says that nothing runs, and never said how the evaluation ended: its code may still run"
+                note = "the REPL says that nothing runs, and never said how the evaluation ended: it may still run"
             return Interruption("requested", note=note)
         if is_idle:
             return Interruption("idle", note="it was over before the interrupt came")
