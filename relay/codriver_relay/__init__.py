@@ -667,6 +667,8 @@ class Relay:
         except BlockingIOError:
             return
         except OSError:
+            while self.hear_server():  # what it said before it went counts
+                pass
             self.lose()
 
     def note_sent(self, message: Message) -> None:
@@ -680,24 +682,25 @@ class Relay:
         elif message.method == b"notifications/cancelled":  # such a request gets no answer
             self.in_flight.pop(cancelled_key(message.line), None)
 
-    def hear_server(self) -> None:
-        """Pass on what the server wrote, or notice its end."""
+    def hear_server(self) -> bool:
+        """Pass on what the server wrote; False when there was nothing more. Its end is the connection's."""
         if self.connection is None:
-            return
+            return False
         try:
             data = self.connection.recv(READ_BYTES)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             data = b""
         if not data:
             self.lose()
-            return
+            return False
         lines = self.server_lines.feed(data)
         if lines:
             self.round_start = None
             self.output.write(lines[0] if len(lines) == 1 else b"".join(lines))
             self.settle(lines)
+        return True
 
     def settle(self, lines: list[bytes]) -> None:
         """Strike out the requests that these lines answer."""
@@ -721,10 +724,11 @@ class Relay:
 
     def lose(self) -> None:
         """Give up a connection that has ended."""
+        if self.connection is None:
+            return
         self.say(f"lost the connection to {self.target.tried}")
-        if self.connection is not None:
-            self.watch(self.connection.fileno(), 0)
-            self.connection.close()
+        self.watch(self.connection.fileno(), 0)
+        self.connection.close()
         self.connection, self.unsent = None, memoryview(b"")
         self.fail_in_flight(f"the connection to the Codriver server at {self.target.tried} was lost", "server-lost")
 

@@ -1,7 +1,9 @@
 """Neither side of the relay holds up the other: a client that does not read, a server that does not."""
 
 import json
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -133,6 +135,22 @@ def test_all_is_written_before_the_relay_ends(host, stack):
     peer.close()
     assert client.read_line() == line
     assert client.process.wait(WAIT_S) == 0
+
+
+def test_answers_that_came_before_a_reset_are_answers(relay, host):
+    relay.send(*map(request, range(10)))
+    peer = host.accept()
+    for _ in range(10):
+        peer.read()
+    relay.process.send_signal(signal.SIGSTOP)
+    sent = [encode(answer(number, {"text": "x" * 10_000})) for number in range(10)]
+    relay.send(request(10))
+    peer.send(*sent)
+    peer.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+    relay.process.send_signal(signal.SIGCONT)
+    assert [relay.receive_line() for _ in sent] == sent
+    assert relay.receive()["error"]["data"] == {"reason": "server-lost"}
 
 
 WRITER = """
