@@ -25,6 +25,7 @@ from codriver.core.actions import (
     SessionOpened,
     Stop,
     StopAsked,
+    Stopped,
 )
 from codriver.core.dispatch import Core
 from codriver.core.evaluations import KEPT, next_id, session_key
@@ -291,9 +292,10 @@ def test_code_that_asks_for_input_when_its_client_has_left_is_ended(server):
     assert [effect.evaluation for effect in server.of(effects.StopEvaluation)] == [running]
 
 
-def test_a_server_that_stops_begins_no_evaluation(server):
+@pytest.mark.parametrize("ends", [[], [Stopped()]])
+def test_a_server_that_stops_begins_no_evaluation(server, ends):
     server.connect()
-    server.do(Stop("told to"))
+    server.do(Stop("told to"), *ends)
     late = server.evaluate()
     ended = server.state.evaluations[late]
     assert (ended.status, ended.failure.type) == ("lost", "server-stopped")

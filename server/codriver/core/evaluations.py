@@ -152,8 +152,8 @@ def _accept(state: State, action: Evaluate) -> Outcome:
         live=(*state.live, evaluation.id),
         evaluated=number,
     )
-    if state.life.phase == "stopping":
-        # A connected client goes on calling until it is answered for the last time.
+    if state.life.phase in ("stopping", "stopped"):
+        # A connected client goes on calling until its connection is closed, which is the last thing.
         failure = Failure("server-stopped", "the server stops, so this code was never sent")
         return Outcome(state, follow_ups=(EvaluationEnded(evaluation.id, "lost", failure=failure),))
     if repl.phase == "connected" and holder(state, evaluation) is None:
