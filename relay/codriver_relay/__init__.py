@@ -700,6 +700,8 @@ class Relay:
             self.round_start = None
             self.output.write(lines[0] if len(lines) == 1 else b"".join(lines))
             self.settle(lines)
+        else:
+            self.last_step = time.monotonic()  # a long line is on its way
         return True
 
     def settle(self, lines: list[bytes]) -> None:

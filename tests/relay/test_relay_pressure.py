@@ -97,14 +97,14 @@ def test_what_comes_while_the_client_does_not_read_comes_in_order(client, host):
 
 
 def test_a_client_that_does_not_read_gets_its_answers_after_stdin_has_ended(host, stack):
+    sent = [encode(answer(number, {"text": "x" * BIG})) for number in range(10)]
     client = QuietClient(host.port, "pipes", HASTY)
     stack.callback(client.close)
-    client.send(*map(request, range(20)))
+    client.send(*map(request, range(10)))
     client.process.stdin.close()
     peer = host.accept()
-    for _ in range(20):
+    for _ in range(10):
         peer.read()
-    sent = [encode(answer(number, {"text": "x" * BIG})) for number in range(20)]
     sending = threading.Thread(target=lambda: (peer.send(*sent), peer.close()))
     sending.start()
     sending.join(1)  # three times as long as the relay waits for an answer
