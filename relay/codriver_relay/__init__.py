@@ -72,6 +72,8 @@ SURVEY_BYTES = 1 << 16
 """How far a line is walked through in Python. Beyond it, parsing the whole line in C is faster."""
 BACKLOG_BYTES = 64 << 20
 """When more than this waits to be sent, stdin is not read on: the client then waits in its own write."""
+MESSAGE_BYTES = 256
+"""What a message that waits takes beside its line: empty lines, too, have to end somewhere."""
 CONNECTION_CLOSED = -32000
 """The code MCP clients give to a closed connection. Source: the TypeScript SDK, `ErrorCode.ConnectionClosed`."""
 NAMES = (b"id", b"method", b"result", b"error")
@@ -639,7 +641,7 @@ class Relay:
             message = survey(line)
             if self.connection is not None or not message.is_response:
                 self.backlog.append(message)
-                self.backlog_bytes += len(line)
+                self.backlog_bytes += len(line) + MESSAGE_BYTES
 
     def send_backlog(self) -> None:
         """Send what waits, as far as the server takes it. What is sent in part counts as sent."""
@@ -647,13 +649,13 @@ class Relay:
             lines: list[bytes] = []
             size = 0
             for message in self.backlog:
-                self.note_sent(message)
                 lines.append(message.line)
                 size += len(message.line)
+                self.note_sent(message)
                 if size >= READ_BYTES:
                     break
             del self.backlog[: len(lines)]
-            self.backlog_bytes -= size
+            self.backlog_bytes -= size + MESSAGE_BYTES * len(lines)
             self.unsent = memoryview(lines[0] if len(lines) == 1 else b"".join(lines))
             self.send_on()
 
@@ -677,6 +679,8 @@ class Relay:
             self.in_flight[message.key] = message
             if message.method == b"initialize":
                 self.handshake, self.initialized = message, None
+            else:
+                message.line = b""  # it is never sent again
         elif message.method == b"notifications/initialized":
             self.initialized = message
         elif message.method == b"notifications/cancelled":  # such a request gets no answer

@@ -444,6 +444,32 @@ def test_a_flood_that_cannot_be_sent_makes_the_client_wait(start_relay, start_ho
         assert peer.read_line() == line
 
 
+def test_a_flood_of_empty_lines_makes_the_client_wait_before_memory_ends(start_relay):
+    relay = start_relay(closed_port())
+    os.set_blocking(relay.process.stdin.fileno(), False)
+    sent = 0
+    while sent < 1_000_000 and select.select([], [relay.process.stdin], [], 2)[1]:
+        sent += relay.process.stdin.write(b"\n" * 4096) or 0
+    assert 100_000 < sent < 1_000_000
+
+
+FRUGAL = """
+import resource, codriver_relay
+resource.setrlimit(resource.RLIMIT_AS, (300_000_000, 300_000_000))
+codriver_relay.main()
+"""
+
+
+def test_what_was_sent_takes_no_memory_while_it_has_no_answer(start_relay, host):
+    relay = start_relay(host.port, program=FRUGAL)
+    peer = host.accept()
+    for number in range(400):
+        relay.send(request(number, text="x" * 1_000_000))
+        assert peer.read()["id"] == number
+    peer.close()
+    assert [relay.receive()["id"] for _ in range(400)] == list(range(400))
+
+
 SERVER = """
 import json, pathlib, socket, sys
 workspace = pathlib.Path(sys.argv[sys.argv.index("--workspace") + 1])
