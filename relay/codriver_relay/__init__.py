@@ -559,7 +559,11 @@ class Relay:
 
     def wait_for_request(self) -> None:
         """Wait for what makes another round of attempts worth while."""
-        while not self.has_ended and not any(message.is_request for message in self.backlog):
+        while (
+            not self.has_ended
+            and self.backlog_bytes < BACKLOG_BYTES  # when it is full, stdin is not heard
+            and not any(message.is_request for message in self.backlog)
+        ):
             self.take_turn(None)
 
     # Conversing with it
@@ -736,6 +740,8 @@ class Relay:
         self.watch(self.connection.fileno(), 0)
         self.connection.close()
         self.connection, self.unsent = None, memoryview(b"")
+        waiting, self.backlog, self.backlog_bytes = self.backlog, [], 0
+        self.queue([message.line for message in waiting])
         self.fail_in_flight(f"the connection to the Codriver server at {self.target.tried} was lost", "server-lost")
 
     def fail_in_flight(self, cause: str, reason: str) -> None:

@@ -8,10 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from relay.relay_process import HASTY, INITIALIZE, RELAY, answer, encode, open_session, reopen_session, request
+from relay.relay_process import HASTY, INITIALIZE, RELAY, WAIT_S, answer, encode, open_session, reopen_session, request
 
 IDS = [7, 0, -3, "a", "0", 'say "é\n"', ""]
 
@@ -451,6 +452,17 @@ def test_a_flood_of_empty_lines_makes_the_client_wait_before_memory_ends(start_r
     while sent < 1_000_000 and select.select([], [relay.process.stdin], [], 2)[1]:
         sent += relay.process.stdin.write(b"\n" * 4096) or 0
     assert 100_000 < sent < 1_000_000
+
+
+def test_a_flood_of_notifications_does_not_deafen_a_relay_that_gave_up(start_relay):
+    relay = start_relay(closed_port(), CODRIVER_RELAY_GIVE_UP_S="0")
+    relay.send(request(1))
+    assert relay.receive()["id"] == 1
+    notification = encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"text": "x" * 1_000_000}})
+    sending = threading.Thread(target=relay.send, args=[*[notification] * 70, request(2)], daemon=True)
+    sending.start()
+    assert relay.receive()["id"] == 2
+    sending.join(WAIT_S)
 
 
 FRUGAL = """

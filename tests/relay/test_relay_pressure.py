@@ -203,3 +203,18 @@ def test_what_the_server_did_not_even_begin_to_take_goes_to_the_next(relay, star
     assert lost == list(range(1, found)), "each request is lost or sent again, never both"
     assert found < 41, "what was not sent is not lost"
     assert [second.read()["id"] for _ in range(found + 1, 42)] == list(range(found + 1, 42))
+
+
+def test_an_answer_that_waits_goes_to_no_other_server(relay, host):
+    first = host.accept()
+    relay.send(*[request(number, text="x" * 1_000_000) for number in range(20)], answer("asked by the first"))
+    assert first.connection.recv(1, socket.MSG_PEEK)
+    relay.send(request(20))
+    first.close()
+    lost = relay.receive()["id"]
+    second = host.accept()
+    found = second.read()
+    while found.get("id") != 20:
+        assert "result" not in found
+        found = second.read()
+    assert lost == 0
