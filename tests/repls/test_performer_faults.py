@@ -16,7 +16,7 @@ from codriver.redaction import Redactor
 from codriver.repls.performer import Repls
 from codriver.repls.running import Limits
 from codriver.transcripts import Transcripts
-from scripted_nrepl import scripted
+from scripted_nrepl import OPS, scripted
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +25,7 @@ UNREADABLE_PLACE = f"Execution error (E) at user/eval (x.clj:{'9' * 5000}).\nno\
 ANSWERS = {
     ("eval", "fails"): [{"err": UNREADABLE_PLACE, "ex": "E"}, {"status": ["eval-error", "done"]}],
     ("eval", "fine"): [{"value": "3", "ns": "user"}, {"status": ["done"]}],
+    ("eval", "slow"): [0.5, {"value": "3", "ns": "user"}, {"status": ["done"]}],
     ("eval", "booby trap"): [{"status": ["need-input"]}, {"status": ["done"]}],
 }
 
@@ -34,7 +35,7 @@ class UnexpectedError(Exception):
 
 
 @asynccontextmanager
-async def served(workspace, handlers=HANDLERS):
+async def served(workspace, handlers=HANDLERS, ops=OPS):
     """A core and the REPLs that it has performed, connected to a scripted server."""
     log = OutputLog()
     transcripts = Transcripts(kept=100, max_bytes=10**6, max_stream_bytes=10**6, redactor=Redactor({}))
@@ -43,7 +44,7 @@ async def served(workspace, handlers=HANDLERS):
     def now():
         return 1000
 
-    async with scripted(ANSWERS) as server, anyio.create_task_group() as tasks:
+    async with scripted(ANSWERS, ops=ops) as server, anyio.create_task_group() as tasks:
         repls = Repls(
             tasks=tasks,
             workspace=workspace,
@@ -127,3 +128,13 @@ async def test_a_fault_in_the_core_while_a_session_closes_is_remembered(tmp_path
         assert "closing the session mine" in core.state.latches["internal-error"].text
         assert caplog.records[-1].levelno == logging.ERROR
         assert (await run(core, transcripts, "e-1", "fine")).status == "done"
+
+
+async def test_what_ran_too_long_and_could_not_be_interrupted_does_not_say_that_it_was(tmp_path):
+    async with served(tmp_path, ops=("clone", "describe", "eval")) as (core, repls, said, transcripts):
+        repls.limit(Limits(0.01, 25, 7))
+        ended = await run(core, transcripts, "e-1", "slow")
+        assert ended.status == "done"
+        assert "could not be interrupted" in " ".join(ended.notes)
+        assert "was interrupted" not in " ".join(ended.notes)
+        assert any("could not be interrupted" in text for text in said)

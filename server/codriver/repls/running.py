@@ -108,6 +108,8 @@ class Running:
             done = await adapter.interrupt(effect.session)
         except CodriverError as error:
             text = f"{why} and could not be interrupted: {error}"
+            if effect.evaluation in self._overlong:  # it may still end by itself
+                self._overlong[effect.evaluation] = text
             self._reporter.dispatch(actions.LatchError("run-limit", text), actions.Say(text, error=True))
             return
         notes = (f"{why} and was interrupted ({done.outcome})", *([done.note] if done.note else []))
