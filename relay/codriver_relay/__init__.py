@@ -531,12 +531,13 @@ class Relay:
         """
         handshake, self.server_lines = self.handshake, Lines()
         if handshake is not None:
+            end = time.monotonic() + HANDSHAKE_S
             connection.settimeout(HANDSHAKE_S)
             connection.sendall(handshake.line)
             while handshake is not None:
                 data = connection.recv(READ_BYTES)
-                if not data:
-                    raise ConnectionResetError("the server ended it during the handshake")
+                if not data or time.monotonic() > end:
+                    raise ConnectionResetError("the server ended it, or said other things, during the handshake")
                 for line in self.server_lines.feed(data):
                     message = survey(line)
                     if handshake is not None and message.is_response and message.key == handshake.key:
@@ -559,11 +560,9 @@ class Relay:
 
     def wait_for_request(self) -> None:
         """Wait for what makes another round of attempts worth while."""
-        while (
-            not self.has_ended
-            and self.backlog_bytes < BACKLOG_BYTES  # when it is full, stdin is not heard
-            and not any(message.is_request for message in self.backlog)
-        ):
+        while not self.has_ended and not any(message.is_request for message in self.backlog):
+            if self.backlog_bytes >= BACKLOG_BYTES:
+                return  # stdin is not heard any more
             self.take_turn(None)
 
     # Conversing with it

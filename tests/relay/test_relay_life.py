@@ -1,5 +1,6 @@
 """What a client sees of the relay while servers come, go and fail."""
 
+import contextlib
 import json
 import os
 import select
@@ -12,7 +13,18 @@ import threading
 
 import pytest
 
-from relay.relay_process import HASTY, INITIALIZE, RELAY, WAIT_S, answer, encode, open_session, reopen_session, request
+from relay.relay_process import (
+    HASTY,
+    INITIALIZE,
+    LIST_CHANGED,
+    RELAY,
+    WAIT_S,
+    answer,
+    encode,
+    open_session,
+    reopen_session,
+    request,
+)
 
 IDS = [7, 0, -3, "a", "0", 'say "é\n"', ""]
 
@@ -167,6 +179,26 @@ def test_a_server_that_dies_during_the_repeated_handshake_is_tried_again(relay, 
     peer.read()
     peer.close()
     reopen_session(relay, host)
+
+
+STRICT = "import codriver_relay; codriver_relay.HANDSHAKE_S = 0.3; codriver_relay.main()"
+
+
+def test_a_server_that_says_all_but_the_answer_to_the_repeated_handshake_is_left(start_relay, host):
+    relay = start_relay(host.port, program=STRICT)
+    open_session(relay, host).close()
+    peer = host.accept()
+    with contextlib.suppress(ConnectionError):
+        for _ in range(1000):
+            peer.send(LIST_CHANGED)
+            if select.select([host.listener], [], [], 0.01)[0]:
+                break
+    peer = host.accept()
+    assert peer.read() == INITIALIZE
+    peer.send(answer(0), request(1))
+    while (message := relay.receive()) == LIST_CHANGED:
+        pass
+    assert message == request(1)
 
 
 def test_an_unanswered_initialize_takes_the_answer_of_its_repetition(relay, host):
