@@ -82,9 +82,11 @@ def test_a_repl_killed_in_mid_evaluation_ends_what_ran_and_what_waited_each_with
         told = client.answer(ran)["result"]["structuredContent"]
         assert (told["status"], told["reason"]) == ("lost", "repl-disconnected")
         assert "may have run" in told["error"]["message"]
+        assert "check what it did" in told["hint"]
         told = other.answer(waited)["result"]["structuredContent"]
         assert (told["status"], told["reason"]) == ("lost", "repl-disconnected")
         assert "never sent" in told["error"]["message"]
+        assert "evaluate it again" in told["hint"]
         after = other.call("evaluate_code", code="'mark' in dir(), 'kept' in dir()", replSessionKey="py")
         assert after["result"] == "(False, False)"
         assert after["generation"] == before["generation"] + 1

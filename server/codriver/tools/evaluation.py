@@ -309,13 +309,12 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
 
 def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     match evaluation.status:
-        case "lost" if evaluation.failure and evaluation.failure.type == "server-stopped":
-            return "stopping", "codriver never sends code twice: check what it did before you repeat it"
         case "lost":
-            return (
-                "repl-disconnected",
-                "see list_sessions; codriver never sends code twice, so check what it did before you repeat it",
-            )
+            is_stopping = evaluation.failure is not None and evaluation.failure.type == "server-stopped"
+            reason, look = ("stopping", "") if is_stopping else ("repl-disconnected", "see list_sessions; ")
+            if evaluation.started_at is None:
+                return reason, f"{look}nothing of it was sent: evaluate it again"
+            return reason, f"{look}codriver never sends code twice, so check what it did before you repeat it"
         case "interrupted":
             return "interrupted", "its output until then is kept; evaluate again when the session is free"
     failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
