@@ -66,8 +66,8 @@ SETTLED_S = 1.0
 """A connection that lived this long, or over which anything came, was real: the time to give up starts anew."""
 START_GRACE_S = 5.0
 """How long to go on after the started command ended: it may have met a server that was just starting."""
-READ_BYTES = 1 << 16
-"""What a pipe holds."""
+READ_BYTES, READ_ON_BYTES = 1 << 16, 1 << 20
+"""What a pipe holds; what is read of a long line at once, in fewer steps."""
 SURVEY_BYTES = 1 << 16
 """How far a line is walked through in Python. Beyond it, parsing the whole line in C is faster."""
 BACKLOG_BYTES = 64 << 20
@@ -694,7 +694,7 @@ class Relay:
         if self.connection is None:
             return False
         try:
-            data = self.connection.recv(READ_BYTES)
+            data = self.connection.recv(READ_ON_BYTES if self.server_lines.rest else READ_BYTES)
         except BlockingIOError:
             return False
         except OSError:
