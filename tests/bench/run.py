@@ -7,6 +7,7 @@ ratios, as times differ from machine to machine. `--plots` needs pygal.
 """
 
 import argparse
+import gc
 import importlib
 import importlib.util
 import json
@@ -45,6 +46,8 @@ def main():
     report = Report(options.scale)
     for path in sorted(HERE.glob("*_bench.py")):
         if not options.names or path.name.startswith(tuple(options.names)):
+            gc.collect()
+            gc.freeze()  # what one benchmark leaves behind is not looked through in the time of the next
             importlib.import_module(path.stem).measure(report)
     if options.compare:
         compare(report, json.loads(options.compare.read_text()))
