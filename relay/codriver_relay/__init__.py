@@ -739,8 +739,8 @@ class Relay:
         self.watch(self.connection.fileno(), 0)
         self.connection.close()
         self.connection, self.unsent = None, memoryview(b"")
-        waiting, self.backlog, self.backlog_bytes = self.backlog, [], 0
-        self.queue([message.line for message in waiting])
+        self.backlog = [message for message in self.backlog if not message.is_response]
+        self.backlog_bytes = sum([len(message.line) + MESSAGE_BYTES for message in self.backlog])
         self.fail_in_flight(f"the connection to the Codriver server at {self.target.tried} was lost", "server-lost")
 
     def fail_in_flight(self, cause: str, reason: str) -> None:

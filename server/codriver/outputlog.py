@@ -371,7 +371,7 @@ class _EntityTable(Table):
         self.clear_cache()
 
     def note_change(self) -> None:
-        """The store was changed past the table, which is four times as fast: nothing remembered holds any more."""
+        """The store was changed past the table, which is faster: nothing remembered holds any more."""
         self._next_id = None
         self.clear_cache()
 

@@ -78,8 +78,8 @@ class Caller:
         server_info: Mapping[str, str],
     ) -> None:
         self._services = services
-        self.about_us = ABOUT_US % json.dumps(server_info)
-        self.cleared = self._redactor = redactor
+        self.about_us = ABOUT_US % _json(server_info)
+        self.redactor = redactor
         self._tell_of_log = tell_of_log
 
     async def run(self, client: ClientSession, tool: Tool, arguments: dict[str, Any], progress: Progress) -> Answered:
@@ -90,8 +90,8 @@ class Caller:
         # What this call logged is told before it is answered, also where such news are gathered for a while.
         self._tell_of_log(client)
         text = _json(given.fields)
-        if self._redactor.may_find(text):
-            text = _json(self._redactor.redact_json(given.fields))
+        if self.redactor.may_find(text):
+            text = _json(self.redactor.redact_json(given.fields))
         return Answered(text, given.images, given.ok)
 
 
@@ -164,7 +164,7 @@ class PlainCalls:
 
         async def report(elapsed_s: float, words: str) -> None:
             if token is not None:
-                params = {TOKEN: token, "progress": elapsed_s, "message": self._caller.cleared(words)}
+                params = {TOKEN: token, "progress": elapsed_s, "message": self._caller.redactor(words)}
                 said = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
                 self._client.outbox.offer(_as_line(said))
 

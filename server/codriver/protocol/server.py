@@ -72,10 +72,9 @@ class Protocol:
         self._services = services
         self._clients = clients
         self._instructions = instructions
-        self._redact = redactor.redact_json
+        self._redactor = redactor
         info = {"name": NAME, "title": TITLE, "version": version}
         self._caller = Caller(services, redactor=redactor, tell_of_log=self._tell_of_log, server_info=info)
-        self._cleared = self._caller.cleared
         self._resources = Resources(services, skills)
         self._streams = Streams()
         self._server: Server[ClientSession] = Server(
@@ -112,7 +111,7 @@ class Protocol:
             receive,
             max_line_bytes=settings.max_line_bytes,
             max_open_requests=most,
-            redact=self._redact,
+            redact=self._redactor.redact_json,
             calls=calls,
         )
         try:
@@ -122,7 +121,7 @@ class Protocol:
 
     def _about_us(self) -> InitializationOptions:
         """What a client is told first; one object for all clients that come while nothing changes."""
-        instructions = self._cleared(self._instructions())
+        instructions = self._redactor(self._instructions())
         if self._about is None or self._about.instructions != instructions:
             about = self._server.create_initialization_options(
                 NotificationOptions(tools_changed=True, resources_changed=True)
@@ -183,7 +182,7 @@ class Protocol:
 
     def _progress(self, ctx: Context) -> Callable[[float, str], Awaitable[None]]:
         async def report(elapsed_s: float, words: str) -> None:
-            await ctx.session.report_progress(elapsed_s, None, self._cleared(words))
+            await ctx.session.report_progress(elapsed_s, None, self._redactor(words))
 
         return report
 
@@ -196,8 +195,8 @@ class Protocol:
             resources=[
                 found.model_copy(
                     update={
-                        "name": self._cleared(found.name),
-                        "description": self._cleared(found.description or ""),
+                        "name": self._redactor(found.name),
+                        "description": self._redactor(found.description or ""),
                     }
                 )
                 for found in self._resources.listed()
@@ -214,7 +213,7 @@ class Protocol:
         self._introduce(ctx)
         uri = str(params.uri)
         mime_type, text = await self._resources.read(uri, ctx.protocol_version)
-        text = self._cleared(text).encode("utf-8", "replace").decode()
+        text = self._redactor(text).encode("utf-8", "replace").decode()
         content = types.TextResourceContents(uri=params.uri, mime_type=mime_type, text=text)
         return types.ReadResourceResult(contents=[content])
 
@@ -238,7 +237,7 @@ class Protocol:
 
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         del ctx
-        given = {name: self._cleared(value) for name, value in (params.arguments or {}).items()}
+        given = {name: self._redactor(value) for name, value in (params.arguments or {}).items()}
         return prompts.filled(params.name, given)
 
     async def _discover(self, ctx: Context, params: types.RequestParams | None) -> types.DiscoverResult:
@@ -249,7 +248,7 @@ class Protocol:
             capabilities=self._server.get_capabilities(
                 NotificationOptions(tools_changed=True, resources_changed=True), protocol_version=ctx.protocol_version
             ),
-            instructions=self._cleared(self._instructions()),
+            instructions=self._redactor(self._instructions()),
         )
 
     async def _initialized(self, ctx: Context, params: types.NotificationParams | None) -> None:
@@ -263,8 +262,8 @@ class Protocol:
         info = known.client_info if known else None
         self._clients.introduce(
             session,
-            name=self._cleared(info.name) if info else session.name,
-            version=self._cleared(info.version) if info else "",
+            name=self._redactor(info.name) if info else session.name,
+            version=self._redactor(info.version) if info else "",
             protocol=ctx.protocol_version,
             handshake=session.handshake if handshake is None else handshake,
         )

@@ -39,6 +39,8 @@ AFTER_INTERRUPT_S: Final = 2.0
 TAKEN_UP_S: Final = 5.0
 """How long a server that is busy may take to begin with what it was sent; it is idle only if it says so later."""
 
+OVER_BEFORE: Final = Interruption("idle", note="it was over before the interrupt came")
+
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
 """Ops that give the output of threads that belong to no evaluation, the best first."""
 
@@ -174,7 +176,7 @@ class NreplAdapter:
         status = frozenset().union(*(message.status for message in answer))
         is_idle = "session-idle" in status and anyio.current_time() - running.begun_at >= TAKEN_UP_S
         if "interrupt-id-mismatch" in status or ("session-idle" in status and not is_idle):
-            return Interruption("idle", note="it was over before the interrupt came")
+            return OVER_BEFORE
         with anyio.move_on_after(AFTER_INTERRUPT_S):
             await running.over.wait()
         if not running.over.is_set():
@@ -185,7 +187,7 @@ class NreplAdapter:
                 note = "the REPL says that nothing runs, and never said how the evaluation ended: it may still run"
             return Interruption("requested", note=note)
         if is_idle:
-            return Interruption("idle", note="it was over before the interrupt came")
+            return OVER_BEFORE
         if self._dialect.interrupt_note:
             return Interruption("requested", note=self._dialect.interrupt_note)
         return Interruption("interrupted")

@@ -77,7 +77,7 @@ class Evaluator:
         op_timeout_s: float,
     ) -> None:
         self._sessions = sessions
-        self._main = sessions.main.connection
+        self._main_connection = sessions.main.connection
         """Kept here, as the table is emptied before the connections are closed."""
         self._probed = probed
         self._dialect = probed.dialect
@@ -119,7 +119,7 @@ class Evaluator:
     def _work(self, evaluation: Evaluation, ended: Ended) -> _Work:
         self._refuse_unsafe(evaluation.code)
         work = _Work(evaluation, self._sessions.get(evaluation.session), ended)
-        self._main.check_open()
+        self._main_connection.check_open()
         return work
 
     def _is_free(self, work: _Work) -> bool:
@@ -138,15 +138,15 @@ class Evaluator:
         try:
             async with session.lock:
                 if work.first is None:
-                    self._main.check_open()
+                    self._main_connection.check_open()
                     session.is_stopping = False
                     await self._sessions.renew(session)
                 how = await self._name_class(work, await act)
         except ReplDisconnectedError as error:
             how = error
-            if session.connection is not self._main:
+            if session.connection is not self._main_connection:
                 with anyio.move_on_after(LOST_ALONE_S):
-                    await self._main.closed.wait()
+                    await self._main_connection.closed.wait()
                     return
                 how = SessionLostError(error.cause)
         except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
