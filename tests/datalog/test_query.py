@@ -10,7 +10,7 @@ import pytest
 
 from codriver.datalog.errors import QueryError
 from codriver.outputlog import OutputLog
-from real_repls import missing
+from needs import do_without
 
 NODE = Path(__file__).parents[1] / "node"
 
@@ -524,7 +524,7 @@ def test_a_query_sees_the_log_as_it_was_when_it_began():
 
 def test_every_example_agrees_with_datascript():
     if not shutil.which("node") or not (NODE / "node_modules" / "datascript").is_dir():
-        missing("Node with the packages of tests/node (npm install there)")
+        do_without("DataScript is missing: install node, and run `npm install` in tests/node")
     queries = [query for query, _ in SHAPES if not re.search(r"pull|:keys|:strs", query) and not query.startswith("{")]
     # What it has no reader or function for, and a `not` that it refuses for standing first.
     others = r'#"|str/|get-some|^\(not'
