@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codriver.redaction import Redactor
+from codriver.redaction import Redactor, secret_lines
 
 ENVIRON = {
     "API_KEY": "sk-abcdefgh",
@@ -64,6 +64,65 @@ def test_every_string_of_a_json_value_is_redacted():
         "a <<redacted:API_KEY>>": ["<<redacted:MY_SECRET>>", 1, None, True, {"b": ["x", "<<redacted:API_KEY>>"]}],
         "n": 1.5,
     }
+
+
+PEM_LINE = "MIIBOgIBAAJBAKj34GkxFhD90vcNLYLInFEX6Ppy1tPf9Cnzj4p4WGeKLs1Pt8Qu"
+SERVICE_ACCOUNT = f"""{{
+  "type": "service_account_of_somebody",
+  "private_key_id": "8f2c0d1e9b7a6f5e4d3c2b1a",
+  "private_key": "-----BEGIN PRIVATE KEY-----\\n{PEM_LINE}\\n-----END PRIVATE KEY-----\\n",
+  "client_password": "correct-horse-battery-staple",
+  "auth_uri": "https://accounts.example.com/o/oauth2/auth",
+  "hook": "https://user:swordfish@example.com/hook"
+}}"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        PEM_LINE,
+        "8f2c0d1e9b7a6f5e4d3c2b1a",
+        "correct-horse-battery-staple",
+        "https://user:swordfish@example.com/hook",
+        PEM_LINE.replace("/", r"\/"),
+    ],
+)
+def test_a_line_of_a_secret_of_several_is_a_secret_too(line):
+    redactor = Redactor.from_environment({"ACCOUNT_KEY": SERVICE_ACCOUNT})
+    for shown in (line, f"+{line}", f"  {line}", f"('{line}\\n'", f'"{line}",'):
+        assert redactor(shown) == shown.replace(line, "<<redacted:ACCOUNT_KEY>>")
+    assert redactor(SERVICE_ACCOUNT) == "<<redacted:ACCOUNT_KEY>>"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-----BEGIN PRIVATE KEY-----",
+        "-----END PRIVATE KEY-----",
+        "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----",
+        '"private_key": "-----BEGIN PRIVATE KEY-----',
+        '  "type": "service_account_of_somebody",',
+        '  "auth_uri": "https://accounts.example.com/o/oauth2/auth",',
+        "universe_domain: googleapis.com",
+        "-----------------------------------",
+        "MIIBOgIBAAJBAKj34Gk",
+    ],
+)
+def test_a_line_that_says_nothing_stays(line):
+    redactor = Redactor.from_environment({"X_KEY": f"{line}\n{line}\nand more", "ACCOUNT_KEY": SERVICE_ACCOUNT})
+    assert redactor(f"+{line} ") == f"+{line} "
+
+
+def test_a_secret_of_one_line_has_no_other_lines():
+    assert secret_lines("one value of more than twenty characters") == ()
+
+
+def test_a_line_of_a_secret_does_not_leave_a_stream_in_pieces():
+    redactor = Redactor.from_environment({"ACCOUNT_KEY": SERVICE_ACCOUNT})
+    for cut in range(1, len(PEM_LINE)):
+        stream = redactor.stream()
+        out = stream.feed(PEM_LINE[:cut]) + stream.feed(PEM_LINE[cut:] + "\n") + stream.flush()
+        assert out == "<<redacted:ACCOUNT_KEY>>\n"
 
 
 @pytest.mark.parametrize("times", range(4))

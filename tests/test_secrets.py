@@ -16,12 +16,17 @@ SECRET = "sk-Tr4vel-light-0042"
 MARK = "<<redacted:TRIP_TOKEN>>"
 UNTIDY = 'p@ss"wo\\rd é1'
 SLUG = "sk-slug-like-77"
+KEY_LINES = (
+    "MIIBOgIBAAJBAKj34GkxFhD90vcNLYLInFEX6Ppy1tPf9Cnzj4p4WGeKLs1Pt8Qu",
+    "KUpRKfFLfRYC9AIKjbJTWit+CqvjWYzvQwECAw==",
+)
+PEM = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *KEY_LINES, "-----END RSA PRIVATE KEY-----", ""])
 redactor = Redactor.from_environment({"TRIP_TOKEN": SECRET, "OTHER_KEY": "light-0042-and-more"})
 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    environ = {"TRIP_TOKEN": SECRET, "DB_PASSWORD": UNTIDY, "SLUG_TOKEN": SLUG}
+    environ = {"TRIP_TOKEN": SECRET, "DB_PASSWORD": UNTIDY, "SLUG_TOKEN": SLUG, "DEPLOY_KEY": PEM}
     os.environ.update(environ)
     running = Live(tmp_path_factory.mktemp("secrets"), "--repl", "python")
     yield running
@@ -149,6 +154,23 @@ def test_an_untidy_secret_is_redacted_in_every_form_a_program_prints(live, clien
         assert "<<redacted:DB_PASSWORD>>" in text
         for piece in ("p@ss", "p%40ss", "wo\\\\"):
             assert piece not in text
+
+
+def test_a_diff_shows_no_line_of_a_secret_of_several(live, client):
+    (live.workspace / "deploy.clj").write_text(f'(def pem "{PEM}")\n(def port 1)\n')
+    edit = {"type": "replace", "filePath": "deploy.clj", "line": 6, "targetLineText": "(def port 1)"}
+    answer = client.call("edit_files", edits=[{**edit, "newForm": "(def port 2)"}])
+    assert answer["ok"], answer
+    diff = answer["files"][0]["diff"]
+    assert "+(def port 2)" in diff
+    assert " <<redacted:DEPLOY_KEY>>\n" in diff
+    assert not [line for line in KEY_LINES if line in json.dumps(answer)]
+
+
+def test_a_pretty_print_shows_no_line_of_a_secret_of_several(live, client):
+    answer = client.call("evaluate_code", code="import os, pprint\npprint.pprint({'key': os.environ['DEPLOY_KEY']})")
+    assert answer["stdout"].count("<<redacted:DEPLOY_KEY>>") == len(KEY_LINES)
+    assert not [line for line in KEY_LINES if line in answer["stdout"]]
 
 
 def log_and_history(client):

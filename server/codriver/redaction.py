@@ -4,6 +4,10 @@ A secret is the value, at least 8 characters long, of an environment variable wh
 `_TOKEN` or `_PASSWORD`. It becomes `<<redacted:NAME>>`, also where it stands as languages print it within a string:
 with quotes, backslashes and what is not ASCII escaped, once or twice, or percent-encoded, or encoded for HTML or a
 shell. What a program does to it beyond that, such as base64 or spelling it backwards, is not known for what it is.
+
+A value of several lines, such as a PEM key, is often shown line by line, by a diff or by Python's `pprint`. So each of
+its lines of at least 20 characters is a secret too, unless it says nothing: a BEGIN or END mark, `key: word`, or
+`key: URL`.
 """
 
 from __future__ import annotations
@@ -16,23 +20,33 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
+SECRET_KEYS = tuple(ending[1:] for ending in NAME_ENDINGS)
+"""Whose word is a secret, where a line of a secret is `key: word`."""
 MIN_CHARACTERS = 8  # shorter values are words like "true" or "dev", and would tear ordinary text apart
+MIN_LINE_CHARACTERS = 20  # of one line of a value: shorter ones are braces, names and the like
+LINE_ENDS = re.compile(r"[\r\n]+|(?:\\r)?\\n")
+"""Where lines of a value end, also where the value holds `\\n` as two characters, as files of settings need it."""
+BEGIN_OR_END = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")
+KEY_AND_VALUE = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<value>\S.*)""")
+WORD = re.compile(r"[A-Za-z][A-Za-z_.-]*")
+URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE)  # one with a user or a query may hold a secret
 
 
 @dataclass(frozen=True, slots=True)
 class _Secrets:
     """What to look for. `marks`: for every form of every secret what stands for it.
 
-    `groups`: for each secret a piece that all its forms have in common, and the forms. `beginnings`: the letters that
-    forms begin with, each with the length of the longest such form, and these forms.
+    `groups`: for each secret a piece that all its forms have in common, and the forms. `beginnings`: by a character the
+    forms that it may be the newest of, when not all has come; by the letters that they begin with, each with the length
+    of the longest such form.
     """
 
     marks: Mapping[str, str]
     groups: tuple[tuple[str, tuple[str, ...]], ...]
-    beginnings: tuple[tuple[str, int, tuple[str, ...]], ...]
+    beginnings: Mapping[str, tuple[tuple[str, int, tuple[str, ...]], ...]]
     pattern: re.Pattern[str]
 
     def any_in(self, text: str) -> bool:
@@ -56,7 +70,8 @@ class Redactor:
         """`secrets`: by variable name. When two have the same value, the first name in the alphabet stands for it."""
         marks: dict[str, str] = {}
         groups: dict[str, tuple[str, tuple[str, ...]]] = {}
-        for name, secret in sorted(secrets.items()):
+        lines = [(name, line) for name, secret in sorted(secrets.items()) for line in secret_lines(secret)]
+        for name, secret in (*sorted(secrets.items()), *lines):
             if secret in groups:
                 continue
             forms = printed_forms(secret)
@@ -67,11 +82,7 @@ class Redactor:
             marks[secret] = f"<<redacted:{name}>>"  # a form of another secret gives way to the secret itself
         longest_first = tuple(sorted(marks, key=len, reverse=True))
         pattern = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)")
-        by_letter: dict[str, list[str]] = {}
-        for form in longest_first:
-            by_letter.setdefault(form[0], []).append(form)
-        beginnings = tuple([(letter, len(forms[0]), tuple(forms)) for letter, forms in by_letter.items()])
-        self._secrets = _Secrets(marks, tuple(groups.values()), beginnings, pattern)
+        self._secrets = _Secrets(marks, tuple(groups.values()), _beginnings(longest_first), pattern)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Redactor:
@@ -149,7 +160,7 @@ class StreamRedactor:
     def _beginning(self, text: str, start: int) -> int:
         """The first place from `start` on from which the rest of the text is the beginning of a secret, or its end."""
         first = len(text)
-        for letter, longest, forms in self._secrets.beginnings:
+        for letter, longest, forms in self._secrets.beginnings.get(text[-1:], ()):
             place = text.find(letter, max(start, len(text) - longest + 1), first)
             while place >= 0:
                 rest = text[place:]
@@ -158,6 +169,38 @@ class StreamRedactor:
                     break
                 place = text.find(letter, place + 1, first)
         return first
+
+
+def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
+    """What `_Secrets.beginnings` holds, of forms of which the longest comes first."""
+    by_newest: dict[str, dict[str, list[str]]] = {}
+    for form in forms:
+        for newest in set(form[:-1]):
+            by_newest.setdefault(newest, {}).setdefault(form[0], []).append(form)
+    return {
+        newest: tuple([(letter, len(found[0]), tuple(found)) for letter, found in by_letter.items()])
+        for newest, by_letter in by_newest.items()
+    }
+
+
+def secret_lines(secret: str) -> tuple[str, ...]:
+    """The lines of a secret of several that are secrets themselves; of `key: value` only the value, if that is long."""
+    lines = LINE_ENDS.split(secret)
+    found = [_secret_part(line.strip()) for line in lines] if len(lines) > 1 else []
+    return tuple(dict.fromkeys([part for part in found if len(part) >= MIN_LINE_CHARACTERS and _common(part)]))
+
+
+def _secret_part(line: str) -> str:
+    """What is secret of a line without space around it; nothing, where it says nothing."""
+    said = KEY_AND_VALUE.fullmatch(line)
+    value = said["value"].rstrip(",;").strip("\"' ") if said else line
+    if BEGIN_OR_END.fullmatch(value.strip("\"', ")):
+        return ""
+    if said is None:
+        return line
+    if not said["key"].upper().endswith(SECRET_KEYS) and (WORD.fullmatch(value) or URL.fullmatch(value)):
+        return ""
+    return value if len(value) >= MIN_LINE_CHARACTERS else line
 
 
 # How languages print a character within a string, the quotes aside
@@ -220,6 +263,8 @@ _PRINTERS: tuple[Callable[[str], str], ...] = (
 )
 _QUOTES = ("", '"', "'", "`")
 """The quote that is escaped: none where another one stands around the string."""
+UNCHANGED = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
+"""Text that stands in every string as it is: ASCII without control characters, quotes, slash and backslash."""
 
 
 def printed_forms(secret: str) -> tuple[str, ...]:
@@ -238,11 +283,14 @@ def printed_forms(secret: str) -> tuple[str, ...]:
 
 
 def _within_strings(text: str) -> set[str]:
+    if UNCHANGED.fullmatch(text):
+        return {text}
     special = [character for character in set(text) if not (character.isascii() and character.isalnum())]
+    quotes = [quoted for quoted in _QUOTES if quoted in text]
     forms = set()
     for printer in _PRINTERS:
         table = {ord(character): printer(character) for character in special}
-        for quoted in _QUOTES:
+        for quoted in quotes:
             forms.add(text.translate({**table, ord(quoted): f"\\{quoted}"} if quoted else table))
     return forms
 
