@@ -534,6 +534,134 @@ def test_a_projects_sources_are_found_in_src(tmp_path):
         assert texts(repl.evaluate("import parcel\nparcel.name"), "value") == ["'found'"]
 
 
+@pytest.mark.parametrize("code", ["40\nx = 2", "40\nfor n in range(3): n", "40\nimport sys", "40\ndef f(): return 1"])
+def test_statements_after_the_last_expression_leave_no_value(python, code):
+    assert texts(python.evaluate(code), "value") == []
+    assert texts(python.evaluate("_"), "value") == ["40"], "what was computed is still at hand"
+
+
+def test_a_failure_is_left_where_post_mortem_debuggers_look(python):
+    python.evaluate("import sys\ndef boom():\n    inner = 42\n    raise ValueError('why')\nboom()")
+    said = python.evaluate("repr(sys.last_value), sys.last_exc is sys.last_value, sys.last_type is ValueError")
+    assert texts(said, "value") == ["(\"ValueError('why')\", True, True)"]
+    frames = "import traceback\n[f.name for f in traceback.extract_tb(sys.last_traceback)]"
+    assert texts(python.evaluate(frames), "value") == ["['<module>', 'boom']"], "and none of the worker's"
+
+
+def test_post_mortem_debugging_works(python):
+    python.evaluate("def boom():\n    inner = 42\n    raise ValueError('why')\nboom()")
+    running = python.send("eval", code="import pdb\npdb.pm()")
+    until(lambda: _asked(python, running), "the prompt")
+    python.send("stdin", stdin="p inner\nwhere\nq\n")
+    answer = python.answer(running)
+    assert "42\n" in text(answer, "out")
+    assert "worker" not in text(answer, "out")
+
+
+def _asked(repl, identity):
+    while not any(m.get("id") == identity and "need-input" in m.get("status", ()) for m in repl.received):
+        repl.received += repl.decoder.feed(repl.socket.recv(65536))
+    return True
+
+
+def test_the_users_displayhook_holds(python):
+    try:
+        python.evaluate("import sys\nsys.displayhook = lambda value: print('<', value, '>')")
+        answer = python.evaluate("1 + 1\nNone")
+        assert (text(answer, "out"), texts(answer, "value")) == ("< 2 >\n< None >\n", ["2", "None"])
+        assert text(python.evaluate("x = 3"), "out") == ""
+        python.evaluate("sys.displayhook = lambda value: 1 / 0")
+        (parts,) = texts(python.evaluate("2"), "codriver/error")
+        assert (parts["type"], parts["phase"]) == ("ZeroDivisionError", "print")
+    finally:
+        python.evaluate("sys.displayhook = sys.__displayhook__")
+    assert text(python.evaluate("2"), "out") == ""
+
+
+def test_the_users_excepthook_holds(python):
+    try:
+        hook = "lambda kind, error, tb: print(kind.__name__, error, tb.tb_frame.f_code.co_name, file=sys.stderr)"
+        python.evaluate(f"import sys\nsys.excepthook = {hook}")
+        answer = python.evaluate("raise ValueError('why')")
+        assert text(answer, "err") == "ValueError why <module>\n"
+        assert texts(answer, "codriver/error")[0]["message"] == "why"
+        assert "Traceback" in text(python.evaluate("exit(3)"), "err"), "the hook is not for those"
+        python.evaluate("def broken(*_): raise KeyError('hook')\nsys.excepthook = broken")
+        said = text(python.evaluate("raise ValueError('why')"), "err")
+        assert "Error in sys.excepthook:" in said
+        assert "KeyError: 'hook'" in said
+        assert said.endswith("ValueError: why\n")
+        assert "worker.py" not in said
+    finally:
+        python.evaluate("sys.excepthook = sys.__excepthook__")
+    assert "Traceback" in text(python.evaluate("raise ValueError('why')"), "err")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.parametrize("send", ["os.kill(os.getpid(), signal.SIGINT)", "signal.raise_signal(signal.SIGINT)"])
+@pytest.mark.parametrize("options", [(), ("--supervised",)])
+def test_an_interrupt_that_code_sends_itself_is_its_own(tmp_path, send, options):
+    with contextlib.closing(Repl(tmp_path, *options)) as repl:
+        repl.connect()
+        caught = (
+            f"import os, signal, time\ntry:\n    {send}\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    x = 1\nx"
+        )
+        assert texts(repl.evaluate(caught), "value") == ["1"]
+        answer = repl.evaluate(f"{send}\ntime.sleep(60)")
+        assert texts(answer, "codriver/error")[0]["type"] == "KeyboardInterrupt"
+        assert "interrupted" not in answer[-1]["status"], "nobody asked for it"
+        # After an interrupt that code with a handler of its own took, too.
+        own = (
+            "signal.signal(signal.SIGINT, lambda *_: (print('taken', flush=True), exit()))\nprint('begun', flush=True)"
+        )
+        running = repl.send("eval", code=own + "\ntime.sleep(60)")
+        until(lambda: _begun(repl, running), "the code to run")
+        repl.send("interrupt")
+        repl.answer(running)
+        assert texts(repl.evaluate(caught), "value") == ["1"]
+
+
+PROMPTS = {
+    "input": "input('? ')",
+    "a line of standard input": "import sys\nsys.stdin.readline()",
+    "input again and again": "while True:\n    try: input('? ')\n    except KeyboardInterrupt: pass",
+    "breakpoint": "def f():\n    breakpoint()\n    return 1\nf()",
+    "pdb": "import pdb\npdb.run('1')",
+    "post mortem": "import pdb\ntry: 1 / 0\nexcept Exception: pdb.post_mortem()\npdb.pm()",
+}
+
+
+@pytest.mark.parametrize("code", PROMPTS.values(), ids=PROMPTS)
+def test_an_interrupt_ends_what_waits_for_input(python, code):
+    python.evaluate("1 / 0")
+    running = python.send("eval", code=code)
+    until(lambda: _asked(python, running), "the prompt")
+    asked = python.send("interrupt", **{"interrupt-id": running})
+    assert "interrupted" in python.answer(running)[-1]["status"]
+    assert python.answer(asked)[-1]["status"] == ["done"], "before it gave up"
+    assert texts(python.evaluate("import sys\nsys.gettrace(), 1"), "value") == ["(None, 1)"]
+
+
+def test_an_interrupt_ends_what_a_debugger_let_run_on(python):
+    running = python.send("eval", code="import pdb, time\npdb.set_trace()\nprint('on', flush=True)\ntime.sleep(100)")
+    until(lambda: _asked(python, running), "the prompt")
+    python.send("stdin", stdin="c\n")
+    while "on\n" not in text([m for m in python.received if m.get("id") == running], "out"):
+        python.received += python.decoder.feed(python.socket.recv(65536))
+    asked = python.send("interrupt")
+    assert "interrupted" in python.answer(running)[-1]["status"]
+    assert python.answer(asked)[-1]["status"] == ["done"]
+    assert texts(python.evaluate("1"), "value") == ["1"]
+
+
+def test_lisp_can_be_interrupted_at_a_prompt(lisp):
+    running = lisp.send("eval", code="(read-line)")
+    until(lambda: _asked(lisp, running), "the prompt")
+    lisp.send("interrupt")
+    assert "interrupted" in lisp.answer(running)[-1]["status"]
+    assert texts(lisp.evaluate("(+ 1 1)"), "value") == ["2"]
+
+
 PARENT = """
 import subprocess, sys
 command, pipe = [sys.executable, sys.argv[1], "--supervised"], subprocess.PIPE

@@ -52,8 +52,6 @@ INTERRUPT_S = 2.0
 """How long an interrupted evaluation is given to end before the interrupt is answered all the same."""
 SIGNAL_EVERY_S = 0.5
 """Finalizers and code that catches everything may swallow one interrupt; so it gets another after this time."""
-LATE_S = 10.0
-"""A signal that comes so long after one of ours was sent by hand, at a terminal."""
 MAX_DEPTH = 64
 MAX_STRING_BYTES = 256 * 2**20
 SOURCES = 2000
@@ -68,6 +66,9 @@ LIBRARY = os.path.dirname(os.__file__) + os.sep
 MISSING = object()
 START = threading.Thread.start
 """Before it is replaced, to tell which evaluation a thread belongs to: threads of ours belong to none."""
+DISPLAYHOOK = sys.displayhook
+EXCEPTHOOK = sys.excepthook
+"""As the interpreter starts: others are the user's. Some systems set one of theirs before that."""
 
 
 # Bencode
@@ -250,6 +251,8 @@ class Job:
         self.over = threading.Event()
         self.is_begun = False
         self.is_interrupted = False
+        self.is_cut_off = False
+        """It was told that its input has ended, so that it ends: what comes of that is the interrupt's doing."""
         self._server = server
         self._lock = threading.Lock()
         self._texts = []
@@ -410,6 +413,10 @@ class In(io.TextIOBase):
         job = self._server.job_here()
         if job is None:
             return ""
+        if job.is_interrupted:
+            # A debugger takes an interrupt for a wish to see its prompt again.
+            job.is_cut_off = True
+            return ""
         if job.session.input.empty():
             job.send({"status": ["need-input"]})
         return job.session.input.get()
@@ -515,7 +522,7 @@ class Server:
         self._open = []
         self._running = None
         self._wanted = None
-        self._signalled_at = -LATE_S
+        self._is_sent = False
         self._stopping = threading.Lock()
         self._ops = {
             "clone": self._clone,
@@ -625,7 +632,7 @@ class Server:
         patience = time.monotonic() + INTERRUPT_S
         with self._stopping:
             while not job.over.is_set() and time.monotonic() < patience:
-                self._wanted, self._signalled_at = job, time.monotonic()
+                self._wanted, self._is_sent = job, True
                 if hasattr(signal, "pthread_kill"):
                     signal.pthread_kill(self.shield.main, signal.SIGINT)
                 else:
@@ -677,19 +684,23 @@ class Server:
                 self._run_one(job)
 
     def _on_signal(self, _number, _frame):
-        is_ours = self._is_supervised or time.monotonic() < self._signalled_at + LATE_S
-        if self._running is not self._wanted and is_ours:
+        is_ours, self._is_sent = self._is_sent, False
+        if is_ours and self._running is not self._wanted:
             return  # it comes late: what it was for is over
+        if self._running is None and self._is_supervised:
+            return  # code that is over sent it to itself: there is no terminal
         if self._running is not None and self.shield.depth:
             self.shield.is_late = True
-        elif not is_ours or self._running is not None:
+        else:
             raise KeyboardInterrupt
 
     def _run_one(self, job):
         self.last_job = job
         self.take_streams()
-        with contextlib.suppress(ValueError):
-            signal.signal(signal.SIGINT, self._on_signal)  # user code may have changed it
+        if signal.getsignal(signal.SIGINT) != self._on_signal:
+            # User code changed it, and so took what was sent.
+            signal.signal(signal.SIGINT, self._on_signal)
+            self._is_sent = False
 
         def act():
             job.connection.wait_for_room()
@@ -699,7 +710,10 @@ class Server:
         if self._is_child:
             # User code forked, and this is the child that came back from it: the REPL is its parent's.
             leave_child(error)
-        status = ["done"] if error is None else self._failed(job, error)
+        if job.is_cut_off and (error is None or type(error).__name__ in CUT_OFF):
+            status = ["done", "interrupted"]
+        else:
+            status = ["done"] if error is None else self._failed(job, error)
         if self.pipes is not None:
             self.pipes.finish()
         self.input.forget(job.session)
@@ -735,6 +749,7 @@ class Server:
             job.send({"err": str(error) + "\n"})
             return ["done", "error", "namespace-not-found"]
         job.session.error = error
+        keep_error(error)
         told = []
         # The words of an error come from user code, which may fail again, or never end.
         failure = self._perform(job, lambda: told.append(self.dialect.explain(error, job)))
@@ -746,10 +761,21 @@ class Server:
         parts, text = told[0]
         if job.form:
             parts["form"] = job.form
-        job.send({"err": text})
+        self._show_error(job, error, text)
         name = parts["type"]
         job.send({"ex": name, "root-ex": name, "codriver/error": parts, "status": ["eval-error"]})
         return ["done"]
+
+    def _show_error(self, job, error, text):
+        """Print a failure: by the hook that the user set for that, else as `text`."""
+        if sys.excepthook is EXCEPTHOOK or not self.dialect.has_hooks or isinstance(error, SystemExit):
+            job.send({"err": text})
+            return
+        failure = self._perform(job, lambda: sys.excepthook(type(error), error, error.__traceback__))
+        if failure is not None:
+            strip_own(failure)
+            why = "".join(traceback.format_exception(type(failure), failure, failure.__traceback__))
+            job.send({"err": "Error in sys.excepthook:\n" + why + "\nOriginal exception was:\n" + text})
 
     # Output
 
@@ -840,6 +866,10 @@ def start_thread(target):
     START(threading.Thread(target=target, name="codriver", daemon=True))
 
 
+CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
+"""How code ends that reads on after its input has ended; by name, as debuggers are not loaded before they are used."""
+
+
 class NamespaceMissing(Exception):
     """Code was to be evaluated in a namespace that is not there."""
 
@@ -904,22 +934,40 @@ def begin_parts(error):
     return parts, frames
 
 
+def strip_own(error):
+    """Take the worker's frames off the top of an error's traceback, as nobody wants to debug those."""
+    trace = error.__traceback__
+    while trace is not None and is_own(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    error.__traceback__ = trace
+
+
+def keep_error(error):
+    """Leave an error where post-mortem debuggers look for it. Source: Python's `sys.last_exc`, since 3.12."""
+    strip_own(error)
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    sys.last_exc = error
+
+
 def users_own(frames):
     """Frames without the worker's, and without those of the event loop around an `await` at the top."""
-    rest = itertools.dropwhile(
-        lambda frame: frame.filename == OWN_FILE or ("asyncio" in frame.filename and is_library(frame)), frames
-    )
+    rest = itertools.dropwhile(lambda frame: is_own(frame.filename), frames)
     return [frame for frame in rest if frame.filename != OWN_FILE]
 
 
-def is_library(frame):
-    """Whether a frame is of the standard library or of an installed package."""
-    return frame.filename.startswith((LIBRARY, "<frozen")) or "-packages" + os.sep in frame.filename
+def is_own(file):
+    """Whether code that lies around the user's is of this file: of the worker, or of the event loop that it runs."""
+    return file == OWN_FILE or ("asyncio" in file and is_library(file))
+
+
+def is_library(file):
+    """Whether a file is of the standard library or of an installed package."""
+    return file.startswith((LIBRARY, "<frozen")) or "-packages" + os.sep in file
 
 
 def place(parts, frames):
     """Add the place of a failure: the innermost line of the user's own code, else the innermost of all."""
-    own = [frame for frame in frames if not is_library(frame)] or frames
+    own = [frame for frame in frames if not is_library(frame.filename)] or frames
     if own:
         parts.update(file=own[-1].filename, line=own[-1].lineno or 1)
         column = getattr(own[-1], "colno", None)
@@ -952,6 +1000,7 @@ class Python:
     """Evaluates Python. A namespace is a module; the first one is `__main__`, which is called `user`."""
 
     expands = False
+    has_hooks = True
 
     def __init__(self, roots):
         self._roots = roots
@@ -999,14 +1048,19 @@ class Python:
             if module is None:
                 raise NamespaceMissing("no module %r is imported: import it first" % (message["ns"],))
         job.file = message.get("file") or "<eval %d>" % next(self._numbers)
-        for number, (code, is_expression) in enumerate(self._compile(message["code"], job), 1):
+        steps = self._compile(message["code"], job)
+        # Where a statement comes last, what it did is wanted, and no value of before.
+        has_value = bool(steps) and steps[-1][1]
+        for number, (code, is_expression) in enumerate(steps, 1):
             job.form = number
             value = self._finish(code, module.__dict__, session)
-            if is_expression:
-                text = self._print(value, job)
-                if value is not None:
-                    session.last[:] = [value, *session.last[:2]]
-                    self._keep(value, module)
+            if not is_expression:
+                continue
+            text = self._display(value, job) if has_value else ""
+            if value is not None:
+                session.last[:] = [value, *session.last[:2]]
+                self._keep(value, module)
+            if has_value:
                 tell(job, text, self.name_of(module))
 
     def _keep(self, value, module):
@@ -1060,6 +1114,16 @@ class Python:
                 with contextlib.suppress(asyncio.CancelledError):
                     session.loop.run_until_complete(task)
             raise
+
+    def _display(self, value, job):
+        """A value as text. A hook that the user set shows it too, in its own way."""
+        try:
+            if sys.displayhook is not DISPLAYHOOK:
+                sys.displayhook(value)
+        except Exception as error:
+            error.codriver_phase = "print"
+            raise
+        return self._print(value, job)
 
     @staticmethod
     def _print(value, job):
@@ -1249,6 +1313,7 @@ class Lisp:
     """Evaluates Basilisp. A namespace is Basilisp's own."""
 
     expands = True
+    has_hooks = False
 
     def __init__(self):
         self._warm_up()
@@ -1469,11 +1534,11 @@ class Lisp:
             data = {str(key.name): item for key, item in error.data.items()}
             self._locate(parts, data.get("file"), data.get("line"), data.get("col"))
         else:
-            place(parts, [frame for frame in frames if not is_library(frame)])
+            place(parts, [frame for frame in frames if not is_library(frame.filename)])
             parts.pop("column", None)  # of Python code that Basilisp made
             if type(error).__name__ == "ExceptionInfo":
                 parts.update(type="ExceptionInfo", message=str(error.message))
-        own = [frame for frame in frames if not is_library(frame)]
+        own = [frame for frame in frames if not is_library(frame.filename)]
         where = " (%s:%s)" % (parts["file"], parts.get("line")) if parts.get("file") else ""
         text = "%s%s: %s\n" % (parts["type"], where, parts["message"])
         return parts, text + "".join("  at %s (%s:%s)\n" % (f.name, f.filename, f.lineno) for f in reversed(own))
