@@ -1,8 +1,9 @@
 """One evaluation of `(+ 1 2)` on JVM nREPL: through relay and server, against raw nREPL clients, in one paired run.
 
-Beside them a server that only translates, which shows how much of it any server on asyncio would take.
+Beside them a server that only translates, which shows how much of it any server on asyncio would take. And a value of
+3 MB from the embedded Python, which the answer shows in part and the server keeps whole.
 
-Run with `python tests/bench/evaluate_bench.py`; needs the JVM nREPL that the tests need.
+Run with `python tests/bench/evaluate_bench.py`; the first part needs the JVM nREPL that the tests need.
 """
 
 import socket
@@ -21,6 +22,8 @@ from live_server import Relayed, serving, until
 from real_repls import missing, repl
 
 TITLE = "evaluate (+ 1 2) on JVM nREPL"
+LONG_TITLE = "a value of 3 MB from the embedded Python"
+LONG = "'x' * 3_000_000"
 
 
 class Raw:
@@ -51,6 +54,9 @@ class Raw:
     def evaluate(self):
         assert self.ask({"op": "eval", "code": "(+ 1 2)", "session": self.session})["value"] == "3"
 
+    def evaluate_long(self):
+        assert len(self.ask({"op": "eval", "code": LONG, "session": self.session})["value"]) == 3_000_002
+
 
 @contextmanager
 def least_server(port):
@@ -70,6 +76,7 @@ def evaluate(client):
 
 
 def measure(report):
+    measure_long(report)
     if why := missing("jvm"):
         report.skip(TITLE, why)
         return
@@ -103,6 +110,20 @@ def measure(report):
         report.fact(TITLE + ": what codriver adds", "milliseconds per evaluation", added, "ms")
         for client in (relayed, direct, least):
             client.close()
+
+
+def measure_long(report):
+    with tempfile.TemporaryDirectory() as folder, serving(folder, "--repl", "python") as live, live.client() as direct:
+        assert direct.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
+        (session,) = direct.call("list_sessions")["sessions"]
+        raw = Raw(int(session["address"].rpartition(":")[2]), quick=True)
+        ways = {
+            "raw client, QUICKACK re-armed": raw.evaluate_long,
+            "client, server": lambda: direct.call("evaluate_code", code=LONG),
+        }
+        samples = in_turns(ways, report.rounds(10), batch=2, warm_up=2)
+        report.table(LONG_TITLE, "ms", samples, base="raw client, QUICKACK re-armed", at_most={"client, server": 2})
+        raw.socket.close()
 
 
 if __name__ == "__main__":

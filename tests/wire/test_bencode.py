@@ -134,6 +134,17 @@ def test_a_long_string_in_small_pieces_is_whole():
     assert got == [{"value": text}]
 
 
+def test_it_says_how_much_of_a_string_is_missing():
+    decoder = Decoder()
+    assert decoder.missing_bytes == 0
+    decoder.feed(b"d5:value1000:" + b"x" * 10)
+    assert decoder.missing_bytes == 990
+    decoder.feed(b"x" * 989)
+    assert decoder.missing_bytes == 1
+    decoder.feed(b"xe")
+    assert decoder.missing_bytes == 0
+
+
 def test_keys_are_written_in_the_order_of_their_bytes():
     assert encode({"b": 1, "a": [2, "x"], "é": b"\xff"}) == "d1:ali2e1:xe1:bi1e2:é1:".encode() + b"\xffe"
 

@@ -127,8 +127,12 @@ class NreplConnection:
         """File what the bytes complete, in turns: however much comes at once, others are served meanwhile."""
         values: list[Value] = []
         turn_ends = anyio.current_time() + TURN_S
-        for start in range(0, len(data), SLICE_BYTES):
-            values += self._decode(data[start : start + SLICE_BYTES], before=values)
+        start = 0
+        while start < len(data):
+            # The bytes of one long string make no work until it is complete.
+            end = start + max(SLICE_BYTES, self._decoder.missing_bytes)
+            values += self._decode(data[start:end], before=values)
+            start = end
             if anyio.current_time() >= turn_ends:
                 self._file_all(values)
                 values = []

@@ -69,6 +69,11 @@ class Decoder:
         """Whether no value has begun: a connection that ends now ends between two messages."""
         return not self._rest and not self._open and not self._missing
 
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes are still needed of a string that has begun: so many are taken at no cost but their copy."""
+        return self._missing
+
     def feed(self, data: bytes) -> list[Value]:
         """The values that `data` completes, in order.
 
