@@ -44,9 +44,10 @@ MAY_IMPORT = {
     "editing": {"files", "errors", "lisp"},
     "repls": {"files", "errors", "wire", "lisp", "core", "outputlog", "transcripts", "paths", "workspace",
               "keepalive", "taskset"},
+    "shares": set(),
     "tools": {
         "files", "errors", "settings", "core", "lisp", "datalog", "outputlog", "transcripts", "repls", "editing",
-        "skills",
+        "skills", "shares",
     },
     "sources": {"core"},
     "watching": {"core", "sources", "tools"},
@@ -58,7 +59,7 @@ MAY_IMPORT = {
     "logbook": {"files", "clock", "core", "outputlog", "history", "transcripts", "datalog", "tools"},
     "parts": {
         "clock", "paths", "settings", "live_settings", "redaction", "core", "logbook", "history", "transcripts",
-        "repls", "tools", "session", "protocol", "skills", "editing", "watching",
+        "repls", "tools", "session", "shares", "protocol", "skills", "editing", "watching",
     },
     "app": {
         "files", "errors", "clock", "complaints", "paths", "settings", "reload", "live_settings", "core", "parts",

@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 FIRST_BYTE_S = 300.0
 """A relay connects when its client starts and is silent until the client speaks; a port scanner is silent for ever."""
 FIRST_LINE_S = 10.0
+ASKING = 4
+"""Threads that ask the kernel about peers. They are of their own: whatever the others do, newcomers are looked at."""
 TOKEN_LINE_BYTES = 4096
 READ_BYTES = 64 * 1024
 
@@ -38,6 +40,7 @@ class Admission:
     def __init__(self, *, token: str | None, session_id: str) -> None:
         self._token = token
         self._session_id = session_id
+        self._threads = anyio.CapacityLimiter(ASKING)
         self.refused = 0
 
     async def admit(self, stream: SocketStream) -> bytes | None:
@@ -52,7 +55,7 @@ class Admission:
 
     async def _first_bytes(self, stream: SocketStream) -> bytes | None:
         raw = stream.extra(SocketAttribute.raw_socket)
-        owner = await anyio.to_thread.run_sync(door.peer_uid, raw)
+        owner = await anyio.to_thread.run_sync(door.peer_uid, raw, limiter=self._threads)
         if owner is not None and owner != os.getuid():
             logger.warning("refused a connection of another user of this machine")
             return None

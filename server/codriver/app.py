@@ -274,6 +274,7 @@ class Server:
     async def _wind_down(self) -> None:
         """Everything down, in the reverse order of coming up; nothing here may fail the rest."""
         self._accepting.cancel()
+        self._parts.work.standing.close()
         with anyio.move_on_after(ANSWER_S):
             await self._end_evaluations()
         self._give_up_evaluations()
@@ -282,8 +283,10 @@ class Server:
             client.outbox.close()
         await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients))
         await self._parts.repls.end_all()
-        await anyio.to_thread.run_sync(self._parts.history.close)
-        await anyio.to_thread.run_sync(self._parts.transcripts.store.close)
+        # A limit of their own, as all other threads may be taken.
+        last = anyio.CapacityLimiter(1)
+        await anyio.to_thread.run_sync(self._parts.history.close, limiter=last)
+        await anyio.to_thread.run_sync(self._parts.transcripts.store.close, limiter=last)
         self._claim.withdraw()
         self._dispatch(Stopped())
         self._ended.set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -69,14 +68,13 @@ class Logbook:
         if transcript is not None:
             transcript.saw_line(line)
 
-    async def query(self, asked: Question) -> QueryAnswer:
-        """What a Datalog query over the log and the history answers; it runs in a thread.
+    def query(self, asked: Question) -> QueryAnswer:
+        """What a Datalog query over the log and the history answers. Meant for a thread: it takes up to two seconds.
 
         Raises:
             QueryError: it cannot be read, or asks for too much.
         """
-        ask = partial(
-            self.log.query,
+        return self.log.query(
             asked.text,
             inputs=asked.inputs,
             history=self._history,
@@ -84,7 +82,6 @@ class Logbook:
             until=asked.until,
             every_row=asked.every_row,
         )
-        return await anyio.to_thread.run_sync(ask)
 
     async def run(self, tell: Callable[[], None]) -> None:
         """Call `tell` when the log has grown, until cancelled: at most once in a while, however fast it grows."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Performer
     from codriver.live_settings import LiveSettings
     from codriver.settings import Settings
+    from codriver.shares import Work
 
 MAX_STREAM_BYTES = 32 * 2**20
 MAX_TRANSCRIPT_BYTES = 64 * 2**20
@@ -58,6 +59,7 @@ class Parts:
     logbook: Logbook
     repls: Repls
     clients: Clients
+    work: Work
     skills: SkillLibrary
     core: Core
     protocol: Protocol
@@ -116,7 +118,17 @@ def build(workspace: Path, live: LiveSettings, tasks: TaskGroup, perform: Perfor
     performers["mcp"] = protocol.perform
     restored = HistoryRestored(len(loaded.entities), loaded.report)
     return Parts(
-        history, restored, transcripts, logbook, repls, clients, skills, core, protocol, watcher=Watcher(services)
+        history,
+        restored,
+        transcripts,
+        logbook,
+        repls,
+        clients,
+        services.work,
+        skills,
+        core,
+        protocol,
+        watcher=Watcher(services),
     )
 
 

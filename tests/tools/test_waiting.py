@@ -8,7 +8,9 @@ import pytest
 from codriver.core.state import State
 from codriver.outputlog import OutputLog
 from codriver.settings import Settings
+from codriver.shares import Work
 from codriver.tools.base import Call
+from codriver.tools.standing import Waits
 from codriver.tools.waiting import WaitArguments, wait_for
 from live_server import serving, until
 
@@ -221,8 +223,10 @@ class Counted:
         self.asked = []
         self.core = SimpleNamespace(state=State())
         self.settings = Settings()
+        self.work = Work()
+        self.waits = Waits()
 
-    async def query(self, question):
+    def query(self, question):
         self.asked.append(question.until)
         return self.log.query(question.text, limit=question.limit, until=question.until, every_row=question.every_row)
 

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from codriver.errors import RefusedError
+from codriver.shares import Work
+from codriver.tools.standing import Waits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,9 +88,13 @@ class Services:
     client_counters: Callable[[], list[dict[str, object]]]
     """One row a connected client: its queue, its losses."""
     clojuredocs: Export
-    query: Callable[[Question], Awaitable[QueryAnswer]]
-    """What a Datalog query answers. Raises `QueryError`."""
+    query: Callable[[Question], QueryAnswer]
+    """What a Datalog query answers. Blocks: `work` has threads for it. Raises `QueryError`."""
     editor: Editor
+    work: Work = field(default_factory=Work)
+    """What is done in threads, shared out between the clients."""
+    waits: Waits = field(default_factory=Waits)
+    """The queries that stand."""
 
     @property
     def settings(self) -> Settings:

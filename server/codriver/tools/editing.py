@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Self
 
-import anyio.to_thread
 from pydantic import ConfigDict, Field, model_validator
 
 from codriver.editing import HY, Create, Limits, Wanted, lint
@@ -140,8 +140,7 @@ class UnbalanceableError(RefusedError):
 
 async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
     """The text with the brackets that its indentation asks for."""
-    del call
-    balanced = await anyio.to_thread.run_sync(balance, arguments.text)
+    balanced = await call.services.work.texts.run(call.client, partial(balance, arguments.text))
     if balanced.error is not None:
         raise UnbalanceableError(balanced.error)
     return Answer({"balancedText": balanced.text, "changed": balanced.changed})

@@ -48,6 +48,7 @@ REASONS = frozenset(
         "syntax-error",
         "tests-failed",
         "timed-out",
+        "too-many-waits",
         "unbalanced",
         "unknown-evaluation",
         "unknown-namespace",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import anyio
 from pydantic import Field
 
+from codriver import files
 from codriver.core import evaluations
 from codriver.core.actions import Evaluate
 from codriver.core.state import Request
@@ -24,7 +26,13 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Evaluation
 
-MAX_FILE_BYTES = 16 * 2**20
+FILE = files.Rules(files.Links.ANY, most_bytes=16 * 2**20)
+"""Of a file to load: wherever its caller says, who could as well send its text."""
+AT_ONCE_CHARACTERS = 2**15
+"""Reading the brackets of more takes so long that others would notice."""
+
+Form = tuple[str, int, int]
+"""The text of a top-level form, its line and its column."""
 
 
 class FileUnreadableError(RefusedError):
@@ -71,7 +79,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     """Evaluate, wait, and say how it stands."""
     who = call.who(arguments.who)
     lisp = speaks_lisp(call.state, arguments.repl_session_key)
-    forms = _forms(call, arguments.repl_session_key, arguments.code, lisp=lisp)
+    forms = await _forms(call, arguments.repl_session_key, arguments.code, lisp=lisp)
     target = resolve(call.state, arguments.repl_session_key)
     if arguments.isolate:
         target = await isolated(call, target, who)
@@ -97,9 +105,9 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     """Load a file into a session, as that file, wait, and say how it stands."""
     who = call.who(arguments.who)
     path = call.services.workspace / arguments.file_path
-    text = await anyio.to_thread.run_sync(_read, path)
+    text = await call.services.work.files.run(call.client, partial(_read, path))
     lisp = path.suffix != ".py" and speaks_lisp(call.state, arguments.repl_session_key)
-    forms = _forms(call, arguments.repl_session_key, text, lisp=lisp)
+    forms = await _forms(call, arguments.repl_session_key, text, lisp=lisp)
     target = resolve(call.state, arguments.repl_session_key)
     request = Request(code=text, kind="load-file", path=str(path), forms=forms)
     settings = call.services.settings
@@ -143,7 +151,7 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
     return Answer(fields, ok=False, images=answer.images)
 
 
-def _forms(call: Call, key: str | None, code: str, *, lisp: bool) -> tuple[tuple[str, int, int], ...]:
+async def _forms(call: Call, key: str | None, code: str, *, lisp: bool) -> tuple[Form, ...]:
     """The forms of Lisp, to be evaluated one by one; none of Python, which goes whole. Refused is what nobody can read.
 
     Raises:
@@ -152,15 +160,21 @@ def _forms(call: Call, key: str | None, code: str, *, lisp: bool) -> tuple[tuple
     if not lisp:
         check_python(call.state, key, code)
         return ()
+    texts = call.services.work.texts
+    # What comes after long code does not overtake it, however short it is.
+    if len(code) <= AT_ONCE_CHARACTERS and not texts.is_busy(call.client):
+        return _lisp_forms(code)
+    return await texts.run(call.client, partial(_lisp_forms, code))
+
+
+def _lisp_forms(code: str) -> tuple[Form, ...]:
     spans = top_level_forms(code, check_brackets(code))
     return tuple([(code[span.start : span.end], span.line, span.column) for span in spans])
 
 
 def _read(path: Path) -> str:
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise FileUnreadableError(str(path), f"it is larger than {MAX_FILE_BYTES} bytes")
-        return path.read_text(encoding="utf-8-sig")  # REPLs take a byte order mark for code
+        return files.read_text(path, FILE)  # REPLs take a byte order mark for code, so it is left out
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise FileUnreadableError(str(path), why or "it cannot be opened") from error

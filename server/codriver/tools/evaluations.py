@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-import anyio
 from pydantic import Field
 
 from codriver.core.actions import InputGiven
@@ -95,12 +94,12 @@ async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_
     ranged = arguments.start is not None or arguments.length is not None or arguments.part != "result"
     if not ranged and arguments.grep is None and arguments.diff_with is None:
         return None
-    transcript = _transcript(call, evaluation)
+    transcript, work = _transcript(call, evaluation), call.services.work.texts
     if arguments.grep is not None:
-        return await anyio.to_thread.run_sync(partial(matching, transcript, arguments.grep, max_bytes=max_bytes))
+        return await work.run(call.client, partial(matching, transcript, arguments.grep, max_bytes=max_bytes))
     if arguments.diff_with is not None:
         other = _transcript(call, evaluation_of(call.state, arguments.diff_with).id)
-        return await anyio.to_thread.run_sync(partial(difference, transcript, other, max_bytes=max_bytes))
+        return await work.run(call.client, partial(difference, transcript, other, max_bytes=max_bytes))
     start, length = arguments.start or 0, arguments.length
     asked = partial(excerpt, transcript, arguments.part, start=start, length=length, max_bytes=max_bytes)
     return await read(asked, transcript)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Final
 
-import anyio
 from pydantic import Field, WithJsonSchema
 
 from codriver.outputlog import Category
@@ -38,7 +38,7 @@ class LogArguments(Arguments):
 
 async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     """Entities of the log, by filters or by a query."""
-    log = call.services.log
+    log, work = call.services.log, call.services.work
     if arguments.query is None:
         entries = log.entries(
             since=arguments.since, category=arguments.category, who=arguments.who, limit=arguments.limit
@@ -46,12 +46,13 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
         result: object = [entry.to_json() for entry in entries]
         count, cut = len(entries), None
     else:
-        answer = await call.services.query(Question(arguments.query, arguments.inputs, arguments.limit))
+        asked = Question(arguments.query, arguments.inputs, arguments.limit)
+        answer = await work.queries.run(call.client, partial(call.services.query, asked))
         result, count, cut = answer.result, answer.count, answer.cut
     images = Images(min(arguments.max_images, call.services.settings.max_images), "ask with maxImages")
     taken = images.out_of_json(result)
     max_bytes = arguments.max_text_bytes or call.services.settings.max_text_bytes
-    shown, note = await anyio.to_thread.run_sync(shorten, taken, max_bytes)
+    shown, note = await work.texts.run(call.client, partial(shorten, taken, max_bytes))
     fields = {"result": shown, "count": count, "firstLine": log.first_line, "lastLine": log.last_line, "cut": cut}
     return Answer(fields if note is None else {**fields, "notes": [note]}, images=tuple(images.taken))
 

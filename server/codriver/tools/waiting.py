@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from array import array
+from bisect import bisect_left
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 from pydantic import Field
 
 from codriver.errors import RefusedError
+from codriver.shares import NoTurnError
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Question, Tool, answer_schema
 from codriver.tools.images import Images
 from codriver.tools.outputlog import MAX_TEXT_BYTES, Input
 from codriver.tools.shortening import shorten
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from codriver.datalog.answer import Cut, QueryAnswer
     from codriver.outputlog import Report
+
+T = TypeVar("T")
 
 PROGRESS_S = 5.0
 STOPPING_S = 0.5
 """How often a wait looks whether the server stops: nothing is logged then that would wake it."""
 COALESCE_S = 0.05
 """What comes within this time after the first new line is asked about together with it."""
-REST_FACTOR = 8
-"""A wait rests so many times as long as its query took, so that a slow query and a busy log do not fill a core."""
-MAX_REST_S = 5.0
+PATIENCE_S = 5.0
+"""So long a wait waits for its turn to ask, also where its own time is over sooner."""
 MAX_NOTES = 5
 MAX_ROWS = 100_000
 """Rows that are compared: a hundred times what the log holds unless its setting is raised."""
@@ -61,12 +68,15 @@ class WaitArguments(Arguments):
 async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
     """The rows that the query gains, as soon as it gains one, or word that it gained none in time."""
     wait = _Wait(call, arguments)
-    with call.services.log.listening(wait.heard):
+    with call.services.waits.standing(call.client), call.services.log.listening(wait.heard):
         return await wait.run()
 
 
 class _Wait:
-    """One wait: it sleeps while the log does not grow, and asks its query once for all that came meanwhile."""
+    """One wait: it sleeps while the log does not grow, and asks its query once for all that came meanwhile.
+
+    It asks when it is its client's turn: what all waits ask together has one budget. See `codriver.shares`.
+    """
 
     def __init__(self, call: Call, arguments: WaitArguments) -> None:
         self._call = call
@@ -79,7 +89,8 @@ class _Wait:
         self._rested = self._began
         self._seen = 0
         """The line up to which the query was asked."""
-        self._known: frozenset[bytes] = frozenset()
+        self._known: Sequence[int] = ()
+        """What stands for the rows that are not new, in rising order."""
         self._gap = False
         """Whether lines have left the log before the query could be asked about them."""
         self._notes: list[str] = []
@@ -95,14 +106,23 @@ class _Wait:
         Raises:
             QueryError: the query is none.
             TooMuchToWaitForError: its answer at the start is cut.
+            TooManyWaitsError: too much is remembered for waits already.
         """
         last_line = self._log.last_line or 0
-        since, limit = self._arguments.since, self._arguments.limit
+        since = self._arguments.since
         self._seen = last_line if since is None else min(since, last_line)
-        before = await self._ask(self._seen)
-        if before.cut is not None:
-            raise TooMuchToWaitForError(before.cut)
-        self._known = await anyio.to_thread.run_sync(_digests, before)
+        try:
+            cut, self._known = await self._ask(self._seen, _digests)
+            if cut is not None:
+                raise TooMuchToWaitForError(cut)
+            with self._call.services.waits.remembering(self._call.client, len(self._known)):
+                return await self._watch()
+        except NoTurnError as crowded:
+            return self._crowded_out(crowded.ahead)
+
+    async def _watch(self) -> Answer:
+        """Ask about whatever comes, until a row is new or the wait is over."""
+        limit = self._arguments.limit
         while True:
             rows, cut = await self._gained()
             if rows:
@@ -114,6 +134,16 @@ class _Wait:
                 return self._answer("timed-out", [], cut)
             await self._sleep()
 
+    def _crowded_out(self, ahead: int) -> Answer:
+        """Word that the time was over before it was this client's turn to ask."""
+        if self._stopping:
+            return self._answer("server-stopping", [], None)
+        self._notes.append(
+            f"what came after line {self._seen} was not asked about in time, as all waits share one budget and {ahead} "
+            f"others waited for it too: to go on, since: {self._seen}, with a quicker query or fewer waits at once"
+        )
+        return self._answer("timed-out", [], "time")
+
     @property
     def _stopping(self) -> bool:
         return self._call.state.life.phase == "stopping"
@@ -124,30 +154,26 @@ class _Wait:
         if last_line <= self._seen:
             return [], None
         self._grown = anyio.Event()
-        asked_at = anyio.current_time()
-        answer = await self._ask(last_line)
-        rows = await anyio.to_thread.run_sync(_new_rows, answer, self._known)
+        cut, rows = await self._ask(last_line, partial(_new_rows, self._known))
         first_line = self._log.first_line or 0
         if first_line > self._seen + 1:
             gone = f"lines {self._seen + 1} to {first_line - 1} have left the log: rows made of them may be missing"
             self._gap = True
             self._notes = [*self._notes[-MAX_NOTES + 1 :], gone]
         self._seen = last_line
-        now = anyio.current_time()
-        self._rested = now + min(REST_FACTOR * (now - asked_at), MAX_REST_S)
-        return rows, answer.cut
+        return rows, cut
 
     async def _shown(self, rows: list[object]) -> list[object]:
         """The newest of the rows, within the bounds of an answer."""
         max_bytes = self._arguments.max_text_bytes or self._call.services.settings.max_text_bytes
         bare = Images(0, "repl_output_log with maxImages gives it").out_of_json(rows[-self._arguments.limit :])
-        shown, note = await anyio.to_thread.run_sync(shorten, bare, max_bytes)
+        shown, note = await self._call.services.work.texts.run(self._call.client, partial(shorten, bare, max_bytes))
         if note is not None:
             self._notes.append(note)
         return shown if isinstance(shown, list) else []
 
     async def _sleep(self) -> None:
-        """Sleep until the log has grown and the last query is rested from, or the wait is over; tell of progress."""
+        """Sleep until the log has grown and what comes with that has come, or the wait is over; tell of progress."""
         while not self._stopping and (now := anyio.current_time()) < self._deadline:
             if now - self._told >= PROGRESS_S:
                 self._told = now
@@ -161,9 +187,21 @@ class _Wait:
             else:
                 return
 
-    async def _ask(self, until: int) -> QueryAnswer:
+    async def _ask(self, until: int, take: Callable[[QueryAnswer], T]) -> tuple[Cut | None, T]:
+        """How the query's answer was cut, if it was, and what `take` makes of it, once it is this client's turn.
+
+        Raises:
+            NoTurnError: it was not, in time.
+        """
+        services = self._call.services
         asked = Question(self._arguments.query, self._arguments.inputs, MAX_ROWS, until=until, every_row=True)
-        return await self._call.services.query(asked)
+
+        def ask() -> tuple[Cut | None, T]:
+            answer = services.query(asked)
+            return answer.cut, take(answer)
+
+        patience = max(self._deadline, anyio.current_time() + PATIENCE_S)
+        return await services.work.standing.run(self._call.client, ask, until=patience)
 
     def _answer(self, status: str, rows: list[object], cut: Cut | None) -> Answer:
         return Answer(
@@ -180,21 +218,26 @@ class _Wait:
         )
 
 
-def _digest(row: object) -> bytes:
-    """What tells a row from any other, in little memory however long its texts."""
-    return hashlib.blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=16).digest()
+def _digest(row: object) -> int:
+    """What tells a row from any other, in eight bytes however long its texts."""
+    return int.from_bytes(hashlib.blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=8).digest())
 
 
 def _rows(answer: QueryAnswer) -> list[object]:
     return answer.result if isinstance(answer.result, list) else []
 
 
-def _digests(answer: QueryAnswer) -> frozenset[bytes]:
-    return frozenset(map(_digest, _rows(answer)))
+def _digests(answer: QueryAnswer) -> Sequence[int]:
+    return array("Q", sorted(set(map(_digest, _rows(answer)))))
 
 
-def _new_rows(answer: QueryAnswer, known: frozenset[bytes]) -> list[object]:
-    return [row for row in _rows(answer) if _digest(row) not in known]
+def _new_rows(known: Sequence[int], answer: QueryAnswer) -> list[object]:
+    return [row for row in _rows(answer) if not _is_among(known, _digest(row))]
+
+
+def _is_among(known: Sequence[int], digest: int) -> bool:
+    place = bisect_left(known, digest)
+    return place < len(known) and known[place] == digest
 
 
 TOOLS = (

@@ -1,0 +1,172 @@
+"""No client starves another: by order, the victim is answered while the hungry client still waits."""
+
+import contextlib
+import os
+import signal
+
+import pytest
+
+from live_server import serving, until
+
+SLOW = '[:find ?l :where [?e :output/text ?t] [(re-find #"(?:a|a|ab)+b+$" ?t)] [?e :output/line ?l]]'
+"""It takes a second or so, on the text below."""
+NOTHING = '[:find ?l :where [?e :output/who "nobody"] [?e :output/line ?l]]'
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("starving"), "--repl", "python", "--repl", "lisp") as running:
+        with running.client() as first:
+            text = "a" * 18 + "c"
+            assert first.call("evaluate_code", code=repr(text), replSessionKey="py", timeoutMs=60_000)["ok"]
+            assert first.call("evaluate_code", code="1", replSessionKey="lpy", timeoutMs=60_000)["ok"]
+        yield running
+
+
+@pytest.fixture
+def victim(live):
+    with live.client(name="victim") as client:
+        yield client
+
+
+def open_requests(client, name):
+    rows = client.call("server_health")["clients"]
+    return sum(row["openRequests"] for row in rows if row["name"] == name)
+
+
+def answers(client, identities):
+    """What the calls gave, in whatever order they were answered."""
+    found = {}
+    while len(found) < len(identities):
+        message = client.receive()
+        if message.get("id") in identities:
+            found[message["id"]] = message["result"]["structuredContent"]
+    return [found[identity] for identity in identities]
+
+
+def still_waits(client, name):
+    return open_requests(client, name) > 0
+
+
+# Files
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFO")
+def test_sixty_loads_of_a_pipe_are_refused_and_hold_up_nobody(live, victim):
+    pipe = live.workspace / "pipe.py"
+    with contextlib.suppress(FileExistsError):
+        os.mkfifo(pipe)
+    with live.client(name="hungry") as hungry:
+        loads = [hungry.begin_call("load_file", filePath=str(pipe), replSessionKey="py") for _ in range(60)]
+        assert victim.call("repl_output_log", query=NOTHING)["ok"]
+        with live.client() as newcomer:
+            assert newcomer.request("ping")["result"] == {}
+        for answer in answers(hungry, loads):
+            assert answer["reason"] == "file-unreadable"
+            assert "pipe" in answer["message"]
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/ptmx", "/dev/tty"])
+def test_a_device_is_not_loaded(victim, path):
+    if not os.path.exists(path):  # noqa: PTH110  # a device, no file
+        pytest.skip(f"this system has no {path}")
+    answer = victim.call("load_file", filePath=path, replSessionKey="py")
+    assert (answer["ok"], answer["reason"]) == (False, "file-unreadable")
+
+
+def test_a_file_beyond_the_limit_is_named_with_the_number(live, victim):
+    large = live.workspace / "large.py"
+    with large.open("wb") as file:
+        file.truncate(17 * 2**20)
+    answer = victim.call("load_file", filePath="large.py", replSessionKey="py")
+    assert answer["reason"] == "file-unreadable"
+    assert f"{16 * 2**20:,} bytes are the most" in answer["message"]
+
+
+# Queries
+
+
+def test_a_query_is_answered_while_two_hundred_slow_ones_of_another_wait(live, victim):
+    with live.client(name="hungry") as hungry:
+        for _ in range(200):
+            hungry.begin_call("repl_output_log", query=SLOW)
+        until(lambda: open_requests(victim, "hungry") > 190, "the queries to be asked")
+        assert victim.call("repl_output_log", query=NOTHING)["ok"]
+        assert still_waits(victim, "hungry")
+
+
+def test_pings_waits_and_newcomers_go_on_beside_eight_hundred_standing_queries(live, victim):
+    with contextlib.ExitStack() as stack:
+        hungry = [stack.enter_context(live.client(name="hungry")) for _ in range(4)]
+        for client in hungry:
+            for _ in range(200):
+                client.begin_call("wait_for", query=SLOW, timeoutMs=600_000)
+        until(lambda: open_requests(victim, "hungry") == 4 * 64, "those that are too many to be refused")
+        for _ in range(20):
+            assert victim.request("ping")["result"] == {}
+        with live.client() as newcomer:
+            assert newcomer.request("ping")["result"] == {}
+        line = victim.call("repl_output_log", limit=1)["lastLine"]
+        victim.call("evaluate_code", code="'for the victim'", replSessionKey="py", who="herald")
+        query = '[:find ?l :where [?e :output/who "herald"] [?e :output/line ?l]]'
+        assert victim.call("wait_for", query=query, since=line, timeoutMs=60_000)["status"] == "found"
+        assert open_requests(victim, "hungry") > 200
+
+
+def test_a_wait_beyond_the_limit_is_refused_with_both_numbers(live, victim):
+    with live.client(name="hungry") as hungry:
+        waits = [hungry.begin_call("wait_for", query=NOTHING, timeoutMs=600_000) for _ in range(65)]
+        refused = hungry.answer(waits[-1])["result"]["structuredContent"]
+        assert (refused["reason"], refused["standing"], refused["most"]) == ("too-many-waits", 64, 64)
+        assert open_requests(victim, "hungry") == 64
+        assert victim.call("wait_for", query=NOTHING, timeoutMs=0)["status"] == "timed-out"
+
+
+def test_a_wait_whose_turn_does_not_come_says_where_to_go_on(live, victim):
+    with live.client(name="hungry") as hungry:
+        waits = [hungry.begin_call("wait_for", query=SLOW, since=0, timeoutMs=1000) for _ in range(20)]
+        told = [answer["notes"][-1] for answer in answers(hungry, waits)]
+        crowded = [note for note in told if "all waits share one budget" in note]
+        assert crowded
+        assert all("to go on, since: 0" in note for note in crowded)
+
+
+# Texts
+
+
+def test_brackets_of_long_code_are_read_while_others_are_answered(live, victim):
+    with live.client(name="hungry") as hungry:
+        code = "(quote (a b c d e f))\n" * 30_000
+        reading = hungry.begin_call("evaluate_code", code=code + "(", replSessionKey="lpy")
+        until(lambda: still_waits(victim, "hungry"), "the code to arrive")
+        assert victim.request("ping")["result"] == {}
+        assert victim.call("evaluate_code", code="(+ 1 2)", replSessionKey="lpy")["result"] == "3"
+        assert still_waits(victim, "hungry")
+        assert hungry.answer(reading)["result"]["structuredContent"]["reason"] == "unbalanced"
+
+
+def test_short_code_does_not_overtake_long_code_of_the_same_client(victim):
+    long = victim.begin_call("evaluate_code", code=f'(count "{"x" * 200_000}")', replSessionKey="lpy")
+    short = victim.begin_call("evaluate_code", code="'short", replSessionKey="lpy")
+    lines = [answer["outputLines"]["first"] for answer in answers(victim, [long, short])]
+    assert lines == sorted(lines)
+
+
+# The end
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFO")
+def test_a_server_stops_while_everything_is_asked_of_it(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as hungry:
+        hungry.call("evaluate_code", code=repr("a" * 18 + "c"), timeoutMs=60_000)
+        pipe = live.workspace / "pipe.py"
+        os.mkfifo(pipe)
+        for _ in range(60):
+            hungry.begin_call("load_file", filePath=str(pipe))
+            hungry.begin_call("repl_output_log", query=SLOW)
+            wait = hungry.begin_call("wait_for", query=SLOW, timeoutMs=600_000)
+        with live.client(name="other") as other:
+            until(lambda: open_requests(other, "bare") > 60, "the calls to be there")
+        live.process.send_signal(signal.SIGTERM)
+        assert hungry.answer(wait)["result"]["structuredContent"]["status"] == "server-stopping"
+        assert live.process.wait(60) == 0
