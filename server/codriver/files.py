@@ -27,6 +27,8 @@ KIBIBYTE: Final = 1 << 10
 MEBIBYTE: Final = 1 << 20
 MAX_LINKS: Final = 40
 """Links followed for one path; Linux follows as many. Source: path_resolution(7)."""
+MAX_FOLDERS: Final = 128
+"""Folders on one path, each of which takes a descriptor; no source tree is half as deep."""
 PRIVATE_FILE: Final = 0o600
 PRIVATE_FOLDER: Final = 0o700
 OTHERS: Final = 0o077
@@ -37,6 +39,8 @@ _CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _READ = os.O_RDONLY | _CLOEXEC | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _FOLDER = os.O_RDONLY | _CLOEXEC | getattr(os, "O_DIRECTORY", 0)
+# To walk through a folder takes no right to list it, where the system knows the difference.
+_STEP = getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)) | _CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 _READ_BYTES: Final = 1 << 20
 _SHAPES: Final = (
     (stat.S_ISDIR, "a folder"),
@@ -159,11 +163,19 @@ class Place:
 
     def read(self, rules: Rules) -> bytes:
         """The whole file. Raises like `open`, and TooLargeError."""
+        return self.read_with_status(rules)[0]
+
+    def read_with_status(self, rules: Rules) -> tuple[bytes, os.stat_result]:
+        """The whole file, and the status of that very file. Raises like `read`."""
         descriptor = self.open(rules)
         try:
-            return _read_up_to(descriptor, rules.most_bytes, self.path)
+            return _read_up_to(descriptor, rules.most_bytes, self.path), os.fstat(descriptor)
         finally:
             os.close(descriptor)
+
+    def is_writable(self) -> bool:
+        """Whether mode and file system let this user write to what has the name."""
+        return os.access(self.name, os.W_OK, dir_fd=self._folder)
 
     def stage(self, data: bytes, *, mode: int | None = PRIVATE_FILE, owner: tuple[int, int] | None = None) -> str:
         """Write `data` to a new file beside the name, on the disk for good; its name, for `put` or `discard`.
@@ -215,6 +227,18 @@ class Place:
             FileNotFoundError: nothing has it.
         """
         os.unlink(self.name, dir_fd=self._folder)
+
+    def make_folder(self, mode: int = 0o777) -> None:
+        """Make a folder of this name, with the mode that the user's umask leaves.
+
+        Raises:
+            FileExistsError: something has the name.
+        """
+        os.mkdir(self.name, mode, dir_fd=self._folder)
+
+    def remove_folder(self) -> None:
+        """Remove the folder that has the name, if it is empty; OSError if it is not, or is no folder."""
+        os.rmdir(self.name, dir_fd=self._folder)
 
     def sync(self) -> None:
         """Put the folder's entries on the disk for good, where the file system can do that with folders."""
@@ -333,7 +357,7 @@ class _Walk:
         self._make_mode = make_mode
         self._given = path
         self._todo = deque(_below(path, root) if root is not None else absolute.parts[1:])
-        self._folders = [os.open(self._start, _FOLDER)]
+        self._folders = [os.open(self._start, _STEP)]
         self._names: list[str] = []
         self._followed = 0
 
@@ -378,11 +402,13 @@ class _Walk:
 
     def _go_down(self, part: str) -> None:
         here = self._folders[-1]
+        if len(self._folders) > MAX_FOLDERS:
+            raise UnsafeFileError(self._given, f"it leads through more than {MAX_FOLDERS} folders", errno.ENAMETOOLONG)
         if self._make_mode is not None:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, self._make_mode, dir_fd=here)
         try:
-            self._folders.append(os.open(part, _FOLDER | _NOFOLLOW, dir_fd=here))
+            self._folders.append(os.open(part, _STEP | _NOFOLLOW, dir_fd=here))
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path / part)) from None
         self._names.append(part)
@@ -436,6 +462,7 @@ def _locate_by_path(path: Path, links: Links, root: Path | None, make_mode: int 
         raise LinkRefusedError(path, "it is reached by a link, and none is followed here", errno.ELOOP)
     if make_mode is not None:
         real.parent.mkdir(make_mode, parents=True, exist_ok=True)
+    real.parent.stat()
     return Place(None, str(real), real)
 
 

@@ -18,7 +18,7 @@ import json, os, sys
 here = {folder!r}
 with open(os.path.join(here, "calls"), "a") as log:
     print(json.dumps([sys.argv[1:], os.getcwd()]), file=log)
-paths = [path for path in sys.argv[2:] if not path.startswith("-")][:-1]
+paths = sys.argv[2:sys.argv.index("--config")]
 {rest}
 """
 FINDINGS = """\
@@ -52,25 +52,58 @@ def install(tmp_path, monkeypatch):
 
 async def test_without_the_linter_there_are_no_diagnostics(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = await lint(tmp_path, [tmp_path / "a.clj"])
+    found = await lint(tmp_path, {tmp_path / "a.clj": b"(a)"})
     assert (dict(found.rows), found.note) == ({}, None)
 
 
 async def test_each_file_gets_its_rows_from_one_run_in_the_workspace(tmp_path, install):
     calls = install(FINDINGS)
     files = [tmp_path / "a.clj", tmp_path / "b.cljs", tmp_path / "c.lpy"]
-    found = await lint(tmp_path, files)
+    found = await lint(tmp_path, dict.fromkeys(files, b"(a)"))
     assert list(found.rows) == files[:2]
     row = {"line": 3, "column": 2, "level": "warning", "message": "unused a.clj", "type": "unused-binding"}
     assert found.rows[files[0]] == [row, {**row, "line": 7}]
     [[arguments, folder]] = [json.loads(line) for line in calls.read_text().splitlines()]
-    assert arguments == ["--lint", str(files[0]), str(files[1]), "--config", "{:output {:format :json}}"]
+    assert arguments[::3] == ["--lint", "--config"]
+    assert all(copy.endswith(str(file)) for copy, file in zip(arguments[1:3], files, strict=False))
+    assert arguments[4:] == ["{:output {:format :json}}"]
     assert folder == str(tmp_path)
+
+
+COPIES = """\
+texts = [open(path).read() for path in paths]
+print(json.dumps({"findings": [{"filename": path, "row": 1, "col": 1, "level": "info", "type": "t", "message": text}
+                               for path, text in zip(paths, texts)]}))
+"""
+
+
+async def test_it_reads_what_was_written_wherever_the_path_leads_since(tmp_path, install):
+    calls = install(COPIES)
+    (tmp_path / "secret").write_text("a key")
+    file = tmp_path / "src" / "a.clj"
+    file.parent.mkdir()
+    file.symlink_to(tmp_path / "secret")
+    found = await lint(tmp_path, {file: b"(a)"})
+    assert [row["message"] for row in found.rows[file]] == ["(a)"]
+    [[arguments, _]] = [json.loads(line) for line in calls.read_text().splitlines()]
+    assert not await anyio.Path(arguments[1]).exists()
+
+
+@pytest.mark.parametrize(("target", "options"), [("inside", []), ("../outside", ["--cache", "false"])])
+async def test_it_writes_no_cache_outside_of_the_workspace(tmp_path, install, target, options):
+    calls = install(FINDINGS)
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / ".clj-kondo").symlink_to(target)
+    found = await lint(workspace, {workspace / "a.clj": b"(a)"})
+    assert len(found.rows[workspace / "a.clj"]) == 2
+    [[arguments, _]] = [json.loads(line) for line in calls.read_text().splitlines()]
+    assert arguments[4:] == options
 
 
 async def test_it_is_not_run_for_files_it_does_not_read(tmp_path, install):
     calls = install(FINDINGS)
-    assert (await lint(tmp_path, [tmp_path / "a.lpy"])).rows == {}
+    assert (await lint(tmp_path, {tmp_path / "a.lpy": b"(a)"})).rows == {}
     assert not calls.exists()
 
 
@@ -79,7 +112,7 @@ async def test_a_linter_that_hangs_is_ended(tmp_path, install):
     pid = calls.with_name("pid")
     limit_s = 0.5
     while True:  # on a busy machine, until it got as far as to hang
-        found = await lint(tmp_path, [tmp_path / "a.clj"], limit_s=limit_s)
+        found = await lint(tmp_path, {tmp_path / "a.clj": b"(a)"}, limit_s=limit_s)
         assert (found.rows, found.note) == ({}, f"clj-kondo took longer than {limit_s:g} s")
         if pid.exists() and pid.read_text():
             break
@@ -109,14 +142,14 @@ def is_alive(pid):
 )
 async def test_a_linter_that_fails_gives_a_note_and_nothing_invented(tmp_path, install, rest, note):
     install(rest)
-    found = await lint(tmp_path, [tmp_path / "a.clj"])
+    found = await lint(tmp_path, {tmp_path / "a.clj": b"(a)"})
     assert (found.rows, found.note) == ({}, note)
 
 
 async def test_a_linter_that_cannot_be_run_gives_a_note(tmp_path, install):
     calls = install("")
     calls.with_name("clj-kondo").write_text("#!/nowhere/at/all\n")
-    found = await lint(tmp_path, [tmp_path / "a.clj"])
+    found = await lint(tmp_path, {tmp_path / "a.clj": b"(a)"})
     assert (found.rows, found.note) == ({}, "clj-kondo cannot be run: No such file or directory")
 
 

@@ -7,11 +7,11 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import anyio
 import pytest
 
+from codriver import files
 from codriver.editing import (
     Create,
     Editor,
@@ -54,6 +54,10 @@ def written(path):
     """What writing a file changes, to the nanosecond; the time at which it was last read it does not tell."""
     found = path.stat()
     return found.st_ino, found.st_mode, found.st_uid, found.st_gid, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _one_for_two(below):
+    return lambda path, *rest: tuple("one" if part == "two" else part for part in below(path, *rest))
 
 
 async def edit(editor, *wanted, caller="me", **options):
@@ -246,13 +250,50 @@ class TestWhatIsRefused:
         names = ("folder.clj", "pipe.clj", "latin.clj", "huge.clj", "readonly.clj", "a.clj/b.clj")
         told = [(await refusal(editor, (name, Append("(z)"))))[0][1] for name in names]
         assert told == [
-            "folder.clj: it is no regular file",
-            "pipe.clj: it is no regular file",
+            "folder.clj: it is a folder, not a regular file",
+            "pipe.clj: it is a pipe, not a regular file",
             "latin.clj is no UTF-8 text: the byte at offset 8 does not fit",
-            "huge.clj: it has 8388610 bytes, and 8388608 is the most that is edited",
+            "huge.clj: it has 8,388,610 bytes, and 8,388,608 bytes are the most that is read",
             "readonly.clj: it is read-only",
             "a.clj/b.clj: Not a directory",
         ]
+
+    @pytest.mark.parametrize(
+        "name",
+        [".git/hooks/a.clj", "sub/.git/a.clj", ".hg/a.clj", ".svn/a.clj", ".jj/a.clj", ".sl/a.clj", ".bzr/a.clj",
+         ".pijul/a.clj", ".fossil/a.clj", ".GIT/a.clj", ".Hg/a.clj", "_FOSSIL_/a.clj",
+         ".g\u200cit/a.clj", ".git /a.clj", ".git./a.clj", "GIT~1/a.clj", ".git::$INDEX_ALLOCATION/a.clj",
+         "\uff0egit/a.clj", "link/a.clj", "_darcs/a.clj"],
+    )  # fmt: skip
+    async def test_nothing_of_version_control_is_edited(self, editor, workspace, name):
+        (workspace / ".git").mkdir()
+        (workspace / ".git" / "a.clj").write_text(TEXT)
+        (workspace / "link").symlink_to(".git")
+        (workspace / "_darcs").symlink_to("src")
+        for wanted in (Append("(z)"), Create("(z)", overwrite=True)):
+            [(_, told)] = await refusal(editor, (name, wanted))
+            assert told.startswith(f"{name} belongs to version control (")
+        [(_, told)] = await refusal(editor, (workspace / name, Append("(z)")), allow_outside=True)
+        assert "belongs to version control" in told
+
+    @pytest.mark.parametrize("content", ["#!/usr/bin/env bb\n[core]\n", "gitdir: elsewhere\n"])
+    async def test_no_file_of_git_is_made_that_would_pass_for_a_script(self, editor, workspace, content):
+        (workspace / ".git").write_text("gitdir: ../main/.git/worktrees/here\n")
+        (workspace / "sub").mkdir()
+        for name in (".git", "sub/.git", ".Git"):
+            [(_, told)] = await refusal(editor, (name, Create(content, overwrite=True)))
+            assert "belongs to version control" in told
+
+    async def test_names_that_only_begin_like_those_of_version_control_are_edited(self, editor, workspace):
+        for name in (".github/a.clj", "git/a.clj", "svn/hg.clj", ".gitlab.clj"):
+            await edit(editor, (name, Create("(a)\n")))
+            assert (workspace / name).exists()
+
+    async def test_a_workspace_that_lies_in_a_folder_named_so_is_edited(self, tmp_path):
+        workspace = tmp_path / ".git" / "worktree"
+        workspace.mkdir(parents=True)
+        await edit(Editor(workspace), (workspace / "a.clj", Create("(a)\n")))
+        assert (workspace / "a.clj").exists()
 
     async def test_half_a_character_is_refused(self, editor):
         [(_, told)] = await refusal(editor, ("a.clj", Append('"\ud800"')))
@@ -299,10 +340,10 @@ class TestMeanwhile:
     async def test_a_file_that_changed_is_not_written(self, workspace):
         a, b = workspace / "a.clj", workspace / "b.clj"
         b.write_text("(b)")
-        changes = [Change(a, read(a), b"(x)"), Change(b, read(b), b"(y)")]
+        changes = [Change(a, read(a, workspace), b"(x)"), Change(b, read(b, workspace), b"(y)")]
         b.write_text("(somebody else)")
         with pytest.raises(FilesChangedError, match=r"b\.clj changed meanwhile, so nothing was written"):
-            commit(changes)
+            commit(changes, workspace)
         assert a.read_text() == TEXT
         assert sorted(path.name for path in workspace.iterdir()) == ["a.clj", "b.clj"]
 
@@ -311,7 +352,7 @@ class TestMeanwhile:
         new.parent.mkdir()
         new.write_text("(somebody else)")
         with pytest.raises(FilesChangedError):
-            commit([Change(new, MISSING, b"(x)")])
+            commit([Change(new, MISSING, b"(x)")], workspace)
         assert new.read_text() == "(somebody else)"
 
     async def test_a_folder_that_became_a_link_is_not_followed(self, workspace):
@@ -319,12 +360,12 @@ class TestMeanwhile:
         folder.mkdir()
         elsewhere.mkdir()
         (folder / "x.clj").write_text("(x)")
-        change = Change(folder / "x.clj", read(folder / "x.clj"), b"(y)")
+        change = Change(folder / "x.clj", read(folder / "x.clj", workspace), b"(y)")
         folder.rename(workspace / "old")
         (elsewhere / "x.clj").write_text("(x)")
         folder.symlink_to(elsewhere)
         with pytest.raises(FilesChangedError):
-            commit([change])
+            commit([change], workspace)
         assert (elsewhere / "x.clj").read_text() == "(x)"
 
     async def test_a_file_that_became_a_link_is_not_followed(self, workspace):
@@ -333,7 +374,57 @@ class TestMeanwhile:
         file.unlink()
         file.symlink_to(workspace.parent / "secret.clj")
         with pytest.raises(UnreadableError):
-            read(file)
+            read(file, workspace)
+
+    async def test_a_system_that_opens_no_folders_edits_too(self, editor, workspace, monkeypatch):
+        monkeypatch.setattr(files, "_HAS_FOLDER_DESCRIPTORS", False)
+        await edit(editor, ("a.clj", NEW_B), ("new/deep/n.clj", Create("(n)\n")))
+        assert "(def b 2)" in (workspace / "a.clj").read_text()
+        assert (workspace / "new" / "deep" / "n.clj").read_text() == "(n)\n"
+        await editor.undo("me")
+        assert (workspace / "a.clj").read_text() == TEXT
+        [(_, told)] = await refusal(editor, ("a.clj/b.clj", Create("(n)")))
+        assert "Not a directory" in told
+        (workspace / "a.clj").unlink()
+        (workspace / "a.clj").symlink_to("b.clj")
+        with pytest.raises(UnreadableError, match="it is reached by a link"):
+            read(workspace / "a.clj", workspace)
+
+    async def test_two_names_that_are_one_file_are_no_two_edits(self, workspace, monkeypatch):
+        """As where `A.clj` is `a.clj`: a folder of two names stands in for a file system without cases."""
+        (workspace / "one").mkdir()
+        (workspace / "one" / "a.clj").write_text(TEXT)
+        changes = [Change(workspace / name / "a.clj", Snapshot(TEXT.encode()), b"(x)") for name in ("one", "two")]
+        monkeypatch.setattr(files, "_below", _one_for_two(files._below))
+        with pytest.raises(FilesChangedError, match=r"two/a\.clj changed meanwhile"):
+            commit(changes, workspace)
+        assert (workspace / "one" / "a.clj").read_text() == TEXT
+        assert [path.name for path in (workspace / "one").iterdir()] == ["a.clj"]
+
+    async def test_a_folder_that_was_moved_away_is_not_written_to(self, workspace, monkeypatch):
+        (workspace / "src").mkdir()
+        (workspace / "src" / "x.clj").write_text("(x)")
+        change = Change(workspace / "src" / "x.clj", read(workspace / "src" / "x.clj", workspace), b"(y)")
+        real = os.fsync
+
+        def fsync(descriptor):  # once the new content lies beside the file
+            real(descriptor)
+            (workspace / "src").rename(workspace.parent / "moved")
+            (workspace / "src").mkdir()
+            (workspace / "src" / "x.clj").write_text("(x)")
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        with pytest.raises(FilesChangedError):
+            commit([change], workspace)
+        for folder in (workspace.parent / "moved", workspace / "src"):
+            assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("x.clj", "(x)")]
+
+    async def test_a_workspace_that_is_gone_is_not_made_again(self, editor, workspace):
+        (workspace / "a.clj").unlink()
+        workspace.rmdir()
+        with pytest.raises(FilesUnwritableError, match="the folder of the workspace is gone"):
+            await edit(editor, ("deep/n.clj", Create("(n)")))
+        assert not workspace.exists()
 
     async def test_edits_at_the_same_time_wait_for_one_another(self, editor, workspace):
         (workspace / "b.clj").write_text("(ns b)\n")
@@ -356,14 +447,14 @@ class TestMeanwhile:
         for name in ("b.clj", "c.clj"):
             (workspace / name).write_text(TEXT)
         before = everything(workspace)
-        real, calls = Path.replace, itertools.count(1)
+        real, calls = os.replace, itertools.count(1)
 
-        def replace(path, target):
+        def replace(*names, **folders):
             if next(calls) == failing:
                 raise OSError(errno.ENOSPC, "No space left on device")
-            return real(path, target)
+            return real(*names, **folders)
 
-        monkeypatch.setattr(Path, "replace", replace)
+        monkeypatch.setattr(os, "replace", replace)
         with pytest.raises(FilesUnwritableError, match="No space left on device"):
             await edit(editor, *((name, NEW_B) for name in ("a.clj", "b.clj", "c.clj")), ("new/d.clj", Create("(d)")))
         assert everything(workspace) == before
@@ -374,9 +465,10 @@ class TestMeanwhile:
             "from pathlib import Path\n"
             "from codriver.editing.files import Change, commit, read\n"
             "file = Path(sys.argv[1])\n"
+            "folder = file.parent\n"
             "print('go', flush=True)\n"
             "for letter in itertools.cycle('abc'):\n"
-            "    commit([Change(file, read(file), letter.encode() * 300_000)])\n"
+            "    commit([Change(file, read(file, folder), letter.encode() * 300_000)], folder)\n"
         )
         file = workspace / "a.clj"
         file.write_text("a" * 300_000)
@@ -419,9 +511,9 @@ class TestUndo:
     async def test_a_batch_that_changed_nothing_is_taken_back_in_place_of_the_one_before(self, editor, workspace):
         await edit(editor, ("a.clj", NEW_B))
         await edit(editor, ("a.clj", Replace(Target(3, "(def b 2)"), "(def b 2)")))
-        for files, left, text in ((0, 1, TEXT.replace("1", "2")), (1, 0, TEXT)):
+        for count, left, text in ((0, 1, TEXT.replace("1", "2")), (1, 0, TEXT)):
             outcome, remaining = await editor.undo("me")
-            assert (len(outcome.files), remaining) == (files, left)
+            assert (len(outcome.files), remaining) == (count, left)
             assert (workspace / "a.clj").read_text() == text
 
     async def test_it_is_refused_when_somebody_changed_a_file_since(self, editor, workspace):
@@ -476,6 +568,6 @@ class TestUndo:
         await edit(editor, ("a.clj", NEW_B))
         os.utime(workspace / "a.clj")
         await editor.undo("me")
-        assert read(workspace / "a.clj") == Snapshot(
-            TEXT.encode(), read(workspace / "a.clj").mode, (os.getuid(), os.getgid())
+        assert read(workspace / "a.clj", workspace) == Snapshot(
+            TEXT.encode(), read(workspace / "a.clj", workspace).mode, (os.getuid(), os.getgid())
         )

@@ -100,7 +100,7 @@ def plan(
     others = {index: edit for index, edit in edits.items() if not isinstance(edit, Create)}
     name = show(workspace, path)
     try:
-        before = read(path)
+        before = read(path, workspace)
         check_is_lisp(path, before.data, *(creation.content for creation in creations.values()))
     except (UnreadableError, NotEditableError) as error:
         words = str(error) if isinstance(error, NotEditableError) else f"{name}: {error}"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 
 if TYPE_CHECKING:
     import subprocess
@@ -33,18 +36,40 @@ class Diagnostics:
     note: str | None = None
 
 
-async def lint(workspace: Path, paths: Sequence[Path], *, limit_s: float = LINT_S) -> Diagnostics:
-    """Lint `paths` in one run of clj-kondo from the workspace, with the project's own configuration.
+async def lint(workspace: Path, texts: Mapping[Path, bytes], *, limit_s: float = LINT_S) -> Diagnostics:
+    """Lint the texts of files in one run of clj-kondo from the workspace, with the project's own configuration.
 
-    Source: clj-kondo's manual: `--lint`, `--config`, its JSON output, and exit codes 0, 2 and 3 for what it found.
+    The linter gets copies in a private folder, below which they have their own paths: a path of the workspace may lead
+    elsewhere by the time that a linter opens it.
+
+    Source: clj-kondo's manual: `--lint`, `--config`, `--cache`, its JSON output, and exit codes 0, 2 and 3 for what it
+    found.
     """
-    known = [path for path in paths if path.suffix in SUFFIXES]
+    known = {path: data for path, data in texts.items() if path.suffix in SUFFIXES}
     program = shutil.which("clj-kondo")
     if program is None or not known:
         return Diagnostics({})
-    command = [program, "--lint", *map(str, known), "--config", "{:output {:format :json}}"]
+    try:
+        folder = await anyio.to_thread.run_sync(partial(tempfile.mkdtemp, prefix="codriver-lint-"))
+    except OSError as error:
+        return Diagnostics({}, f"clj-kondo has no folder to read from: {error.strerror or error}")
+    try:
+        return await _lint_copies(program, workspace, known, Path(folder), limit_s)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+
+
+async def _lint_copies(
+    program: str, workspace: Path, texts: Mapping[Path, bytes], folder: Path, limit_s: float
+) -> Diagnostics:
+    copies = {path: folder.joinpath(*path.parts[1:]) for path in texts}
+    command = [program, "--lint", *map(str, copies.values()), "--config", "{:output {:format :json}}"]
     done: subprocess.CompletedProcess[bytes] | None = None
     try:
+        await anyio.to_thread.run_sync(_copy, texts, copies)
+        if not await anyio.to_thread.run_sync(_keeps_its_cache_inside, workspace):
+            command += ["--cache", "false"]
         with anyio.move_on_after(limit_s):
             done = await anyio.run_process(command, cwd=workspace, check=False)
     except OSError as error:
@@ -56,9 +81,23 @@ async def lint(workspace: Path, paths: Sequence[Path], *, limit_s: float = LINT_
         return Diagnostics({}, f"clj-kondo failed with exit code {done.returncode}: {''.join(last)[:200]}")
     try:
         findings = json.loads(done.stdout)["findings"]
-        return Diagnostics({path: _rows(path, findings) for path in known})
+        return Diagnostics({path: _rows(copy, findings) for path, copy in copies.items()})
     except (ValueError, KeyError, TypeError):
         return Diagnostics({}, "clj-kondo gave no JSON that could be read")
+
+
+def _copy(texts: Mapping[Path, bytes], copies: Mapping[Path, Path]) -> None:
+    for path, copy in copies.items():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(texts[path])
+
+
+def _keeps_its_cache_inside(workspace: Path) -> bool:
+    """Whether the folder into which clj-kondo writes lies in the workspace, links followed."""
+    try:
+        return (workspace / ".clj-kondo" / ".cache").resolve().is_relative_to(workspace)
+    except (OSError, RuntimeError):  # a link to itself
+        return False
 
 
 def _rows(path: Path, findings: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:

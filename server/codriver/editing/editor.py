@@ -6,7 +6,7 @@ import contextlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
@@ -20,15 +20,20 @@ from codriver.errors import RefusedError
 from codriver.lisp.targeting import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
     from pathlib import Path
 
     from codriver.lisp.edit import TextEdit
 
+EDIT_THREADS = 4
+"""Threads that read and write files at a time; each holds a number of folders open."""
 MAX_CALLERS = 200
 MAX_BATCHES = 20
 MAX_UNDO_BYTES = 64 * 2**20
 """What batches to take back may hold altogether; the caller that edited least recently is forgotten first."""
+
+
+Result = TypeVar("Result")
 
 
 class NothingToUndoError(RefusedError):
@@ -56,6 +61,7 @@ class Editor:
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
+        self._threads = anyio.CapacityLimiter(EDIT_THREADS)
         self._locks: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
         self._done: OrderedDict[str, list[tuple[Change, ...]]] = OrderedDict()
 
@@ -70,14 +76,14 @@ class Editor:
             FilesUnwritableError: the system refused.
         """
         locate_all = partial(self._locate, wanted, allow_outside=allow_outside)
-        paths, problems = await anyio.to_thread.run_sync(locate_all)
+        paths, problems = await self._in_thread(locate_all)
         async with self._locked(paths):
-            results = await anyio.to_thread.run_sync(self._plan, paths, limits, problems, wanted)
+            results = await self._in_thread(partial(self._plan, paths, limits, problems, wanted))
             changes = tuple(result.change for result in results if result.change.before.data != result.change.after)
             if not dry_run:
                 with anyio.CancelScope(shield=True):  # what is done must be known, so that it can be taken back
                     if changes:
-                        await anyio.to_thread.run_sync(commit, changes)
+                        await self._in_thread(partial(commit, changes, self._workspace))
                     # Also when it changed nothing: else to take it back would take back the one before.
                     self._remember(caller, changes)
         return Outcome(tuple(results))
@@ -101,9 +107,13 @@ class Editor:
             if not batches or batches[-1] is not batch:  # taken back while this call waited
                 raise NothingToUndoError
             with anyio.CancelScope(shield=True):
-                files = await anyio.to_thread.run_sync(self._take_back, batch)
+                files = await self._in_thread(partial(self._take_back, batch))
                 batches.pop()
         return Outcome(files), len(batches)
+
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        """Do what waits for a disk in one of the editor's own threads."""
+        return await anyio.to_thread.run_sync(work, limiter=self._threads)
 
     def _locate(
         self, wanted: Sequence[Wanted], *, allow_outside: bool
@@ -148,7 +158,7 @@ class Editor:
         changed = []
         for change in batch:
             try:
-                now = read(change.path)
+                now = read(change.path, self._workspace)
             except UnreadableError:
                 now = MISSING
             if now.data != change.after:
@@ -157,7 +167,7 @@ class Editor:
                 backward.append(Change(change.path, now, change.before.data))
         if changed:
             raise FilesChangedError(changed, "look at it, and change by hand what is to be changed")
-        commit(backward)
+        commit(backward, self._workspace)
         return tuple(self._result_of_undo(change) for change in backward)
 
     def _result_of_undo(self, change: Change) -> FileResult:

@@ -1,22 +1,32 @@
-"""Files as they are, and writing several of them so that each is whole at any moment and none has changed meanwhile."""
+"""Files as they are, and writing several of them so that each is whole at any moment and none has changed meanwhile.
+
+A path here has no links in it, as `places.locate` gives it. Links that come in its way later are not followed: each
+folder is walked to by descriptor, held open, and all is done by that descriptor.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import secrets
-import stat
+from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from codriver.editing.places import show
 from codriver.errors import RefusedError
+from codriver.files import MEBIBYTE, Links, Place, Rules, UnsafeFileError, locate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-MAX_FILE_BYTES = 8 * 2**20
+MAX_FILE_BYTES: Final = 8 * MEBIBYTE
 """No source file is as large, and reading one takes a second."""
+MAX_HELD: Final = 32
+"""Folders that a batch holds open at once; those of a larger batch are walked to again, and must be the same."""
+
+_RULES = Rules(Links.NEVER, MAX_FILE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,160 +78,205 @@ class UnreadableError(Exception):
     """A file cannot be edited, for the reason said."""
 
 
-def read(path: Path) -> Snapshot:
-    """The file at the resolved `path` as it is now; `MISSING` when there is none.
+def read(path: Path, workspace: Path) -> Snapshot:
+    """The file at `path` as it is now; `MISSING` when there is none.
 
     Raises:
-        UnreadableError: it is no regular file, too large, or cannot be read or written by us.
+        UnreadableError: it is no regular file, too large, reached by a link, or cannot be read or written by us.
     """
     try:
-        # Not to wait for a writer where the path is a pipe, nor to go where a link leads that was none when the path
-        # was resolved.
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with _locate(path, workspace) as place:
+            return _snapshot(place)
     except FileNotFoundError:
         return MISSING
     except OSError as error:
         raise UnreadableError(error.strerror or str(error)) from error
-    try:
-        status = os.fstat(number)
-        if not stat.S_ISREG(status.st_mode):
-            raise UnreadableError("it is no regular file")
-        if status.st_size > MAX_FILE_BYTES:
-            raise UnreadableError(f"it has {status.st_size} bytes, and {MAX_FILE_BYTES} is the most that is edited")
-        if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
-            raise UnreadableError("it is read-only")
-        with os.fdopen(number, "rb", closefd=False) as file:
-            return Snapshot(file.read(), stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
-    finally:
-        os.close(number)
 
 
-def commit(changes: Sequence[Change]) -> None:
+def commit(changes: Sequence[Change], workspace: Path) -> None:
     """Do all changes or none. Each file is either as it was or as it is to be, whatever happens.
 
     Raises:
         FilesChangedError: a file is not as it was `before`.
         FilesUnwritableError: the system refused.
     """
-    staged: dict[Path, Path] = {}
-    made: list[Path] = []
-    done: list[Change] = []
-    current = changes[0].path if changes else None
-    try:
-        for change in changes:
-            current = change.path
-            if change.after is not None:
-                made += _make_folders(change.path.parent)
-                staged[change.path] = _stage(change.path, change.after, change.before)
-        _check_unchanged(changes)
-        for change in changes:
-            current = change.path
-            _put(change, staged)
-            done.append(change)
-        for folder in {change.path.parent for change in changes}:
-            _sync_folder(folder)
-        made.clear()
-    except BaseException as error:
-        damaged = _take_back(done)
-        if isinstance(error, OSError):
-            raise FilesUnwritableError(str(current), error.strerror or str(error), damaged) from error
-        raise
-    finally:
-        for temporary in staged.values():
-            temporary.unlink(missing_ok=True)
-        for folder in reversed(made):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+    with contextlib.closing(_Batch(changes, workspace)) as batch:
+        batch.run()
 
 
-def _make_folders(folder: Path) -> list[Path]:
-    """Make the folder and those above it that are missing; the ones made, outermost first."""
-    missing = []
-    while not folder.exists():
-        missing.append(folder)
-        folder = folder.parent
-    for path in reversed(missing):
-        path.mkdir(exist_ok=True)
-    return missing[::-1]
+class _Batch:
+    """One batch on its way to the disk: the folders it holds open, and what it has staged, made and done so far."""
 
+    def __init__(self, changes: Sequence[Change], workspace: Path) -> None:
+        self._changes = changes
+        self._workspace = workspace
+        self._folders = _HeldFolders(workspace)
+        self._staged: dict[Path, str] = {}
+        self._made: list[Path] = []
+        self._done: list[Change] = []
 
-def _stage(path: Path, data: bytes, like: Snapshot) -> Path:
-    """Write `data` to a temporary file beside `path`, on the disk for good, with the mode and owner of `like`."""
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    # A new file gets the permissions that the user's umask leaves; a file's own are set when it is written.
-    number = os.open(temporary, flags, 0o666 if like.mode is None else 0o600)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(data)
-            file.flush()
-            if like.owner is not None and like.owner != (os.getuid(), os.getgid()):
-                with contextlib.suppress(PermissionError):
-                    os.fchown(number, *like.owner)
-            if like.mode is not None:
-                os.fchmod(number, like.mode)
-            os.fsync(number)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return temporary
-
-
-def _check_unchanged(changes: Sequence[Change]) -> None:
-    changed = [str(change.path) for change in changes if not _is_as_before(change)]
-    if changed:
-        raise FilesChangedError(changed)
-
-
-def _is_as_before(change: Change) -> bool:
-    """Whether the file still is what the change was made up for, and still is where its links led then."""
-    try:
-        return change.path.resolve() == change.path and read(change.path).data == change.before.data
-    except (UnreadableError, OSError, RuntimeError):
-        return False
-
-
-def _put(change: Change, staged: dict[Path, Path]) -> None:
-    if change.after is None:
-        change.path.unlink()
-        return
-    temporary = staged[change.path]
-    if change.before.data is None:
-        _put_new(temporary, change.path)
-    else:
-        temporary.replace(change.path)
-
-
-def _put_new(temporary: Path, path: Path) -> None:
-    """Give the file its name; a link, unlike a rename, does not replace a file that somebody made since we looked."""
-    try:
-        path.hardlink_to(temporary)
-    except FileExistsError:
-        raise FilesChangedError([str(path)]) from None
-    except OSError:
-        # Not every file system has links.
-        temporary.replace(path)
-
-
-def _take_back(done: Iterable[Change]) -> list[str]:
-    """Undo the changes done so far; the files for which that failed."""
-    damaged = []
-    for change in done:
+    def run(self) -> None:
+        """Do all changes, or none and raise."""
+        current = None
         try:
-            if change.before.data is None:
-                change.path.unlink()
-            else:
-                _stage(change.path, change.before.data, change.before).replace(change.path)
-        except OSError:
-            damaged.append(str(change.path))
-    return damaged
+            for current in self._changes:
+                self._stage(current)
+            self._check_unchanged(self._changes)
+            for current in self._changes:
+                # Once more, just before it is replaced: two of the names may be one file to a file system.
+                self._check_unchanged([current])
+                self._put(current)
+                self._done.append(current)
+            self._sync()
+        except BaseException as error:
+            damaged = self._take_back()
+            if isinstance(error, OSError) and current is not None:
+                raise FilesUnwritableError(self._show(current), error.strerror or str(error), damaged) from error
+            raise
+        self._made.clear()
 
+    def close(self) -> None:
+        """Remove what is left of the way there, and let all folders go."""
+        for path, temporary in self._staged.items():
+            with contextlib.suppress(OSError, FilesChangedError):
+                self._folders.place(path).discard(temporary)
+        for folder in reversed(self._made):
+            with contextlib.suppress(OSError, FilesChangedError):
+                self._folders.place(folder).remove_folder()
+        self._folders.close()
 
-def _sync_folder(folder: Path) -> None:
-    """Put the folder's entries on the disk for good, where the file system can do that with folders."""
-    with contextlib.suppress(OSError):
-        number = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    def _stage(self, change: Change) -> None:
+        """Write the new content beside the file, on the disk for good; its folders are made if they are missing."""
+        if change.after is None:
+            return
         try:
-            os.fsync(number)
-        finally:
-            os.close(number)
+            place = self._folders.place(change.path)
+        except FileNotFoundError:
+            self._make_folder(change.path.parent)
+            place = self._folders.place(change.path)
+        self._staged[change.path] = place.stage(change.after, mode=change.before.mode, owner=change.before.owner)
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make the folder, and before it those above it that are missing."""
+        if folder == self._workspace:
+            raise FileNotFoundError(errno.ENOENT, "the folder of the workspace is gone", str(folder))
+        try:
+            place = self._folders.place(folder)
+        except FileNotFoundError:
+            self._make_folder(folder.parent)
+            place = self._folders.place(folder)
+        with contextlib.suppress(FileExistsError):
+            place.make_folder()
+            self._made.append(folder)
+
+    def _check_unchanged(self, changes: Sequence[Change]) -> None:
+        changed = [self._show(change) for change in changes if not self._is_as_before(change)]
+        if changed:
+            raise FilesChangedError(changed)
+
+    def _is_as_before(self, change: Change) -> bool:
+        """Whether the file still is what the change was made up for, in the folder that has its path."""
+        try:
+            place = self._folders.place(change.path)
+            with _locate(change.path, self._workspace) as now:
+                is_moved = not os.path.samestat(place.folder_status(), now.folder_status())
+            return not is_moved and _content(place) == change.before.data
+        except (UnreadableError, FilesChangedError, OSError):
+            return False
+
+    def _put(self, change: Change) -> None:
+        place = self._folders.place(change.path)
+        if change.after is None:
+            place.remove()
+        elif change.before.data is not None:
+            place.put(self._staged[change.path])
+        else:
+            # A link, unlike a rename, does not replace a file that somebody made since we looked.
+            try:
+                place.put_new(self._staged[change.path])
+            except FileExistsError:
+                raise FilesChangedError([self._show(change)]) from None
+
+    def _sync(self) -> None:
+        """Put the entries of all folders that have changed on the disk for good."""
+        changed = [*(change.path for change in self._changes), *self._made]
+        for path in {path.parent: path for path in changed}.values():
+            self._folders.place(path).sync()
+
+    def _take_back(self) -> list[str]:
+        """Undo the changes done so far; the files for which that failed."""
+        damaged = []
+        for change in reversed(self._done):
+            try:
+                place = self._folders.place(change.path)
+                if change.before.data is None:
+                    place.remove()
+                else:
+                    before = change.before
+                    self._staged[change.path] = place.stage(change.before.data, mode=before.mode, owner=before.owner)
+                    place.put(self._staged[change.path])
+            except (OSError, FilesChangedError):
+                damaged.append(self._show(change))
+        return damaged
+
+    def _show(self, change: Change) -> str:
+        return show(self._workspace, change.path)
+
+
+class _HeldFolders:
+    """Folders of one batch, each held open from its first use on as long as there is room, and the same throughout."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._places: OrderedDict[Path, Place] = OrderedDict()
+        self._identities: dict[Path, tuple[int, int]] = {}
+
+    def place(self, path: Path) -> Place:
+        """The place of a file or folder; it may be closed once others were asked for.
+
+        Raises:
+            FileNotFoundError: the folder is missing.
+            FilesChangedError: a link came in the way, or the folder is another one than before.
+        """
+        if path not in self._places:
+            self._places[path] = self._open(path)
+            if len(self._places) > MAX_HELD:
+                self._places.popitem(last=False)[1].close()
+        self._places.move_to_end(path)
+        return self._places[path]
+
+    def close(self) -> None:
+        """Let all go."""
+        while self._places:
+            self._places.popitem()[1].close()
+
+    def _open(self, path: Path) -> Place:
+        try:
+            place = _locate(path, self._workspace)
+        except (UnsafeFileError, NotADirectoryError) as error:  # it was none of these when it was planned
+            raise FilesChangedError([show(self._workspace, path)]) from error
+        status = place.folder_status()
+        identity = (status.st_dev, status.st_ino)
+        if self._identities.setdefault(path.parent, identity) != identity:
+            place.close()
+            raise FilesChangedError([show(self._workspace, path)])
+        return place
+
+
+def _locate(path: Path, workspace: Path) -> Place:
+    """The place of a path without links; in the workspace, nothing outside of it is even opened on the way."""
+    return locate(path, Links.NEVER, root=workspace if path.is_relative_to(workspace) else None)
+
+
+def _snapshot(place: Place) -> Snapshot:
+    data, status = place.read_with_status(_RULES)
+    if not status.st_mode & 0o222 or not place.is_writable():
+        raise UnreadableError("it is read-only")
+    return Snapshot(data, status.st_mode & 0o7777, (status.st_uid, status.st_gid))
+
+
+def _content(place: Place) -> bytes | None:
+    try:
+        return _snapshot(place).data
+    except FileNotFoundError:
+        return None

@@ -164,7 +164,9 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     if arguments.dry_run:
         fields["dryRun"] = True
     else:
-        diagnostics = await lint(services.workspace, [result.change.path for result in outcome.files])
+        changes = [result.change for result in outcome.files]
+        texts = {change.path: change.after for change in changes if change.after is not None}
+        diagnostics = await lint(services.workspace, texts)
         _add_diagnostics(fields, rows, outcome.files, diagnostics)
     return Answer(fields)
 
