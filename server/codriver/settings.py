@@ -90,6 +90,12 @@ class Settings(BaseModel):
         25_000, ge=1000, le=600_000, description="How long a call waits for an evaluation."
     )
     max_run_ms: int = Field(600_000, ge=1000, le=86_400_000, description="When an evaluation is ended by itself.")
+    gone_client_grace_ms: int = Field(
+        10_000,
+        ge=0,
+        le=86_400_000,
+        description="When what a client that is gone left running may be ended for others that wait.",
+    )
     max_text_bytes: int = Field(50 * 1024, ge=1024, le=16 * MIB, description="Text of an answer, its parts together.")
     max_images: int = Field(10, ge=0, le=100, description="Most images of an answer.")
     max_length: int = Field(25, ge=1, le=100_000, description="Elements of a collection that the REPL prints.")

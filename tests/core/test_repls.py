@@ -7,7 +7,6 @@ import pytest
 from codriver.core import effects, repl
 from codriver.core.actions import (
     CancelQueued,
-    ClientConnected,
     ClientGone,
     Evaluate,
     EvaluationEnded,
@@ -31,6 +30,7 @@ from codriver.core.dispatch import Core
 from codriver.core.evaluations import KEPT, next_id, session_key
 from codriver.core.routes import HANDLERS
 from codriver.core.state import Capability, Life, Origin, Profile, Request, State
+from codriver.settings import Settings
 
 ADDRESS = Origin("address", "127.0.0.1:7888")
 PROCESS = Origin("process", "python")
@@ -53,7 +53,7 @@ class Server:
         remember = dict.fromkeys(("app", "mcp", "repl", "log", "db"), self.effects.append)
         self.core = Core(
             state=State(life=Life(phase="started", session_id="abcdef")),
-            settings=None,
+            settings=Settings(),
             handlers=HANDLERS,
             performers=remember,
         )
@@ -267,29 +267,6 @@ def test_an_evaluation_that_needs_input_still_holds_its_session(server):
     assert (server.status(first), server.status(second)) == ("needs-input", "queued")
     server.do(InputGiven(first))
     assert server.status(first) == "running"
-
-
-def test_code_that_waits_for_input_is_ended_when_its_client_leaves(server):
-    server.connect()
-    server.do(ClientConnected("c1"), ClientConnected("c2"))
-    reading = server.evaluate(client="c1")
-    server.do(InputWanted(reading))
-    assert server.of(effects.StopEvaluation) == []
-    server.do(ClientGone("c2"))
-    assert server.of(effects.StopEvaluation) == []
-    server.do(ClientGone("c1"))
-    assert [effect.evaluation for effect in server.of(effects.StopEvaluation)] == [reading]
-    assert reading in server.log()[0][1]
-
-
-def test_code_that_asks_for_input_when_its_client_has_left_is_ended(server):
-    server.connect()
-    server.do(ClientConnected("c1"))
-    running = server.evaluate(client="c1")
-    server.do(ClientGone("c1"))
-    assert server.of(effects.StopEvaluation) == []
-    server.do(InputWanted(running))
-    assert [effect.evaluation for effect in server.of(effects.StopEvaluation)] == [running]
 
 
 @pytest.mark.parametrize("ends", [[], [Stopped()]])

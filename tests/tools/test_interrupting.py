@@ -50,6 +50,30 @@ def test_an_interrupt_asked_for_keeps_it_too(client):
     assert (ended["status"], "in spin" in ended["stacks"]) == ("interrupted", True)
 
 
+READS = {
+    "python": ["input()", "import pdb; pdb.set_trace()"],
+    "lisp": ["(read-line)"],
+    "jvm": ["(read-line)"],
+    "tools.nrepl": ["(read-line)"],
+    "leiningen": ["(read-line)"],
+    "hy": ["(input)"],
+}
+
+
+@pytest.mark.parametrize(("name", "code"), [(name, code) for name, codes in READS.items() for code in codes])
+def test_code_that_waits_for_input_is_ended_by_an_interrupt(tmp_path, name, code):
+    address = repl(name).endpoint
+    with serving(tmp_path, "--nrepl", f"r={address}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "send_input" in client.tools(), "the REPL's tools")
+        began = client.call("evaluate_code", code=code, timeoutMs=60_000)
+        assert began["status"] == "needs-input"
+        ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"])
+        # In Hy it reads the end of its input, and fails by that.
+        assert (ended["ok"], ended["status"]) == (True, "failed" if name == "hy" else "interrupted")
+        after = client.call("evaluate_code", code="2" if name == "python" else "(+ 1 1)", timeoutMs=60_000)
+        assert after["result"] == "2"
+
+
 def test_what_was_never_interrupted_has_no_stacks(client):
     answer = client.call("evaluate_code", code="1", replSessionKey="py")
     assert "stacks" not in answer

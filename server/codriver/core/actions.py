@@ -83,6 +83,13 @@ class ClientGone(McpAction):
 
 
 @dataclass(frozen=True)
+class GraceOver(McpAction):
+    """A client has been gone for as long as what it left may hold up others."""
+
+    client: str
+
+
+@dataclass(frozen=True)
 class ClientTold(McpAction):
     """The caller `who` of a client has been told how the others' evaluations stand."""
 

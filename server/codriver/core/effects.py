@@ -105,6 +105,14 @@ class StopEvaluation(Effect):
 
 
 @dataclass(frozen=True)
+class AwaitGrace(Effect):
+    """Dispatch the continuation after `grace_ms`."""
+
+    namespace: ClassVar[str] = "repl"
+    grace_ms: int
+
+
+@dataclass(frozen=True)
 class SettleEvaluation(Effect):
     """Wake whoever waits for the evaluation: it is over, or its status changed."""
 

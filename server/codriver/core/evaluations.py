@@ -1,14 +1,14 @@
 """Evaluations: accepted, queued, run one at a time in each lane, ended.
 
-A *lane* is what runs one evaluation at a time: a session, or the whole REPL where it keeps nothing apart. Within a
-lane evaluations run in the order they were accepted. An evaluation accepted while its REPL is on its way waits for it.
+Within a lane (`core.lanes`) evaluations run in the order they were accepted. An evaluation accepted while its REPL is
+on its way waits for it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core import sessions
+from codriver.core import orphans, sessions
 from codriver.core.actions import (
     CancelQueued,
     Evaluate,
@@ -19,6 +19,7 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Action, Context, Effect, Outcome
 from codriver.core.effects import Append, RunEvaluation, SettleEvaluation
+from codriver.core.lanes import holder, lane
 from codriver.core.records import replace
 from codriver.core.state import HELD, MAIN, Evaluation, Failure, Repl, Session, State, with_item
 
@@ -65,15 +66,6 @@ def handle(state: State, action: EvaluationAction, context: Context) -> Outcome:
     return Outcome(state)
 
 
-def holder(state: State, evaluation: Evaluation) -> Evaluation | None:
-    """The evaluation that holds the lane in which this one waits, if any."""
-    lane = _lane(state, evaluation)
-    for other in state.unfinished():
-        if other.status in HELD and other.id != evaluation.id and _lane(state, other) == lane:
-            return other
-    return None
-
-
 def endings(state: State, repl: str, cause: str, *, restarted: bool) -> tuple[Action, ...]:
     """The actions that end all of a REPL's evaluations because its connection is gone.
 
@@ -100,24 +92,17 @@ def endings(state: State, repl: str, cause: str, *, restarted: bool) -> tuple[Ac
 def fill_lanes(state: State, repl: str, now: int, follow_ups: tuple[Action, ...] = ()) -> Outcome:
     """Start the oldest queued evaluation of each free lane of a connected REPL."""
     effects: list[Effect] = []
-    lanes = {_lane(state, e) for e in state.unfinished() if e.repl == repl and e.status in HELD}
+    taken = {lane(state, e) for e in state.unfinished() if e.repl == repl and e.status in HELD}
     for evaluation in state.unfinished():
         if evaluation.repl != repl or evaluation.status != "queued":
             continue
-        lane = _lane(state, evaluation)
-        if lane not in lanes:
-            lanes.add(lane)
+        own = lane(state, evaluation)
+        if own not in taken:
+            taken.add(own)
             started = _begin(state, evaluation, now)
             state = started.state
             effects += started.effects
     return Outcome(state, tuple(effects), follow_ups)
-
-
-def _lane(state: State, evaluation: Evaluation) -> tuple[str, str]:
-    repl = state.repls.get(evaluation.repl)
-    profile = repl.profile if repl is not None else None
-    shared = profile is not None and (profile.is_serial or profile.isolation == "none")
-    return (evaluation.repl, MAIN if shared else evaluation.session)
 
 
 def _accept(state: State, action: Evaluate) -> Outcome:
@@ -158,7 +143,7 @@ def _accept(state: State, action: Evaluate) -> Outcome:
         return Outcome(state, follow_ups=(EvaluationEnded(evaluation.id, "lost", failure=failure),))
     if repl.phase == "connected" and holder(state, evaluation) is None:
         return _begin(state, evaluation, action.now)
-    return Outcome(state)
+    return orphans.end_unwanted(state)
 
 
 def _trimmed(evaluations: Mapping[str, Evaluation]) -> Mapping[str, Evaluation]:
@@ -223,10 +208,8 @@ def _set_status(state: State, evaluation: Evaluation) -> Outcome:
 
 def _want_input(state: State, evaluation: Evaluation) -> Outcome:
     waiting = _set_status(state, evaluation)
-    if not evaluation.client or evaluation.client in state.clients:
-        return waiting
-    effect, said = sessions.end_unanswerable(evaluation)
-    return replace(waiting, effects=(*waiting.effects, effect), follow_ups=(said,))
+    ended = orphans.end_unwanted(waiting.state)
+    return replace(ended, effects=(*waiting.effects, *ended.effects))
 
 
 def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, ...]:

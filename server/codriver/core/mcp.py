@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core import others, sessions
+from codriver.core import orphans, others, sessions
 from codriver.core.actions import (
     ClientConnected,
     ClientGone,
     ClientIntroduced,
     ClientTold,
+    GraceOver,
     McpAction,
     ResourcesChanged,
     ToolsChanged,
@@ -44,6 +45,8 @@ def handle(state: State, action: McpAction, context: Context) -> Outcome:
             return Outcome(replace(state, clients=with_item(state.clients, client.id, client)))
         case ClientGone():
             return sessions.leave(replace(state, clients=without_item(state.clients, action.client)), action.client)
+        case GraceOver():
+            return orphans.mark(state, action.client)
         case ResourcesChanged():
             return Outcome(state, effects=(NotifyClients(changed="resources"),))
         case ToolsChanged():

@@ -1,10 +1,11 @@
-"""What ends with a client: the REPL sessions that are its own, after what still runs in them, and its questions."""
+"""What ends with a client: the REPL sessions that are its own, after what still runs in them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core.actions import CancelQueued, Say
+from codriver.core import orphans
+from codriver.core.actions import CancelQueued
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import CloseSession, StopEvaluation
 from codriver.core.records import replace
@@ -15,13 +16,12 @@ if TYPE_CHECKING:
     from codriver.core.state import Evaluation, Session, State
 
 WHY = "its client left, and the session was its own"
-UNANSWERABLE = "it waits for input, and the client that asked for it left"
 
 
 def leave(state: State, client: str) -> Outcome:
     """The client's own sessions begin to end: nothing new runs in them, what waits is dropped, what runs is stopped.
 
-    In shared sessions its code goes on, but not where it waits for input that nobody there will think of giving.
+    In shared sessions its code goes on: see `core.orphans`.
     """
     effects: list[Effect] = []
     follow_ups: list[Action] = []
@@ -36,19 +36,7 @@ def leave(state: State, client: str) -> Outcome:
             effects += [StopEvaluation(evaluation=one.id, why=WHY) for one in left if one.status != "queued"]
             if not left:
                 effects.append(CloseSession(id=repl.id, name=session.name))
-    stopped = {effect.evaluation for effect in effects if isinstance(effect, StopEvaluation)}
-    for one in state.unfinished():
-        if one.client == client and one.status == "needs-input" and one.id not in stopped:
-            effect, said = end_unanswerable(one)
-            effects.append(effect)
-            follow_ups.append(said)
-    return Outcome(state, tuple(effects), tuple(follow_ups))
-
-
-def end_unanswerable(evaluation: Evaluation) -> tuple[Effect, Action]:
-    """What ends an evaluation that waits for input when its client is gone, and what is said of it."""
-    words = f"evaluation {evaluation.id} of {evaluation.who} is ended: {UNANSWERABLE}"
-    return StopEvaluation(evaluation=evaluation.id, why=UNANSWERABLE), Say(words)
+    return Outcome(state, (*effects, *orphans.await_grace(state, client)), tuple(follow_ups))
 
 
 def settle(state: State, repl: str, name: str) -> tuple[Effect, ...]:

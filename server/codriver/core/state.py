@@ -216,6 +216,8 @@ class Evaluation:
     """The number of the same caller's evaluation before this one in the same session, 0 for none."""
     stop_asked: str | None = None
     """Who last wanted it to end, and why."""
+    is_orphan: bool = False
+    """Its client is gone, and the grace after that is over."""
 
     @property
     def over(self) -> bool:

@@ -123,6 +123,8 @@ class Dialect:
     """The functions that expand once, and until nothing is left."""
     interrupt_note: str | None = None
     """Why an interrupt that was confirmed does not prove that the code stopped."""
+    interrupts_reads: bool = True
+    """An interrupt also ends code that waits for input; else the server answers nothing until input comes."""
     sends_traceback: bool = False
     """A failure comes with its whole trace, so the last one need not be asked for."""
     load_moves_namespace: bool = False
@@ -303,6 +305,7 @@ HY: Final = Dialect(
     namespace_by="none",
     tooling=_PYTHON_TOOLING,
     send_gap_s=0.02,
+    interrupts_reads=False,
     # Its op drops the beginning of the file.
     broken=frozenset({"load-file"}),
     adapted={"load-file": "eval", "stacktrace": "the traceback of the last failure"},

@@ -20,7 +20,7 @@ from codriver.repls.nrepl_sessions import OURS, SessionTable
 from codriver.repls.owning import own_tasks
 from codriver.repls.profile import Probed, probe, read_ops
 from codriver.repls.refusals import CapabilityMissingError, OpTimedOutError
-from codriver.repls.reply import Reply
+from codriver.repls.reply import NEED_INPUT, Reply
 from codriver.repls.values import MAIN_SESSION, Ending, Endpoint, Interruption
 
 if TYPE_CHECKING:
@@ -171,6 +171,8 @@ class NreplAdapter:
             target.is_stopping = True
             return Interruption("requested", note="it was between two forms, and no further one is sent")
         target.is_stopping = True
+        if not self._dialect.interrupts_reads and NEED_INPUT in running.status:
+            await self.send_input("", session)  # the end of its input
         fields: dict[str, Value] = {**target.address(), "interrupt-id": running.id}
         answer = await target.connection.ask(support.op, timeout_s=self._op_timeout_s, **fields)
         status = frozenset().union(*(message.status for message in answer))
@@ -196,6 +198,8 @@ class NreplAdapter:
         """Give `text` to code that reads from stdin in `session`. See `Adapter.send_input`."""
         support = self._require("stdin")
         target = self._sessions.get(session)
+        if target.running is not None:
+            target.running.status.discard(NEED_INPUT)
         take = target.running.on_message if target.running else Reply(None, _drop).take
 
         def heard(message: Message) -> None:

@@ -100,6 +100,8 @@ class Repls:
                     life.scope.cancel()
             case effects.RetryRepl():
                 self._begin("trying to reach a REPL again", self._retry, effect)
+            case effects.AwaitGrace():
+                self._begin("ending what a client left", self._await_grace, effect)
             case effects.RunEvaluation():
                 self._running.begin(effect)
             case effects.CloseSession():
@@ -213,6 +215,10 @@ class Repls:
         await anyio.sleep(effect.delay_s)
         if self._reporter.core.state.life.phase == "started":
             self._reporter.core.resume({"now": self._reporter.now()}, effect, None)
+
+    async def _await_grace(self, effect: effects.AwaitGrace) -> None:
+        await anyio.sleep(effect.grace_ms / 1000)
+        self._reporter.core.resume({"now": self._reporter.now()}, effect, None)
 
     async def _close_session(self, effect: effects.CloseSession) -> None:
         adapter = self._adapters.get(effect.id)

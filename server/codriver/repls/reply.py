@@ -17,6 +17,7 @@ ERR_CHARS: Final = 64 * 1024
 """How much of the end of `err` is kept to read a failure from: more than any traceback seen, whatever was printed."""
 
 TRUNCATED: Final = "nrepl.middleware.print/truncated"
+NEED_INPUT: Final = "need-input"
 
 
 class Reply:
@@ -57,7 +58,7 @@ class Reply:
         if (value := message.text("value")) is not None:
             self.values.append(value[:ERR_CHARS])
         self._pass_on_value(message, is_late=False)
-        if "need-input" in message.status:
+        if NEED_INPUT in message.status:
             self._listener(self._evaluation, InputNeeded())
 
     def _pass_on_value(self, message: Message, *, is_late: bool) -> None:

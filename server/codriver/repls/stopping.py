@@ -23,6 +23,8 @@ ANSWER_S = 3.0
 
 STACKS_S = 1.5
 """How long an interrupt waits for what can be learnt before it: a REPL that is stuck may never tell."""
+STACKS_AT_INPUT_S = 0.5
+"""The same where code waits for input: where it is matters less, and a person who gives up wants it to end."""
 
 
 class Stopping:
@@ -69,7 +71,9 @@ class Stopping:
         transcript, adapter = self._transcripts.get(evaluation_id), self._adapters.get(repl_id)
         if transcript is None or adapter is None:
             return
-        with anyio.move_on_after(STACKS_S):
+        evaluation = self._reporter.core.state.evaluations.get(evaluation_id)
+        is_reading = evaluation is not None and evaluation.status == "needs-input"
+        with anyio.move_on_after(STACKS_AT_INPUT_S if is_reading else STACKS_S):
             dump = await adapter.stacks(session)
             if dump is not None:
                 redact = self._transcripts.redactor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.core import evaluations
+from codriver.core import lanes
 from codriver.core.actions import CancelQueued
 from codriver.repls.values import NAMESPACE_MISSING
 from codriver.tools.base import Answer, Call
@@ -101,7 +101,7 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     if repl is not None and repl.phase != "connected":
         why = f": {repl.note}" if repl.note else ""
         return [f"the REPL {repl.key} is not ready yet ({repl.phase}{why}); the code runs as soon as it is"]
-    holder = evaluations.holder(state, evaluation)
+    holder = lanes.holder(state, evaluation)
     if holder is None:
         return ["other evaluations are ahead of it in this session"]
     since_s = max(0, call.services.now() - (holder.started_at or holder.requested_at)) // 1000

@@ -1,0 +1,194 @@
+"""What a client leaves running: it holds nobody up, and otherwise it goes on."""
+
+import pytest
+
+from codriver.core import effects
+from codriver.core.actions import (
+    ClientConnected,
+    ClientGone,
+    Evaluate,
+    EvaluationEnded,
+    GraceOver,
+    InputWanted,
+    ReplConnected,
+    ReplFound,
+    SessionOpened,
+)
+from codriver.core.dispatch import Core
+from codriver.core.evaluations import next_id
+from codriver.core.routes import HANDLERS
+from codriver.core.state import Capability, Life, Origin, Profile, Request, State
+from codriver.settings import Settings
+
+PROFILE = Profile(dialect="python", capabilities={"evaluate": Capability("eval")})
+APART_IN_NAME_ALONE = Profile(dialect="nbb", isolation="none")
+
+
+class Server:
+    """A core whose shell remembers what it was asked to do, with two clients and a REPL."""
+
+    def __init__(self, profile=PROFILE):
+        self.effects = []
+        self.core = Core(
+            state=State(life=Life(phase="started", session_id="abcdef")),
+            settings=Settings(gone_client_grace_ms=7000),
+            handlers=HANDLERS,
+            performers=dict.fromkeys(("app", "mcp", "repl", "log", "db"), self.effects.append),
+        )
+        self.do(ClientConnected("gone"), ClientConnected("here"))
+        self.do(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", profile, "x:1"))
+
+    def do(self, *actions):
+        self.effects.clear()
+        self.core.dispatch({"now": 1000}, actions)
+
+    def evaluate(self, client, session="main", who=None):
+        identity = next_id(self.core.state)
+        self.do(Evaluate(identity, "r1", session, who or client, client, Request("1"), "1"))
+        return identity
+
+    def of(self, kind):
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    @property
+    def ended(self):
+        return [effect.evaluation for effect in self.of(effects.StopEvaluation)]
+
+    def one(self, evaluation):
+        return self.core.state.evaluations[evaluation]
+
+    def leave(self, client="gone"):
+        """It goes, and the grace passes as the shell would let it."""
+        self.do(ClientGone(client))
+        (grace,) = self.of(effects.AwaitGrace)
+        self.effects.clear()
+        self.core.resume({"now": 2000}, grace, None)
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+def test_the_grace_is_what_the_settings_say(server):
+    server.evaluate("gone")
+    server.do(ClientGone("gone"))
+    assert [grace.grace_ms for grace in server.of(effects.AwaitGrace)] == [7000]
+
+
+def test_a_client_that_left_nothing_needs_no_grace(server):
+    left, other = server.evaluate("gone"), server.evaluate("here")
+    server.do(EvaluationEnded(left, "done"))
+    server.do(ClientGone("gone"))
+    assert server.of(effects.AwaitGrace) == []
+    assert server.one(other).status == "running"
+
+
+def test_what_a_client_left_goes_on_where_nobody_waits(server):
+    running, queued = server.evaluate("gone"), server.evaluate("gone")
+    server.leave()
+    assert (server.ended, server.one(queued).status) == ([], "queued")
+    server.do(EvaluationEnded(running, "done"))
+    assert (server.one(running).status, server.one(queued).status) == ("done", "running")
+
+
+def test_it_is_ended_after_the_grace_for_a_caller_that_waits_already(server):
+    running, waiting = server.evaluate("gone"), server.evaluate("here", who="ann")
+    server.do(ClientGone("gone"))
+    assert server.ended == []
+    server.do(GraceOver("gone"))
+    assert server.ended == [running]
+    assert "its client left, and ann waits for its session" in server.one(running).stop_asked
+    assert [e.text for e in server.of(effects.Append) if running in e.text]
+    server.do(EvaluationEnded(running, "interrupted"))
+    assert server.one(waiting).status == "running"
+    assert any("ann waits" in note for note in server.one(running).notes)
+
+
+def test_it_is_ended_for_a_caller_that_comes_after_the_grace(server):
+    running = server.evaluate("gone")
+    server.leave()
+    server.evaluate("here")
+    assert server.ended == [running]
+
+
+def test_a_caller_that_comes_within_the_grace_waits_for_the_end_of_it(server):
+    running = server.evaluate("gone")
+    server.do(ClientGone("gone"))
+    server.evaluate("here")
+    assert server.ended == []
+    server.do(GraceOver("gone"))
+    assert server.ended == [running]
+
+
+def test_its_end_is_asked_for_once_for_each_that_waits(server):
+    running = server.evaluate("gone")
+    server.leave()
+    server.evaluate("here", who="ann")
+    server.evaluate("here", who="ann")
+    assert server.ended == []
+    assert server.one(running).status == "running"
+
+
+def test_what_still_waits_in_front_of_others_never_runs(server):
+    running, queued = server.evaluate("gone"), server.evaluate("gone")
+    waiting = server.evaluate("here")
+    server.leave()
+    assert server.one(queued).status == "interrupted"
+    assert "never sent" in server.one(queued).notes[0]
+    server.do(EvaluationEnded(running, "interrupted"))
+    assert server.one(waiting).status == "running"
+
+
+def test_one_that_is_gone_too_is_nobody_that_waits(server):
+    server.evaluate("gone")
+    server.evaluate("here")
+    server.do(ClientGone("here"))
+    server.leave()
+    assert server.ended == []
+
+
+def test_one_that_waits_for_another_session_is_not_held_up(server):
+    server.do(SessionOpened("r1", "ann", "ann", "here"))
+    server.evaluate("gone")
+    server.leave()
+    server.evaluate("here", session="ann")
+    server.evaluate("here", session="ann")
+    assert server.ended == []
+
+
+def test_one_that_waits_for_a_session_in_name_alone_is_held_up():
+    server = Server(APART_IN_NAME_ALONE)
+    server.do(SessionOpened("r1", "ann", "ann", "here"))
+    running = server.evaluate("gone")
+    server.leave()
+    server.evaluate("here", session="ann")
+    assert server.ended == [running]
+
+
+def test_code_that_waits_for_input_is_ended_after_the_grace_in_any_case(server):
+    reading = server.evaluate("gone")
+    server.do(InputWanted(reading))
+    server.do(ClientGone("here"))
+    assert server.of(effects.AwaitGrace) == []
+    server.do(ClientGone("gone"))
+    assert server.ended == []
+    server.do(GraceOver("gone"))
+    assert server.ended == [reading]
+    assert "waits for input" in server.one(reading).stop_asked
+
+
+def test_code_that_asks_for_input_after_the_grace_is_ended_at_once(server):
+    running = server.evaluate("gone")
+    server.leave()
+    assert server.ended == []
+    server.do(InputWanted(running))
+    assert server.ended == [running]
+    assert [effect.evaluation for effect in server.of(effects.SettleEvaluation)] == [running]
+
+
+def test_code_that_asks_for_input_within_the_grace_can_still_be_given_it(server):
+    running = server.evaluate("gone")
+    server.do(ClientGone("gone"), InputWanted(running))
+    assert server.ended == []
+    assert server.one(running).status == "needs-input"

@@ -1,0 +1,63 @@
+"""What a client that is gone left running: it holds nobody up, and otherwise anyone can fetch its result."""
+
+import pytest
+
+from live_server import serving, until
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gone")
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    (workspace / "codriver.toml").write_text("goneClientGraceMs = 300\n")
+    with serving(folder, "--repl", "python") as running:
+        with running.client() as client:
+            assert client.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client(name="here") as connected:
+        yield connected
+
+
+def left(live, code, status="running"):
+    """The id of an evaluation whose client got an answer and went."""
+    with live.client(name="gone") as gone:
+        answer = gone.call("evaluate_code", code=code, timeoutMs=1000)
+        assert answer["status"] == status
+        return answer["evaluationId"]
+
+
+def test_a_client_that_is_gone_holds_nobody_up(live, client):
+    endless = left(live, "while True: pass")
+    answer = client.call("evaluate_code", code="'free'", timeoutMs=60_000)
+    assert (answer["status"], answer["result"]) == ("done", "'free'")
+    ended = client.call("get_evaluation", evaluationId=endless)
+    assert ended["status"] == "interrupted"
+    assert "it was interrupted: its client left, and here waits for its session" in ended["notes"]
+
+
+@pytest.mark.parametrize("code", ["input('? ')", "breakpoint()", "import pdb\npdb.Pdb().set_trace()"])
+def test_code_that_waits_for_input_ends_with_its_client(live, client, code):
+    reading = left(live, code, "needs-input")
+    ended = client.call("get_evaluation", evaluationId=reading, waitMs=60_000)
+    if ended["status"] == "needs-input":  # it answers at once when input is wanted
+        until(lambda: client.call("get_evaluation", evaluationId=reading)["status"] != "needs-input", "its end")
+        ended = client.call("get_evaluation", evaluationId=reading, waitMs=60_000)
+    assert ended["status"] == "interrupted"
+    assert any("waits for input, and the client that asked for it left" in note for note in ended["notes"])
+
+
+def test_what_holds_nobody_up_goes_on_and_anyone_can_fetch_its_result(live, client):
+    mark = live.workspace / "mark"
+    code = f"import os, time\nwhile not os.path.exists({str(mark)!r}): time.sleep(0.01)\n'fetched'"
+    running = left(live, code)
+    answer = client.call("wait_for", query='[:find ?e :where [?e :output/text "never"]]', timeoutMs=1000)
+    assert not answer.get("rows"), "the grace is over, and nobody waited for the session"
+    assert client.call("get_evaluation", evaluationId=running)["status"] == "running"
+    mark.write_text("")
+    fetched = client.call("get_evaluation", evaluationId=running, waitMs=60_000)
+    assert (fetched["status"], fetched["result"]) == ("done", "'fetched'")
