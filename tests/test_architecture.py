@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "sources": {"core"},
     "watching": {"core", "sources", "tools"},
     "session": {"core", "outbox"},
-    "protocol": {"errors", "core", "session", "taskset", "tools", "wire", "skills", "transcripts"},
+    "protocol": {"errors", "core", "session", "shares", "taskset", "tools", "wire", "skills", "transcripts"},
     "admission": {"door"},
     "serve": {"files", "errors", "keepalive", "outbox", "session", "settings", "admission", "protocol"},
     "doctor": {"files", "door", "errors", "paths", "settings", "presence", "setup", "skills"},

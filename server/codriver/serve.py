@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import logging
 import socket
 import sys
@@ -38,6 +40,12 @@ FILES_BESIDE_CLIENTS = 256
 """What REPLs, the log's files and connections at the door may need, beside one file a client."""
 CONGESTED_BYTES = 8 * 2**20
 """A client with this many bytes of unread answers is not read until it takes some."""
+ROOM_TO_TELL = 8
+"""Connections beside those of clients, so that one client too many is told."""
+TELL_S = 10.0
+TELL_BYTES = 64 * 1024
+"""How much is read of a client too many, and how long, to answer its first request by its id."""
+TOO_MANY_CLIENTS = -32000
 FLUSH_S = 2.0
 """How long a closing connection may take to accept what is still to be written."""
 KEEPALIVE_IDLE_S = 60
@@ -144,8 +152,8 @@ def allow_files(clients: int) -> None:
 class Listener:
     """Serves every connection that the door lets in, until it is cancelled.
 
-    At most `maxClients` connections are open at once. When one more comes, the oldest that has not been let in yet
-    makes room for it; when all have been, it is hung up on.
+    At most `maxClients` clients are served at once; one more is told so, once it was let in as any other. Of the
+    connections that were not let in yet the oldest makes room for the newest.
     """
 
     def __init__(self, *, admission: Admission, protocol: Protocol, clients: Clients, settings: Settings) -> None:
@@ -165,11 +173,13 @@ class Listener:
             logger.exception("a connection ended by a fault")
 
     async def _serve(self, stream: SocketStream) -> None:
-        if not self._has_room():
-            logger.warning("refused a connection: %d clients are connected already", len(self._clients))
-            return
+        self._make_room()
         first = await self._admit(stream)
         if first is None:
+            return
+        if len(self._clients) >= self._settings.max_clients:
+            logger.warning("refused a client: %d are connected already", len(self._clients))
+            await _tell_full(stream, first, self._settings.max_clients)
             return
         raw = stream.extra(SocketAttribute.raw_socket)
         keep_alive(raw)
@@ -185,16 +195,13 @@ class Listener:
         finally:
             self._clients.remove(session)
 
-    def _has_room(self) -> bool:
-        """Whether one more connection may be open; the oldest that nobody knows yet makes room."""
-        if len(self._clients) + len(self._at_the_door) < self._settings.max_clients:
-            return True
-        if not self._at_the_door:
-            return False
+    def _make_room(self) -> None:
+        """Where too many connections are open, the oldest that nobody knows yet makes room."""
+        if len(self._clients) + len(self._at_the_door) < self._settings.max_clients + ROOM_TO_TELL:
+            return
         oldest = next(iter(self._at_the_door))
         del self._at_the_door[oldest]
         oldest.cancel()
-        return True
 
     async def _admit(self, stream: SocketStream) -> bytes | None:
         first = None
@@ -213,6 +220,33 @@ class Listener:
             session.outbox.close()
             # A writer ends when all is written; one whose client does not read is not waited for.
             tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_S
+
+
+async def _tell_full(stream: SocketStream, first: bytes, most: int) -> None:
+    """Answer the first request of a client too many, and hear it out, so that the answer is not lost by a reset."""
+    text = (
+        f"{most} clients are connected to this server, and maxClients allows no more: end one that nobody needs "
+        "(codriver status names them), or raise maxClients in codriver.toml and restart the server"
+    )
+    with anyio.move_on_after(TELL_S), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+        while b"\n" not in first and len(first) < TELL_BYTES:
+            first += await stream.receive(READ_BYTES)
+        error = {"code": TOO_MANY_CLIENTS, "message": text}
+        answer = {"jsonrpc": "2.0", "id": _identity_in(first), "error": error}
+        await stream.send(json.dumps(answer).encode() + b"\n")
+        await stream.send_eof()
+        heard = 0
+        while heard < TELL_BYTES:
+            heard += len(await stream.receive(READ_BYTES))
+
+
+def _identity_in(data: bytes) -> str | int | None:
+    """The id of the request in the first line, None where there is none."""
+    try:
+        given = json.loads(data.lstrip().partition(b"\n")[0])["id"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return given if isinstance(given, str) or type(given) is int else None
 
 
 def keep_alive(raw: socket.socket) -> None:

@@ -109,7 +109,7 @@ class Settings(BaseModel):
         le=1024 * 1024 * MIB,
         description="Disk for what evaluations say that is too long for memory, a quarter for one text; 0 means none.",
     )
-    max_line_bytes: int = Field(64 * MIB, ge=1024, le=1024 * MIB, description="Longest line a client may send.")
+    max_line_bytes: int = Field(16 * MIB, ge=1024, le=1024 * MIB, description="Longest line a client may send.")
     outbox_messages: int = Field(1000, ge=1, le=1_000_000, description="Notifications that wait for one client.")
     outbox_bytes: int = Field(
         MIB, ge=1024, le=1024 * MIB, description="Bytes of notifications that wait for one client."

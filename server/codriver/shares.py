@@ -222,6 +222,8 @@ class Shares:
 class Work:
     """What clients have done in threads, each kind with its own slots, for the life of one server."""
 
+    messages: Shares = field(default_factory=lambda: Shares(1))
+    """Reading long messages."""
     files: Shares = field(default_factory=lambda: Shares(FILE_SLOTS, slots_per_client=2))
     """Reading what a client names, on whatever disk."""
     texts: Shares = field(default_factory=lambda: Shares(TEXT_SLOTS))

@@ -9,9 +9,10 @@ import anyio
 import pytest
 from anyio.abc import SocketListener
 
+import codriver_relay
 from codriver import admission
 from codriver.admission import Admission
-from live_server import WAIT_S, Bare, serving, until
+from live_server import WAIT_S, Bare, Relayed, serving, until
 
 LIMITS = """
 maxClients = 6
@@ -50,16 +51,31 @@ def is_hung_up(sock):
 # Connections
 
 
-def test_one_client_too_many_is_hung_up_on_and_the_others_stay(live, client):
+def test_one_client_too_many_is_told_the_number_and_the_way_out_and_the_others_stay(live, client):
     with contextlib.ExitStack() as others:
         clients = [others.enter_context(live.client(name=f"c{number}")) for number in range(5)]
-        with connect(live) as one_more:
-            assert is_hung_up(one_more)
+        with Bare(connect(live), handshake=False) as one_more:
+            error = one_more.request("initialize", {"protocolVersion": "2025-11-25"})["error"]
+            assert error["message"].startswith("6 clients are connected")
+            assert "raise maxClients" in error["message"]
+            assert one_more.receive() is None
         assert [c.request("ping")["result"] for c in (client, *clients)] == [{}] * 6
         clients[0].close()
         until(lambda: client.call("server_health")["count"] == 5, "the client to be gone")
         with live.client() as late:
             assert late.request("ping")["result"] == {}
+
+
+def test_a_client_too_many_behind_a_relay_is_told_by_the_id_of_its_request(live, client):
+    command = [sys.executable, "-I", "-S", codriver_relay.__file__, str(live.port_file)]
+    with contextlib.ExitStack() as others:
+        for number in range(5):
+            others.enter_context(live.client(name=f"c{number}"))
+        with Relayed(command, live.environ, handshake=False) as one_more:
+            about = {"name": "late", "version": "1"}
+            params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": about}
+            assert one_more.request("initialize", params)["error"]["message"].startswith("6 clients are connected")
+        assert client.request("ping")["result"] == {}
 
 
 def test_connections_that_say_nothing_keep_no_client_out(live, client):

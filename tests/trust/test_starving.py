@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import signal
 
 import pytest
@@ -114,11 +115,11 @@ def test_pings_waits_and_newcomers_go_on_beside_eight_hundred_standing_queries(l
 
 
 def test_a_wait_beyond_the_limit_is_refused_with_both_numbers(live, victim):
-    with live.client(name="hungry") as hungry:
+    with live.client(name="waits much") as hungry:
         waits = [hungry.begin_call("wait_for", query=NOTHING, timeoutMs=600_000) for _ in range(65)]
         refused = hungry.answer(waits[-1])["result"]["structuredContent"]
         assert (refused["reason"], refused["standing"], refused["most"]) == ("too-many-waits", 64, 64)
-        assert open_requests(victim, "hungry") == 64
+        assert open_requests(victim, "waits much") == 64
         assert victim.call("wait_for", query=NOTHING, timeoutMs=0)["status"] == "timed-out"
 
 
@@ -150,6 +151,57 @@ def test_short_code_does_not_overtake_long_code_of_the_same_client(victim):
     short = victim.begin_call("evaluate_code", code="'short", replSessionKey="lpy")
     lines = [answer["outputLines"]["first"] for answer in answers(victim, [long, short])]
     assert lines == sorted(lines)
+
+
+# Messages
+
+
+@pytest.mark.parametrize("item", [b"[],", b'{"a":1},', b"1,", b'"",'])
+def test_a_message_of_millions_of_elements_is_refused_by_its_id_and_the_connection_goes_on(live, victim, item):
+    call = b'{"jsonrpc":"2.0","id":"bomb","method":"tools/call","params":{"name":"list_sessions","arguments":{"x":['
+    with live.client(name="hungry") as hungry:
+        hungry.write(call + item * (12 * 2**20 // len(item)) + b"1]}}}\n")
+        assert victim.request("ping")["result"] == {}
+        error = hungry.answer("bomb")["error"]
+        assert "more than 100000 elements" in error["message"]
+        assert hungry.request("ping")["result"] == {}
+
+
+def test_a_long_text_of_marks_is_no_message_of_many_elements(victim):
+    code = f"len({'[{}, ' * 500_000!r})"
+    assert victim.call("evaluate_code", code=code, replSessionKey="py")["result"] == "2500000"
+
+
+def test_a_message_beyond_a_megabyte_comes_before_what_its_client_sent_after_it(victim):
+    long = victim.begin_call("evaluate_code", code=f"len('{'x' * 3_000_000}')", replSessionKey="py")
+    short = victim.begin_call("evaluate_code", code="'short'", replSessionKey="py")
+    lines = [answer["outputLines"]["first"] for answer in answers(victim, [long, short])]
+    assert lines == sorted(lines)
+
+
+def test_begun_lines_of_many_clients_have_one_budget_and_the_longest_pays(tmp_path):
+    mib = 2**20
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text(f"maxLineBytes = {mib}\n")
+    with serving(tmp_path, "--repl", "none") as live, live.client() as victim, contextlib.ExitStack() as stack:
+        hungry = [stack.enter_context(live.client(name="hungry")) for _ in range(20)]
+        for client in hungry:
+            client.write(b'{"x":"' + b"y" * (mib * 3 // 4))
+        until(lambda: connected(victim, "hungry") <= 5, "most of the begun lines to be given up")
+        text = victim.call("balance_brackets", text="x" * (mib // 2))
+        assert text["changed"] is False
+        told = [client.receive() for client in hungry if not is_open(client)]
+        assert len(told) >= 15
+        assert all(f"{4 * mib} bytes together" in message["error"]["message"] for message in told)
+
+
+def connected(client, name):
+    return sum(row["name"] == name for row in client.call("server_health")["clients"])
+
+
+def is_open(client):
+    """Whether nothing has come for this client yet."""
+    return not select.select([client.socket], [], [], 0)[0]
 
 
 # The end

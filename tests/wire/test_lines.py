@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.wire.lines import LineDecoder, LineTooLongError
+from codriver.wire.lines import LineDecoder, LineRoom, LinesCrowdedError, LineTooLongError
 
 CASES = [
     (b"", []),
@@ -48,3 +48,51 @@ def test_a_line_beyond_the_limit_names_both_numbers(pieces):
     assert [decoder.feed(piece) for piece in before] == [[] for _ in before]
     with pytest.raises(LineTooLongError, match="at least 4 bytes is longer than the limit of 3 bytes"):
         decoder.feed(last)
+
+
+LARGE = 100_000
+
+
+def test_of_all_begun_lines_the_longest_makes_room():
+    most = 350_000
+    room, told = LineRoom(most), []
+    hungry = [
+        LineDecoder(max_line_bytes=10 * LARGE, room=room, on_given_up=lambda number=number: told.append(number))
+        for number in range(3)
+    ]
+    for number, decoder in enumerate(hungry):
+        decoder.feed(b"x" * (LARGE + number))
+    victim = LineDecoder(max_line_bytes=10 * LARGE, room=room)
+    for _ in range(9):
+        assert victim.feed(b"v" * (LARGE // 10)) == []
+    assert victim.feed(b"v" * (LARGE // 10 - 1) + b"\n") == [b"v" * (LARGE - 1)]
+    assert told == [2]
+    with pytest.raises(LinesCrowdedError, match=f"{LARGE + 2} bytes of this line .* {most} bytes together"):
+        hungry[2].feed(b"\n")
+    assert hungry[0].feed(b"\n") == [b"x" * LARGE]
+
+
+def test_who_has_the_longest_line_and_sends_on_pays_itself():
+    room = LineRoom(2 * LARGE)
+    other, greedy = (LineDecoder(max_line_bytes=10 * LARGE, room=room) for _ in range(2))
+    other.feed(b"x" * LARGE)
+    greedy.feed(b"y" * LARGE)
+    with pytest.raises(LinesCrowdedError):
+        greedy.feed(b"y" * LARGE)
+    assert other.feed(b"\n") == [b"x" * LARGE]
+
+
+def test_a_line_that_is_whole_or_dropped_takes_no_room():
+    room = LineRoom(2 * LARGE)
+    for _ in range(10):
+        decoder = LineDecoder(max_line_bytes=10 * LARGE, room=room)
+        decoder.feed(b"x" * LARGE + b"\n" + b"y" * LARGE)
+        decoder.drop()
+        assert decoder.feed(b"x" * LARGE) == []
+        assert decoder.feed(b"\n") == [b"x" * LARGE]
+
+
+def test_short_begun_lines_are_not_counted():
+    room = LineRoom(LARGE)
+    for _ in range(50):
+        assert LineDecoder(max_line_bytes=LARGE, room=room).feed(b"x" * 60_000) == []

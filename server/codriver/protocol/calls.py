@@ -105,14 +105,14 @@ class PlainCalls:
         self._max_open_requests = max_open_requests
         self._running: dict[str | int, anyio.CancelScope] = {}
 
-    def take(self, line: bytes) -> bool:
-        """Begin the call in `line`, if a plain call is what it holds."""
+    def take(self, line: bytes, read: object = None) -> bool:
+        """Begin the call in `line`, if a plain call is what it holds. `read`: the JSON in it, where that is known."""
         opened = self._client.open_requests
         is_known = self._client.handshake or self._client.envelope is not None
         if not is_known or MARK not in line or len(opened) >= self._max_open_requests:
             return False
         try:
-            message = from_json(line)
+            message: Any = from_json(line) if read is None else read
         except ValueError:
             return False
         if not _is_plain(message):

@@ -28,6 +28,7 @@ from codriver.protocol.wording import worded
 from codriver.session import ClientSession
 from codriver.tools.gate import on_offer
 from codriver.tools.manifest import BY_NAME, MANIFEST
+from codriver.wire.lines import LineRoom
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -51,6 +52,9 @@ SETTLING_S = 1.5
 soon as they started the server, and never again. The embedded REPLs need half a second; a JVM may need more, but an
 agent that was given its task at once goes without the tools of a server that takes long."""
 LOOK_S = 0.02
+LINE_ROOM = 4
+"""The begun lines of all clients may have as many bytes as this number of longest lines."""
+LEAST_LINE_ROOM_BYTES = 2**20
 
 Context = ServerRequestContext[ClientSession]
 R = TypeVar("R")
@@ -77,6 +81,7 @@ class Protocol:
         self._caller = Caller(services, redactor=redactor, tell_of_log=self._tell_of_log, server_info=info)
         self._resources = Resources(services, skills)
         self._streams = Streams()
+        self._room = LineRoom(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.settings.max_line_bytes))
         self._server: Server[ClientSession] = Server(
             NAME,
             version=version,
@@ -113,10 +118,13 @@ class Protocol:
             max_open_requests=most,
             redact=self._redactor.redact_json,
             calls=calls,
+            threads=self._services.work.messages,
+            room=self._room,
         )
         try:
             await serve_dual_era_loop(self._server, wire, wire, lifespan_state=session, init_options=about)
         finally:
+            wire.drop()
             await calls.end()
 
     def _about_us(self) -> InitializationOptions:

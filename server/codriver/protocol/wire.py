@@ -6,6 +6,7 @@ What is no message never reaches the SDK: it is answered here as JSON-RPC demand
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import anyio
@@ -19,8 +20,11 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
+from pydantic_core import from_json
 
-from codriver.wire.lines import LineDecoder, LineTooLongError
+from codriver.errors import PeerError
+from codriver.wire.lines import LineDecoder, LinesCrowdedError
+from codriver.wire.weight import MAX_DEPTH, Excess, excess, may_be_heavy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,15 +32,20 @@ if TYPE_CHECKING:
 
     from codriver.protocol.calls import PlainCalls
     from codriver.session import ClientSession
+    from codriver.shares import Shares
+    from codriver.wire.lines import LineRoom
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
 TOO_MANY = -32000
 
-MAX_DEPTH = 200
-"""Arrays and objects within one another that are read: the limit of the parser that the SDK's types are made with."""
 TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} deep: no more is read, so send it flatter"
+
+LIGHT_BYTES = 64 * 1024
+"""A line up to here is read at once, whatever is in it: it takes milliseconds at most."""
+AT_ONCE_BYTES = 2**20
+"""A line beyond this is read in a thread, one at a time."""
 
 STANDING = "subscriptions/listen"
 """The one request that is answered only when the connection ends."""
@@ -54,6 +63,7 @@ class Wire:
 
     `receive` gives the next bytes: empty when the client has said all it will, None when the connection is broken.
     `calls` takes plain tool calls out of what is read; the SDK never sees them.
+    `threads` are for reading long lines; `room` bounds what the begun lines of all connections hold.
     `redact` takes the secrets out of errors, which repeat what was asked; results come without any.
     """
 
@@ -66,10 +76,14 @@ class Wire:
         max_open_requests: int,
         redact: Callable[[object], object],
         calls: PlainCalls,
+        threads: Shares | None = None,
+        room: LineRoom | None = None,
     ) -> None:
         self._session = session
         self._receive = receive
-        self._lines = LineDecoder(max_line_bytes=max_line_bytes)
+        self._reading = anyio.CancelScope()
+        self._lines = LineDecoder(max_line_bytes=max_line_bytes, room=room, on_given_up=self._stop_reading)
+        self._threads = threads
         self._max_open_requests = max_open_requests
         self._redact = redact
         self._calls = calls
@@ -88,13 +102,13 @@ class Wire:
                 await self._settle()
                 raise StopAsyncIteration
             await self._session.outbox.wait_for_room()
-            data = await self._receive()
+            data = await self._more()
             if data is None:
                 self._session.open_requests.clear()
             if not data:
                 self._session.has_left = self._ended = True
                 continue
-            self._take(data)
+            await self._take(data)
         return self._ready.pop()
 
     async def receive(self) -> SessionMessage | Exception:
@@ -108,20 +122,63 @@ class Wire:
         except StopAsyncIteration:
             raise anyio.EndOfStream from None
 
-    def _take(self, data: bytes) -> None:
+    async def _more(self) -> bytes | None:
+        """The next bytes; a newline where the line that they would go on was given up, so that its fate is told."""
+        if not self._lines.is_counted:
+            return await self._receive()
+        with anyio.CancelScope() as self._reading:
+            return await self._receive()
+        return b"\n"
+
+    def _stop_reading(self) -> None:
+        self._reading.cancel()
+
+    def drop(self) -> None:
+        """Let go of what was read, as nobody reads on."""
+        self._lines.drop()
+
+    async def _take(self, data: bytes) -> None:
         try:
             lines = self._lines.feed(data)
-        except LineTooLongError as error:
+            for line in lines:
+                read = None
+                if len(line) > LIGHT_BYTES and self._threads is not None:
+                    read = await self._read_long(line, self._threads)
+                    if isinstance(read, Excess):
+                        self._refuse_excess(read)
+                        continue
+                if self._calls.take(line, read):
+                    continue
+                message = self._parse(line)
+                if message is not None:
+                    self._ready.append(SessionMessage(message))
+        except PeerError as error:
             self._refuse(None, INVALID_REQUEST, str(error))
             self._ended = True
-            return
-        for line in lines:
-            if self._calls.take(line):
-                continue
-            message = self._parse(line)
-            if message is not None:
-                self._ready.append(SessionMessage(message))
         self._ready.reverse()
+
+    async def _read_long(self, line: bytes, threads: Shares) -> object:
+        """What a long line holds, or what it has too much of: counted before anything is built of it.
+
+        One beyond a megabyte is read in a thread, one after another: None for what is not, and for what is no JSON.
+
+        Raises:
+            LinesCrowdedError: while it waits for that, there is no room for it.
+        """
+        if len(line) <= AT_ONCE_BYTES:
+            return await threads.run(self._session.id, partial(excess, line)) if may_be_heavy(line) else None
+        try:
+            with anyio.CancelScope() as self._reading:
+                self._lines.keep(len(line))
+                return await threads.run(self._session.id, partial(_weighed, line))
+        finally:
+            self._lines.keep(0)
+        raise self._lines.fault or LinesCrowdedError(len(line), 0)
+
+    def _refuse_excess(self, found: Excess) -> None:
+        identity = json.loads(found.identity) if found.identity is not None else None
+        text = f"this line has {found.problem}: no more is read, so send it in several messages, or flatter"
+        self._refuse(identity, INVALID_REQUEST, text)
 
     def _parse(self, line: bytes) -> JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError | None:
         """The message in a line; None when it is none, and then it is answered."""
@@ -218,6 +275,17 @@ class Wire:
         exc_val: BaseException | None,
         exc_tb: TracebackType | None,
     ) -> None:
+        return None
+
+
+def _weighed(line: bytes) -> object:
+    """What a line holds, or what it has too much of; None for no JSON."""
+    found = excess(line) if may_be_heavy(line) else None
+    if found is not None:
+        return found
+    try:
+        return from_json(line)
+    except ValueError:
         return None
 
 
