@@ -24,6 +24,13 @@ def environ(folder):
     return {**kept, **folders, "CODRIVER_EVENT_LOOP": "asyncio"}
 
 
+def own_settings(folder):
+    """The user's own settings file of a server whose files all lie under `folder`."""
+    file = Path(folder) / "config" / "codriver" / "codriver.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
+
+
 class Live:
     """One running server."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import codriver_relay
-from codriver import __version__
+from codriver import __version__, trust
 from codriver.core.state import Capability, Origin, Profile, Repl, State
 from codriver.doctor import Check, Report, Row, diagnose
 from codriver.doctor.exposure import listening_hosts, wide_listener
@@ -253,7 +253,8 @@ def test_the_relay_is_tried_as_a_client_starts_it(tmp_path):
         assert [check["state"] for check in report["checks"] if check["area"] == "relay"] == ["ok"]
 
 
-def test_skills_that_nobody_sees_are_told(examine, launch):
+def test_skills_that_nobody_sees_are_told(examine, launch, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = launch.workspace / ".codriver" / "skills" / "ours" / "SKILL.md"
     file.parent.mkdir(parents=True)
     file.write_text("---\nname: ours\ndescription: How we do it.\n---\n")
@@ -262,8 +263,11 @@ def test_skills_that_nobody_sees_are_told(examine, launch):
     assert check.text == "ours of workspace: found, and not shown to agents until this source is allowed"
     assert 'skillSources = ["workspace"]' in check.fix
     (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
+    assert "codriver trust" in of(examine(), "settings")[0].text
+    trust.accept(launch.workspace, trust.read_tables(launch.workspace))
     assert of(examine(), "skills") == []
     (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace", "toolbx"]\n')
+    trust.accept(launch.workspace, trust.read_tables(launch.workspace))
     (check,) = of(examine(), "skills")
     assert check.text == "skillSources names toolbx, which has no skills here; there are: codriver, workspace"
     file.write_text("nothing")

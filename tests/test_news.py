@@ -2,7 +2,7 @@
 
 import pytest
 
-from live_server import serving
+from live_server import own_settings, serving
 
 UPDATED = "notifications/resources/updated"
 LOG = "codriver://log"
@@ -76,7 +76,7 @@ def test_a_stream_hears_of_the_skill_that_it_was_asked_for_when_the_skills_chang
         file = live.workspace / ".codriver" / "skills" / "ours" / "SKILL.md"
         file.parent.mkdir(parents=True)
         file.write_text("---\nname: ours\ndescription: How we do it.\n---\n")
-        (live.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
+        own_settings(live.folder).write_text('skillSources = ["workspace"]\n')
         told = client.await_notification(UPDATED)
         assert told["params"]["uri"] == "skill://ours/SKILL.md"
 

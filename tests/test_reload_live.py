@@ -2,7 +2,7 @@
 
 import pytest
 
-from live_server import serving, until
+from live_server import own_settings, serving, until
 
 GUIDE = "---\nname: ours\ndescription: How we do it here.\n---\n\nLike this.\n"
 
@@ -110,7 +110,7 @@ def test_a_skill_of_the_workspace_appears_when_it_is_allowed_and_when_it_changes
     file.write_text(GUIDE)
     assert "skill://ours/SKILL.md" not in addresses()
     assert read("skill://ours/SKILL.md") is None
-    configure(live, 'skillSources = ["workspace"]\n')
+    own_settings(live.folder).write_text('skillSources = ["workspace"]\n')
     until(lambda: "skill://ours/SKILL.md" in addresses(), "the skill")
     client.await_notification("notifications/resources/list_changed")
     file.write_text(GUIDE + "And like that.\n")

@@ -7,7 +7,7 @@ import pytest
 
 from codriver.core.state import Origin, Profile, Repl
 from codriver.sources import SERVED_BY, server_of, stamps
-from live_server import serving, until
+from live_server import own_settings, serving, until
 
 W = Path("/w")
 ELSEWHERE = Origin("address", "x")
@@ -92,7 +92,7 @@ def test_every_kind_of_source_has_somebody_to_serve_it():
 def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("watching")
     (folder / "workspace" / "src").mkdir(parents=True)
-    (folder / "workspace" / "codriver.toml").write_text("watch = true\n")
+    own_settings(folder).write_text("watch = true\n")
     (folder / "workspace" / "src" / "early.py").write_text("raise RuntimeError('early')\n")
     with serving(folder, "--repl", "python", "--repl", "lisp") as live:
         with live.client() as bare:
@@ -197,7 +197,7 @@ def test_a_checkout_is_told_and_not_loaded(live, client, tmp_path):
 
 def test_watching_can_be_switched_off_while_the_server_runs(live, client):
     def configure(text):
-        (live.workspace / "codriver.toml").write_text(text)
+        own_settings(live.folder).write_text(text)
         until(lambda: any(text.split("\n")[-2] in entry["text"] for entry in log(client)), "the setting")
 
     configure("watch = false\n")

@@ -45,7 +45,7 @@ from codriver.paths import presence_folder, relay_file
 from codriver.reload import Reloader
 from codriver.repls.finder import Finder
 from codriver.serve import Listener, listen
-from codriver.settings import load
+from codriver.settings import held_back, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,6 +109,8 @@ async def _run(options: ServeOptions, loaded: Loaded) -> int:
     workspace = options.workspace.resolve()
     for warning in loaded.warnings:
         logger.warning("%s", warning)
+    for line in loaded.withheld:
+        logger.warning("%s", held_back(line))
     folder = presence_folder(workspace)
     with presence.claim(folder, is_alive=partial(_is_alive, folder)) as claim:
         if loaded.settings.require_token or not is_loopback(loaded.settings.host):

@@ -27,6 +27,7 @@ COMMANDS = {
     "init": "setting_up",
     "doctor": "setting_up",
     "config": "setting_up",
+    "trust": "trusting",
     "completion": "completion",
 }
 """By command: the module of `codriver.commands` that has it."""

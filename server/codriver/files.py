@@ -295,15 +295,23 @@ def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
 
 
 def replace(
-    path: Path, data: bytes, *, links: Links, root: Path | None = None, mode: int | None = PRIVATE_FILE
+    path: Path,
+    data: bytes,
+    *,
+    links: Links,
+    root: Path | None = None,
+    mode: int | None = PRIVATE_FILE,
+    make_mode: int | None = None,
 ) -> None:
-    """Write the whole file, so that nobody ever sees half of it, also after a loss of power. Its folder must be there.
+    """Write the whole file, so that nobody ever sees half of it, also after a loss of power.
+
+    Its folder must be there, unless `make_mode` says how to make what is missing.
 
     Raises:
         UnsafeFileError: what is there is no regular file, or is reached by a link that is not followed.
         OSError: it cannot be written.
     """
-    with locate(path, links, root=root) as place:
+    with locate(path, links, root=root, make_mode=make_mode) as place:
         now = place.status()
         if now is not None and not stat.S_ISREG(now.st_mode) and not stat.S_ISLNK(now.st_mode):
             raise NotRegularError(place.path, now.st_mode)

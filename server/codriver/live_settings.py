@@ -32,6 +32,8 @@ class LiveSettings:
         self._reloader = reloader
         self.settings = reloader.settings
         """The settings now."""
+        self.withheld = reloader.withheld
+        """What the workspace's files say and what does not count, a line each."""
         self.finder: Finder | None = None
         """Whom to ask for REPLs that are added; None until the server looks for the first."""
 
@@ -43,6 +45,7 @@ class LiveSettings:
             if news is None:
                 continue
             before, self.settings, core.settings = self.settings, news.settings, news.settings
+            self.withheld = self._reloader.withheld
             repls.limit(limits(news.settings))
             actions: list[Action] = [Say(line) for line in news.said]
             actions += [Say(line, error=True) for line in news.wrong]

@@ -27,6 +27,7 @@ from codriver.redaction import Redactor
 from codriver.repls.clojuredocs import Export
 from codriver.repls.performer import Repls
 from codriver.session import Clients
+from codriver.settings import held_back
 from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.base import Services
 from codriver.tools.gate import on_offer
@@ -112,6 +113,7 @@ def build(workspace: Path, live: LiveSettings, tasks: TaskGroup, perform: Perfor
         clojuredocs=Export(cache_folder()),
         query=logbook.query,
         editor=Editor(workspace),
+        withheld=lambda: tuple(map(held_back, live.withheld)),
     )
     protocol = _protocol(services, clients, skills, redactor)
     # The protocol needs the core to be made, and nothing is dispatched before both are there.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver.settings import GROWING, NEED_RESTART, SettingsError, as_rows, files, load, spelled
+from codriver import tomlfile, trust
+from codriver.settings import GROWING, NEED_RESTART, SettingsError, as_rows, files, held_back, load, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,11 @@ class Reloader:
         """The settings in effect."""
         self._seen = self._read_files()
 
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """What the workspace's files say and what does not count, a line each."""
+        return self._loaded.withheld
+
     def look(self) -> News | None:
         """What changed since the last look; None when the files are as they were.
 
@@ -57,7 +63,8 @@ class Reloader:
         except SettingsError as error:
             return News(self.settings, wrong=(f"the settings stay as they are: {error}",), refused=True)
         before, self._loaded = self._loaded, loaded
-        warnings = tuple(warning for warning in loaded.warnings if warning not in before.warnings)
+        warnings = [warning for warning in loaded.warnings if warning not in before.warnings]
+        warnings += [held_back(line) for line in loaded.withheld if line not in before.withheld]
         rows = {name: (value, whence) for name, value, whence in as_rows(loaded)}
         said: list[str] = []
         kept: dict[str, object] = {}
@@ -76,11 +83,13 @@ class Reloader:
             elif is_new:
                 said.append(f"setting {words} holds from now on")
         self.settings = loaded.settings.model_copy(update=kept)
-        return News(self.settings, tuple(said), warnings)
+        return News(self.settings, tuple(said), tuple(warnings))
 
     def _read_files(self) -> object:
         # The files are small, and a time stamp is too coarse to tell two quick saves apart.
-        return tuple(_content(file) for file in files(self._workspace))
+        user, *own = files(self._workspace)
+        contents = [_content(user, None), *(_content(file, self._workspace) for file in own)]
+        return (*contents, trust.kept_digest(self._workspace))
 
 
 def _grown(value: tuple[str, ...], current: tuple[str, ...]) -> str:
@@ -92,8 +101,11 @@ def _grown(value: tuple[str, ...], current: tuple[str, ...]) -> str:
     return "; ".join(parts) or "nothing is missing and nothing too many"
 
 
-def _content(file: Path) -> bytes | None:
+def _content(file: Path, root: Path | None) -> bytes | str | None:
+    """What a file holds, or why it is not read."""
     try:
-        return file.read_bytes()
-    except OSError:
+        return tomlfile.content(file, root=root)
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        return str(error)

@@ -2,6 +2,8 @@
 
 Defaults < the user's file < the workspace's file (`codriver.toml`, or `[tool.codriver]` in `pyproject.toml`; the first
 wins where both have a key) < environment (`CODRIVER_…`) < command line. Each value knows where it comes from.
+
+Anybody may have written the workspace's file: what in it would grant something counts once the user has accepted it.
 """
 
 from __future__ import annotations
@@ -9,21 +11,24 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import tomllib
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
+from codriver import grants, tomlfile, trust
 from codriver.errors import StartError
 from codriver.paths import user_settings_file
+from codriver.tomlfile import TomlFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+T = TypeVar("T")
 MIB = 2**20
 PREFIX = "CODRIVER_"
 NOT_SETTINGS = frozenset({"CODRIVER_TOKEN", "CODRIVER_SERVER_COMMAND", "CODRIVER_RELAY_GIVE_UP_S"})
@@ -168,11 +173,17 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings, where each comes from (by attribute name), and what was wrong without being fatal."""
+    """Settings, where each comes from (by attribute name), and what was wrong without being fatal.
+
+    `withheld`: what the workspace's files say and what does not count, as its user has not accepted it, a line each.
+    `tables`: what those files say.
+    """
 
     settings: Settings
     origins: Mapping[str, Origin] = field(default_factory=lambda: MappingProxyType({}))
     warnings: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    tables: trust.WorkspaceTables = field(default_factory=lambda: trust.WorkspaceTables({}, {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,25 +206,41 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
     values: dict[str, object] = {}
     origins = {name: Origin("default") for name in Settings.model_fields}
     warnings: list[str] = []
-    for layer in _layers(workspace, environ, overrides or {}):
+    withheld: list[str] = []
+    tables = _read(trust.read_tables, workspace)
+    is_accepted = trust.is_accepted(workspace, tables)
+    for layer in _layers(workspace, tables, environ, overrides or {}):
         for given, nearest in layer.unknown.items():
             hint = f"; did you mean {nearest}?" if nearest else ""
             warnings.append(f"{layer.origin.place}: there is no setting {given}{hint}")
         for name, value in layer.values.items():
             try:
-                values[name] = _checked(name, value, layer.origin)
+                counting = _checked(name, value, layer.origin)
             except SettingsError as error:
                 errors.append(error)
-            origins[name] = layer.origin
+                continue
+            if layer.origin.layer == "workspace" and not is_accepted:
+                counting, held = grants.split(name, counting, values.get(name, Settings.model_fields[name].default))
+                if held is not None:
+                    withheld.append(f"{layer.origin.place}: {spelled(name)} = {grants.shown(held)}")
+            if counting is not None:
+                values[name], origins[name] = counting, layer.origin
     if errors:
         errors[0].problems = (*map(str, errors), *warnings)
         raise errors[0]
-    return Loaded(Settings.model_validate(values), MappingProxyType(origins), tuple(warnings))
+    settings = Settings.model_validate(values)
+    return Loaded(settings, MappingProxyType(origins), tuple(warnings), tuple(withheld), tables)
+
+
+def held_back(withheld: str) -> str:
+    """The sentence about one line of `Loaded.withheld`."""
+    why = "as its user has not accepted this workspace's settings: read them, then run"
+    return f"{withheld} does not count, {why} `{trust.COMMAND}` there"
 
 
 def files(workspace: Path) -> tuple[Path, ...]:
     """The files that settings come from, the strongest last, whether they are there or not."""
-    return user_settings_file(), workspace / "pyproject.toml", workspace / "codriver.toml"
+    return user_settings_file(), trust.project_file(workspace), trust.own_file(workspace)
 
 
 def as_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
@@ -228,12 +255,16 @@ def as_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
 
 def settings_table() -> str:
     """A Markdown table of all settings."""
-    rows = ["| setting | default | allowed | what it is for | a change |", "| --- | --- | --- | --- | --- |"]
+    rows = [
+        "| setting | default | allowed | what it is for | from a workspace's file | a change |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for name, info in Settings.model_fields.items():
         change = "at a restart" if name in NEED_RESTART else "at once"
         if name in GROWING:
             change = "what is added: at once"
-        cells = (f"`{spelled(name)}`", f"`{_printed(info.default)}`", allowed(name), info.description or "", change)
+        default, whence = f"`{_printed(info.default)}`", grants.when_it_counts(name)
+        cells = (f"`{spelled(name)}`", default, allowed(name), info.description or "", whence, change)
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -259,11 +290,13 @@ def _printed(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
 
 
-def _layers(workspace: Path, environ: Mapping[str, str], overrides: Mapping[str, object]) -> Iterator[_Layer]:
+def _layers(
+    workspace: Path, tables: trust.WorkspaceTables, environ: Mapping[str, str], overrides: Mapping[str, object]
+) -> Iterator[_Layer]:
     user, project, own = files(workspace)
-    yield _file_layer("user", user, _toml(user))
-    yield _file_layer("workspace", project, _table(project, _toml(project), "tool", "codriver"))
-    yield _file_layer("workspace", own, _toml(own))
+    yield _file_layer("user", user, _read(partial(tomlfile.read, root=None), user))
+    yield _file_layer("workspace", project, tables.project)
+    yield _file_layer("workspace", own, tables.own)
     by_variable = {variable(name): name for name in Settings.model_fields}
     for given, text in environ.items():
         if not given.startswith(PREFIX) or given in NOT_SETTINGS:
@@ -296,23 +329,11 @@ def _nearest(given: str, names: Mapping[str, str]) -> str | None:
     return by_bare[near[0]] if near else None
 
 
-def _table(path: Path, document: Mapping[str, object], *keys: str) -> Mapping[str, object]:
-    """The table at `keys`, empty when there is none."""
-    table: object = document
-    for key in keys:
-        table = table.get(key, {}) if isinstance(table, dict) else table
-    if not isinstance(table, dict):
-        raise SettingsError(str(path), f"{'.'.join(keys)} is no table; write [{'.'.join(keys)}] and the settings below")
-    return table
-
-
-def _toml(path: Path) -> dict[str, Any]:
+def _read(read: Callable[[Path], T], path: Path) -> T:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as error:  # no TOML, numbers too long to read, nesting too deep
-        raise SettingsError(str(path), f"cannot be read: {error}") from error
+        return read(path)
+    except TomlFileError as error:
+        raise SettingsError(str(error.path), error.why) from error
 
 
 def _is_list(name: str) -> bool:

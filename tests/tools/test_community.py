@@ -13,7 +13,7 @@ from jsonschema import validate
 
 from codriver.tools.community import clojure_name
 from codriver.tools.manifest import BY_NAME
-from live_server import serving, until
+from live_server import own_settings, serving, until
 from real_repls import repl
 from scripted_nrepl import OPS, scripted
 
@@ -89,7 +89,7 @@ def asking(folder, url, *options):
     """A client of a server whose ClojureDocs are at `url`."""
     workspace = folder / "workspace"
     workspace.mkdir(exist_ok=True)
-    (workspace / "codriver.toml").write_text(f"clojuredocsUrl = {json.dumps(url)}\n")
+    own_settings(folder).write_text(f"clojuredocsUrl = {json.dumps(url)}\n")
     with serving(folder, *(options or ("--repl", "none"))) as live, live.client() as client:
         yield client
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from live_server import serving
+from live_server import own_settings, serving
 
 GREET = """\
 (ns greet)
@@ -171,7 +171,7 @@ class TestSettings:
         def serve(*lines):
             workspace = tmp_path / "workspace"
             workspace.mkdir()
-            (workspace / "codriver.toml").write_text("\n".join(lines))
+            own_settings(tmp_path).write_text("\n".join(lines))
             (workspace / "a.clj").write_text("".join(f"(def v{n} {n})\n" for n in range(1, 40)))
             return serving(tmp_path)
 

@@ -12,7 +12,7 @@ from anyio.abc import SocketListener
 import codriver_relay
 from codriver import admission
 from codriver.admission import Admission
-from live_server import WAIT_S, Bare, Relayed, serving, until
+from live_server import WAIT_S, Bare, Relayed, own_settings, serving, until
 
 LIMITS = """
 maxClients = 6
@@ -220,7 +220,7 @@ def test_a_query_nested_deeply_is_refused_in_words(client):
 def guarded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
     (folder / "workspace").mkdir()
-    (folder / "workspace" / "codriver.toml").write_text('requireToken = true\nhost = "::1"\n')
+    own_settings(folder).write_text('requireToken = true\nhost = "::1"\n')
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:

@@ -46,6 +46,7 @@ def init_command(  # one argument an option
     Looks which REPL the project has and which clients this workspace and this machine show signs of, and adds an entry
     to each client's own file; everything else in it stays, comments included. An entry that says something else is
     left alone without --force. Where the project has a REPL that codriver can start, `codriver.toml` gets to name it.
+    The workspace is then accepted as by `codriver trust`, unless its settings ask for what only you may grant.
 
     Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode.
 
@@ -57,9 +58,33 @@ def init_command(  # one argument an option
     if not dry_run:
         presence.install_relay(Path(str(codriver_relay.__file__)), relay_file())
     options = InitOptions(clients, scope, dry_run, force, remove)
+    held = _withheld(workspace.resolve())
     report = run_init(Launch.here(workspace), options)
     click.echo(report.text)
+    if not dry_run and not remove:
+        _accept(workspace.resolve(), held)
     sys.exit(report.exit_status)
+
+
+def _withheld(workspace: Path) -> tuple[str, ...] | None:
+    """What the workspace's settings say and what does not count; None when they cannot be read."""
+    from codriver.settings import SettingsError, load  # noqa: PLC0415  # only this command needs it
+
+    try:
+        return load(workspace, environ=os.environ).withheld
+    except SettingsError:
+        return None
+
+
+def _accept(workspace: Path, held: tuple[str, ...] | None) -> None:
+    """Accept the settings that `init` leaves, unless they would grant what was there before and nobody accepted."""
+    from codriver import trust  # noqa: PLC0415  # only this command needs it
+    from codriver.settings import held_back  # noqa: PLC0415  # as above
+
+    for line in held or ():
+        click.echo(f"codriver: {held_back(line)}", err=True)
+    if held == () and _withheld(workspace) == ():
+        trust.accept(workspace, trust.read_tables(workspace))
 
 
 @click.command("doctor", short_help="Find out what is wrong, and what mends it.")
@@ -100,11 +125,11 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
 
     What was given to a running `codriver serve` on its command line is not seen here.
     """
-    from codriver.settings import as_rows, load  # noqa: PLC0415  # only this command needs it
+    from codriver.settings import as_rows, held_back, load  # noqa: PLC0415  # only this command needs it
 
     loaded = load(workspace.resolve(), environ=os.environ)
     rows = as_rows(loaded)
-    for warning in loaded.warnings:
+    for warning in (*loaded.warnings, *map(held_back, loaded.withheld)):
         click.echo(f"codriver: {warning}", err=True)
     if as_json:
         click.echo(json.dumps([dict(zip(("setting", "value", "origin"), row, strict=True)) for row in rows], indent=2))
@@ -119,10 +144,11 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
 @workspace_option
 def config_check(*, workspace: Path) -> None:
     """Say all that is wrong with the settings. Exit status 1 when something is."""
-    from codriver.settings import SettingsError, load  # noqa: PLC0415  # only this command needs it
+    from codriver.settings import SettingsError, held_back, load  # noqa: PLC0415  # only this command needs it
 
     try:
-        problems, usable = load(workspace.resolve(), environ=os.environ).warnings, True
+        loaded = load(workspace.resolve(), environ=os.environ)
+        problems, usable = (*loaded.warnings, *map(held_back, loaded.withheld)), True
     except SettingsError as error:
         problems, usable = error.problems, False
     for problem in problems:

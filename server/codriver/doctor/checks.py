@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from codriver.door import is_loopback
 from codriver.errors import CodriverError
 from codriver.paths import port_file, presence_folder
 from codriver.presence import is_running, read_record
-from codriver.settings import SettingsError, load
+from codriver.settings import SettingsError, held_back, load
 from codriver.setup.clients import command_line, entry_name, found_clients, starts_relay
 from codriver.setup.document import find_entry
 from codriver.setup.plan import plan
@@ -99,7 +100,10 @@ def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check
         return
     for warning in loaded.warnings:
         yield Check("settings", "note", warning, "codriver config check")
-    if not loaded.warnings:
+    for line in loaded.withheld:
+        place = shlex.quote(str(workspace))
+        yield Check("settings", "note", held_back(line), f"codriver trust --workspace {place}")
+    if not loaded.warnings and not loaded.withheld:
         places = sorted({origin.place for origin in loaded.origins.values() if origin.place})
         yield Check("settings", "ok", f"from {', '.join(places)}" if places else "all as they come")
     yield from _check_skills(workspace, loaded.settings)
@@ -116,7 +120,8 @@ def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
     for source, names in off.items():
         text = f"{', '.join(names)} of {source}: found, and not shown to agents until this source is allowed"
         sources = json.dumps([*settings.skill_sources, source])
-        yield Check("skills", "note", text, f"read them, then write skillSources = {sources} into codriver.toml")
+        how = f"read them, write skillSources = {sources} into codriver.toml, then run codriver trust"
+        yield Check("skills", "note", text, how)
     there = {skill.source for skill in found.skills}
     for source in sorted(set(settings.skill_sources) - there):
         text = f"skillSources names {source}, which has no skills here; there are: {', '.join(sorted(there))}"

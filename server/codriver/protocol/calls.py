@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codriver.session import ClientSession
-    from codriver.tools.base import Image, Services, Tool
+    from codriver.tools.base import Answer, Image, Services, Tool
 
     Progress = Callable[[float, str], Awaitable[None]]
 
 logger = logging.getLogger(__name__)
 
 INTERNAL_ERROR = -32603
+MOST_WITHHELD = 5
+"""Settings that do not count, named in a first answer: an answer is not a list of them."""
 FAULT = "internal error in codriver: see server_health"
 
 MARK = b'"tools/call"'
@@ -86,13 +88,23 @@ class Caller:
         """What `tool` answers to this client; what leaves the server passes here, so secrets are taken out here."""
         client.calls += 1
         call = Call(self._services, client.id, client.name, progress, lambda: client.has_left)
-        given = await answer(tool, call, arguments)
+        given = self._with_withheld(client, await answer(tool, call, arguments))
         # What this call logged is told before it is answered, also where such news are gathered for a while.
         self._tell_of_log(client)
         text = _json(given.fields)
         if self.redactor.may_find(text):
             text = _json(self.redactor.redact_json(given.fields))
         return Answered(text, given.images, given.ok)
+
+    def _with_withheld(self, client: ClientSession, given: Answer) -> Answer:
+        """A client's first answer, with a note of the settings that do not count, where there are any."""
+        withheld = self._services.withheld()
+        if client.knows_withheld or not withheld:
+            return given
+        client.knows_withheld = True
+        before = given.fields.get("notes", ())
+        notes = [*(before if isinstance(before, list | tuple) else ()), *withheld[:MOST_WITHHELD]]
+        return replace(given, fields={**given.fields, "notes": notes})
 
 
 class PlainCalls:

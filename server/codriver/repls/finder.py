@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import anyio
 
 from codriver.core.actions import ReplForgotten, ReplFound, Say
 from codriver.core.state import Origin
+from codriver.repl_kinds import KINDS, NO_REPL, Kind
 from codriver.repls import discovery
 from codriver.workspace import is_python_or_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from codriver.core.dispatch import Action, Core
     from codriver.repls.discovery import Found
 
 RECHECK_S = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a word after `--repl` starts: its session key and the dialect it will speak."""
-
-    key: str
-    dialect: str
-
-
-KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "python": Kind("py", "python"),
-        "lisp": Kind("lpy", "basilisp"),
-        "basilisp": Kind("lpy", "basilisp"),
-        "clojure": Kind("clj", "clojure"),
-        "clj": Kind("clj", "clojure"),
-        "lein": Kind("clj", "clojure"),
-        "bb": Kind("bb", "babashka"),
-        "nbb": Kind("nbb", "nbb"),
-        "hy": Kind("hy", "hy"),
-        "shadow-cljs": Kind("cljs", "clojure"),
-    }
-)
 
 
 class Finder:
@@ -78,7 +53,7 @@ class Finder:
     def ask(self, addresses: Sequence[str], commands: Sequence[str]) -> None:
         """Tell the core of REPLs that are asked for and that it does not know yet."""
         found = [_asked_address(text) for text in addresses]
-        found += [_asked_command(text) for text in commands if text != "none"]
+        found += [_asked_command(text) for text in commands if text != NO_REPL]
         self._dispatch(*found)
 
     async def run(self) -> None:

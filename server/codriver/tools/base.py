@@ -95,6 +95,8 @@ class Services:
     """What is done in threads, shared out between the clients."""
     waits: Waits = field(default_factory=Waits)
     """The queries that stand."""
+    withheld: Callable[[], tuple[str, ...]] = tuple
+    """What the workspace's settings say and what does not count, as its user has not accepted them, a sentence each."""
 
     @property
     def settings(self) -> Settings:
