@@ -68,17 +68,21 @@ def outside(tmp_path):
 
 @pytest.fixture(params=[("src", "link")], ids=["folder"])
 def attack(request, workspace, outside):
-    """The two names are exchanged and exchanged back, by another process, for as long as the test runs."""
+    """The two names are exchanged and exchanged back by another process, until what this gives is called."""
     command = [sys.executable, "-c", EXCHANGE, *(str(workspace / name) for name in request.param)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    try:
-        if process.stdout.readline() != b"0\n":
-            pytest.skip("this file system cannot exchange two names: put the temporary folder on another")
-        yield
-    finally:
+
+    def end():
         process.kill()
         process.wait(60)
         process.stdout.close()
+
+    try:
+        if process.stdout.readline() != b"0\n":
+            pytest.skip("this file system cannot exchange two names: put the temporary folder on another")
+        yield end
+    finally:
+        end()
 
 
 async def repeat(attempt, rounds=ROUNDS):
@@ -118,6 +122,7 @@ async def test_no_edit_lands_outside_while_a_folder_and_a_link_are_exchanged(wor
         await editor.edit("me", [there_and_back[number % 2]], limits=Limits(), allow_outside=False)
 
     await repeat(edit, rounds)
+    attack()
     assert (outside / "a.clj").read_text() == TEXTS[0]
     assert left(outside) == ["a.clj"]
 
@@ -130,6 +135,7 @@ async def test_no_new_file_or_folder_appears_outside_and_none_half_made_stays_in
         await editor.edit("me", wanted, limits=Limits(), allow_outside=False)
 
     await repeat(create)
+    attack()
     assert left(outside) == ["a.clj"]
     inside = [name for name in left(workspace) if name.startswith(("src/", "link/"))]
     assert not [name for name in inside if name.endswith(".tmp")]
@@ -150,6 +156,7 @@ async def test_what_is_taken_back_is_taken_back_inside(workspace, outside, attac
         await editor.undo("me")
 
     await repeat(edit_and_undo)
+    attack()
     assert (outside / "a.clj").read_text() == TEXTS[1]
     assert (outside / "n.clj").read_text() == "(n)\n"
     assert left(outside) == ["a.clj", "n.clj"]
