@@ -20,7 +20,6 @@ from codriver.doctor import Check, Report, Row, diagnose
 from codriver.doctor.exposure import listening_hosts, wide_listener
 from codriver.doctor.passage import obstacle
 from codriver.errors import StartError
-from codriver.presence import write_file
 from codriver.repls.profile import missing
 from codriver.repls.values import CAPABILITIES
 from codriver.setup.clients import Environment, Launch, known_clients
@@ -70,8 +69,8 @@ def server(launch):
     folder = launch.workspace / ".calva" / "mcp-server"
     folder.mkdir(parents=True)
     folder.chmod(0o700)
-    write_file(folder / "port", "1664")
-    write_file(folder / "server.json", json.dumps(RECORD))
+    (folder / "port").write_text("1664")
+    (folder / "server.json").write_text(json.dumps(RECORD))
     health = {
         "ok": True, "pid": os.getpid(), "host": "127.0.0.1", "port": 1664, "version": __version__, "clients": [],
         "startedAt": "2026-01-01T00:00:00+00:00", "repls": [{**SESSION, "address": f"127.0.0.1:{unused_port()}"}],
@@ -373,8 +372,23 @@ def test_a_repl_of_ours_that_stopped_gets_the_command_that_starts_it(examine, se
 
 
 def test_the_users_own_group_may_write(examine, launch):
-    (launch.workspace / ".calva" / "mcp-server").chmod(0o775)
+    (launch.workspace / ".calva" / "mcp-server" / "port").chmod(0o660)
     assert of(examine(), "permissions")[0].state == "ok"
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o775, 0o711])
+def test_a_folder_that_others_may_enter_counts_for_nothing_and_this_is_said(examine, launch, mode):
+    (launch.workspace / ".calva" / "mcp-server").chmod(mode)
+    (check,) = of(examine(), "permissions")
+    assert (check.state, "nothing in it counts" in check.text) == ("note", True)
+
+
+def test_a_folder_that_is_a_link_is_wrong(examine, launch):
+    folder = launch.workspace / ".calva"
+    folder.rename(launch.workspace / "elsewhere")
+    folder.symlink_to("elsewhere")
+    (check,) = of(examine(), "permissions")
+    assert (check.state, f"{folder} is a link" in check.text) == ("wrong", True)
 
 
 def test_a_token_that_others_may_read_is_wrong(examine, launch):

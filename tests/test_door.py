@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.door import GONE, Peer, ask_kernel, first_bytes_verdict, is_loopback, look_up, peer_uid, token_matches
+from codriver.door import first_bytes_verdict, is_loopback, peer_uid, token_matches
+from codriver.kernel import GONE, Peer, ask_kernel, look_up
 from live_server import WAIT_S, serving, until
 
 FOREIGN = [

@@ -114,3 +114,21 @@ def test_a_server_started_by_hand_stays_whatever_the_setting_says(tmp_path):
         until(lambda: goes.process.poll() is not None, "the end of the other")
         assert stays.process.poll() is None
         assert json.loads(stays.run("status", "--json").stdout)["ok"]
+
+
+def test_a_server_on_demand_starts_no_program_of_a_workspace_that_nobody_accepted(run, workspace):
+    python = workspace / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\ntouch {workspace}/run\nexec {sys.executable} "$@"\n')
+    python.chmod(0o700)
+    refused = run("eval", "--start", "6 * 7")
+    assert refused.returncode != 0
+    log = run("status").stdout
+    assert "nobody has accepted" in log
+    assert "codriver trust" in log
+    assert not (workspace / "run").exists()
+    run("stop")
+    assert run("trust").returncode == 0
+    done = run("eval", "--start", "6 * 7")
+    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+    assert (workspace / "run").exists()

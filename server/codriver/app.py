@@ -6,7 +6,6 @@ reverse order.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import logging
 import os
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 import codriver_relay
-from codriver import __version__, oneshot, presence
+from codriver import __version__, oneshot, presence, trust
 from codriver.admission import Admission
 from codriver.clock import now_ms
 from codriver.complaints import on_stderr
@@ -42,6 +41,7 @@ from codriver.errors import StartError
 from codriver.live_settings import LiveSettings
 from codriver.parts import build
 from codriver.paths import presence_folder, relay_file
+from codriver.record import ServerRecord
 from codriver.reload import Reloader
 from codriver.repls.finder import Finder
 from codriver.serve import Listener, listen
@@ -67,13 +67,15 @@ class ServeOptions:
     """What `serve` was asked for. `overrides`: settings given on the command line, by their names.
 
     `ends_when_idle`: nobody will think of stopping it, so it stops by itself when nobody needs it. `on_reached`: to be
-    called once it can be reached.
+    called once it can be reached. `is_on_demand`: a relay or a command starts it, not the user, so that programs which
+    lie in the workspace are started only where the user has accepted it.
     """
 
     workspace: Path
     overrides: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     ends_when_idle: bool = False
     on_reached: Callable[[], None] | None = None
+    is_on_demand: bool = False
 
 
 class UvloopMissingError(StartError):
@@ -112,7 +114,7 @@ async def _run(options: ServeOptions, loaded: Loaded) -> int:
     for line in loaded.withheld:
         logger.warning("%s", held_back(line))
     folder = presence_folder(workspace)
-    with presence.claim(folder, is_alive=partial(_is_alive, folder)) as claim:
+    with presence.claim(folder, is_alive=lambda found: oneshot.process_of(workspace, found) is not None) as claim:
         if loaded.settings.require_token or not is_loopback(loaded.settings.host):
             claim.demand_token()
         async with anyio.create_task_group() as tasks:
@@ -124,13 +126,6 @@ async def _run(options: ServeOptions, loaded: Loaded) -> int:
     if server.failure is not None:
         raise server.failure
     return 0
-
-
-def _is_alive(folder: Path, record: presence.ServerRecord) -> bool:
-    token = None
-    with contextlib.suppress(OSError):
-        token = (folder / "token").read_text().strip()
-    return oneshot.health(record, token) == record.session_id
 
 
 class Server:
@@ -154,7 +149,8 @@ class Server:
         self._session_id = uuid.uuid4().hex
         self._ended = anyio.Event()
         self._accepting = anyio.CancelScope()
-        self._parts = build(workspace, live, tasks, self._perform)
+        is_accepted = partial(trust.is_accepted, workspace) if options.is_on_demand else lambda: True
+        self._parts = build(workspace, live, tasks, self._perform, is_accepted=is_accepted)
         self._core = self._parts.core
 
     async def run(self) -> None:
@@ -201,7 +197,7 @@ class Server:
             self.failure = error
             self._dispatch(Stop(str(error)))
             return
-        admission = Admission(token=self._claim.token, session_id=self._session_id)
+        admission = Admission(token=self._claim.token, session_id=self._session_id, workspace=self._workspace)
         protocol, clients = self._parts.protocol, self._parts.clients
         front = Listener(admission=admission, protocol=protocol, clients=clients, settings=settings)
         async with listener:
@@ -211,7 +207,7 @@ class Server:
 
     def _announce(self) -> None:
         life = self._core.state.life
-        record = presence.ServerRecord(
+        record = ServerRecord(
             pid=life.process_id,
             port=life.port,
             host=life.host,

@@ -144,6 +144,23 @@ class Place:
         """The status of the folder."""
         return self.path.parent.stat() if self._folder is None else os.fstat(self._folder)
 
+    def make_folder_private(self) -> None:
+        """Let nobody but this user into the folder.
+
+        Raises:
+            NotOwnError: it is another user's, or its file system does not keep its mode.
+        """
+        if not hasattr(os, "geteuid"):
+            return
+        if self.folder_status().st_uid != os.geteuid():
+            raise NotOwnError(self.path.parent, "it is another user's folder")
+        if is_private(self.folder_status()):
+            return
+        where = str(self.path.parent) if self._folder is None else "."
+        os.chmod(where, PRIVATE_FOLDER, dir_fd=self._folder)  # by its descriptor
+        if not is_private(self.folder_status()):
+            raise NotOwnError(self.path.parent, "it stays open to others: its file system keeps no modes")
+
     def open(self, rules: Rules) -> int:
         """A descriptor of the file for reading, checked by `rules` but for its size; the caller closes it.
 
@@ -156,6 +173,28 @@ class Place:
         descriptor = os.open(self.name, _READ, dir_fd=self._folder)
         try:
             _check(os.fstat(descriptor), rules, self.path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def open_private(self, flags: int) -> int:
+        """A descriptor of this user's own regular file to write or lock; others lose what they may do with it.
+
+        Raises:
+            FileNotFoundError: nothing has the name, and `flags` do not say to make it.
+            UnsafeFileError: it is a link, no regular file, another user's, or has another name too.
+        """
+        now = self.status()
+        if now is not None:
+            _check_writable(now, self.path)
+        flags |= _CLOEXEC | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+        descriptor = os.open(self.name, flags, PRIVATE_FILE, dir_fd=self._folder)
+        try:
+            status = os.fstat(descriptor)
+            _check_writable(status, self.path)
+            if hasattr(os, "fchmod") and stat.S_IMODE(status.st_mode) & OTHERS:
+                os.fchmod(descriptor, PRIVATE_FILE)
         except BaseException:
             os.close(descriptor)
             raise
@@ -254,12 +293,20 @@ class Place:
         return str(Path(self.name).with_name(name)) if self._folder is None else name
 
 
-def locate(path: Path, links: Links, *, root: Path | None = None, make_mode: int | None = None) -> Place:
+def locate(
+    path: Path,
+    links: Links,
+    *,
+    root: Path | None = None,
+    make_mode: int | None = None,
+    is_last_followed: bool = True,
+) -> Place:
     """The place of a file, its folder held open; the caller closes it.
 
     `root` is the folder that the user named, whose own path is taken as it is; a relative `path` begins there. Without
     it the walk begins at the file system's root. The last part, too, is followed where `links` allow, so that what is
-    replaced is the target and the link stays. `make_mode`: missing folders are made with this mode.
+    replaced is the target and the link stays; without `is_last_followed` it is only a name, and a link with that name
+    is replaced or removed itself. `make_mode`: missing folders are made with this mode.
 
     Raises:
         FileNotFoundError: a folder on the way is missing.
@@ -267,8 +314,8 @@ def locate(path: Path, links: Links, *, root: Path | None = None, make_mode: int
         OSError: a folder on the way cannot be opened.
     """
     if not _HAS_FOLDER_DESCRIPTORS:
-        return _locate_by_path(path, links, root, make_mode)
-    walk = _Walk(path, links, root, make_mode)
+        return _locate_by_path(path, links, root, make_mode, is_last_followed=is_last_followed)
+    walk = _Walk(path, links, root, make_mode, is_last_followed=is_last_followed)
     try:
         name = walk.run()
     except BaseException:
@@ -330,20 +377,10 @@ def open_for_writing(path: Path, *, links: Links, root: Path | None = None, trun
     Raises:
         UnsafeFileError: what is there is a link, no regular file, or another user's.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _CLOEXEC | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0)
-    rules = Rules(links, 0, is_granting=True)
     with locate(path, links, root=root) as place:
-        now = place.status()
-        if now is not None:
-            _check(now, rules, place.path)
-        descriptor = os.open(place.name, flags, PRIVATE_FILE, dir_fd=place._folder)  # noqa: SLF001  # its own module
-        try:
-            _check(os.fstat(descriptor), rules, place.path)
-            if truncate:
-                os.ftruncate(descriptor, 0)
-        except BaseException:
-            os.close(descriptor)
-            raise
+        descriptor = place.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    if truncate:
+        os.ftruncate(descriptor, 0)
     return descriptor
 
 
@@ -354,15 +391,23 @@ def is_own(status: os.stat_result) -> bool:
     )
 
 
+def is_private(folder: os.stat_result) -> bool:
+    """Whether a folder is this user's or root's, and nobody else may enter it."""
+    return is_own(folder) and not (hasattr(os, "geteuid") and stat.S_IMODE(folder.st_mode) & OTHERS)
+
+
 class _Walk:
     """One walk from a folder to a name below it, the folders on the way held open."""
 
-    def __init__(self, path: Path, links: Links, root: Path | None, make_mode: int | None) -> None:
+    def __init__(
+        self, path: Path, links: Links, root: Path | None, make_mode: int | None, *, is_last_followed: bool
+    ) -> None:
         absolute = Path.cwd() / path
         self._start = root or Path(absolute.anchor)
         self._links = links
         self._is_bounded = root is not None
         self._make_mode = make_mode
+        self._is_last_followed = is_last_followed
         self._given = path
         self._todo = deque(_below(path, root) if root is not None else absolute.parts[1:])
         self._folders = [os.open(self._start, _STEP)]
@@ -392,7 +437,8 @@ class _Walk:
             if part == "..":
                 self._go_up()
             elif part not in ("", ".", os.sep):
-                target = self._target_of(part)
+                is_name = not self._todo and not self._is_last_followed
+                target = None if is_name else self._target_of(part)
                 if target is not None:
                     self._follow(part, target)
                 elif not self._todo:
@@ -459,11 +505,14 @@ def _below(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
     raise LinkRefusedError(link or path, f"it leads out of {root}")
 
 
-def _locate_by_path(path: Path, links: Links, root: Path | None, make_mode: int | None) -> Place:
+def _locate_by_path(
+    path: Path, links: Links, root: Path | None, make_mode: int | None, *, is_last_followed: bool
+) -> Place:
     """The same where the system has no descriptors of folders: checked now, and believed until it is used."""
     start = Path(os.path.realpath(root or Path.cwd()))
     given = start.joinpath(*_below(path, root)) if root is not None else start / path
-    real = Path(os.path.realpath(given))
+    real = Path(os.path.realpath(given if is_last_followed else given.parent))
+    real = real if is_last_followed else real / given.name
     if root is not None and not real.is_relative_to(start):
         raise LinkRefusedError(path, f"it leads out of {root}")
     if links is Links.NEVER and real != Path(os.path.normpath(given)):
@@ -484,6 +533,18 @@ def _check(status: os.stat_result, rules: Rules, path: Path) -> None:
         raise NotOwnError(path, "others may read it: its mode has to be 0600")
     if rules.links is Links.OWN and hasattr(os, "geteuid") and status.st_uid not in (os.geteuid(), 0):
         raise NotOwnError(path, "it is another user's")
+
+
+def _check_writable(status: os.stat_result, path: Path) -> None:
+    """Refuse to write to what is not this user's file alone."""
+    if stat.S_ISLNK(status.st_mode):
+        raise LinkRefusedError(path, "it is a link, and none is followed here", errno.ELOOP)
+    if not stat.S_ISREG(status.st_mode):
+        raise NotRegularError(path, status.st_mode)
+    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+        raise NotOwnError(path, "it is another user's")
+    if status.st_nlink > 1:
+        raise NotOwnError(path, "it has another name too, by a hard link")
 
 
 def _read_up_to(descriptor: int, most_bytes: int, path: Path) -> bytes:

@@ -5,7 +5,6 @@ It speaks the 2025-11-25 handshake, one JSON-RPC message a line, and waits for e
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
@@ -13,7 +12,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+from codriver import record, verification
 from codriver.errors import CodriverError, StartError
+from codriver.kernel import KernelSilentError
 from codriver.paths import presence_folder
 
 if TYPE_CHECKING:
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from codriver.presence import ServerRecord
+    from codriver.record import ServerRecord
 
 PROTOCOL = "2025-11-25"
 HEALTH_S = 5.0
 START_S = 30.0
 WRONG_REQUEST = frozenset({-32700, -32600, -32602})
 """The error codes that put the fault on whoever asked. Source: JSON-RPC 2.0, error object."""
+INTRODUCTION, WORKSPACE = "codriver/token", "codriver/workspace"
 LOG_TAIL = 600
 """Characters of a server's own words that say why it did not start."""
 
@@ -51,7 +53,7 @@ class ServerFailedError(NoServerError):
     """A server was started, and ended before it could be reached."""
 
     def __init__(self, workspace: Path, log: Path, status: int) -> None:
-        words = log.read_text(encoding="utf-8", errors="replace").strip()[-LOG_TAIL:] if log.exists() else ""
+        words = record.log_tail(log.parent)[-LOG_TAIL:]
         StartError.__init__(
             self,
             f"the server that was started for {workspace} ended with status {status}: "
@@ -85,31 +87,24 @@ class CallError(CodriverError):
         self.is_refusal = error.get("code") in WRONG_REQUEST
 
 
+class StrangeServerError(CodriverError):
+    """The server says that it serves another workspace."""
+
+    def __init__(self) -> None:
+        super().__init__("it is the server of another workspace")
+
+
 class Connection:
-    """One connection to a server, for a few requests. A context manager.
+    """One connection to a server, for a few requests. A context manager. Nothing is sent by making it."""
 
-    `session` names the server that is meant, by its id; any other one hangs up.
-    """
-
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        token: str | None = None,
-        session: str | None = None,
-        timeout_s: float | None = None,
-    ) -> None:
-        self._socket = socket.create_connection((host, port), timeout=HEALTH_S)
+    def __init__(self, host: str, port: int, *, timeout_s: float | None = None) -> None:
+        self.socket = socket.create_connection((host, port), timeout=HEALTH_S)
         # Else a second small message waits some 40 ms for the acknowledgement of the one before it.
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.settimeout(timeout_s)
-        self._file = self._socket.makefile("rb")
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.settimeout(timeout_s)
+        self._file = self.socket.makefile("rb")
         self._requests = 0
         self.on_notification: Callable[[dict[str, Any]], None] = _ignore
-        introduction = {"token": token, "session": session}
-        if token or session:
-            self.notify("codriver/token", {name: value for name, value in introduction.items() if value})
 
     def __enter__(self) -> Self:
         return self
@@ -120,11 +115,28 @@ class Connection:
     def close(self) -> None:
         """Close the connection."""
         self._file.close()
-        self._socket.close()
+        self.socket.close()
 
     def wait_as_long_as_it_takes(self) -> None:
         """Let answers take any time from now on: evaluations bound themselves."""
-        self._socket.settimeout(None)
+        self.socket.settimeout(None)
+
+    def introduce(self, workspace: Path, *, token: str | None, session: str | None) -> None:
+        """Show the token, and say which server of which workspace is meant: any other one hangs up, and so do we.
+
+        Raises:
+            StrangeServerError: it is the server of another workspace.
+            ServerGoneError: it hung up.
+        """
+        status = workspace.stat()
+        ours = f"{status.st_dev}:{status.st_ino}"
+        given = {"token": token, "session": session, "workspace": ours}
+        self.notify(INTRODUCTION, {name: value for name, value in given.items() if value})
+        answer = next(self.messages(), None)
+        if answer is None:
+            raise ServerGoneError
+        if answer.get("method") != WORKSPACE or answer.get("params") != {"workspace": ours}:
+            raise StrangeServerError
 
     def initialize(self, name: str = "codriver-cli") -> dict[str, Any]:
         """Make the handshake; what the server says of itself."""
@@ -169,7 +181,7 @@ class Connection:
                 yield message
 
     def _send(self, message: dict[str, Any]) -> None:
-        self._socket.sendall(json.dumps(message).encode() + b"\n")
+        self.socket.sendall(json.dumps(message).encode() + b"\n")
 
 
 def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli") -> Connection:
@@ -202,19 +214,18 @@ def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli")
 
 
 def _connect(workspace: Path, folder: Path, name: str) -> Connection:
-    port = _read_port(workspace, folder / "port")
-    host, session, token = "127.0.0.1", None, None
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        record = json.loads((folder / "server.json").read_text())
-        host, session = record["host"], record["sessionId"] if record["port"] == port else None
-    with contextlib.suppress(OSError):
-        token = (folder / "token").read_text().strip()
-    token = os.environ.get("CODRIVER_TOKEN") or token
+    port = _read_port(workspace, folder)
     there = f"port {port}, which its port file names"
     try:
-        connection = Connection(_reachable(host), port, token=token, session=session, timeout_s=HEALTH_S)
-        connection.initialize(name)
+        connection = _reach(workspace, folder, port)
+        try:
+            connection.initialize(name)
+        except BaseException:
+            connection.close()
+            raise
         connection.wait_as_long_as_it_takes()
+    except (verification.NotTheServerError, StrangeServerError) as error:
+        raise NoServerError(workspace, f"what listens on {there}, is not its server: {error}") from error
     except TimeoutError as error:
         why = f"what listens on {there}, does not answer within {HEALTH_S:g} s; `codriver doctor` says how to end it"
         raise NoServerError(workspace, why) from error
@@ -229,24 +240,41 @@ def _connect(workspace: Path, folder: Path, name: str) -> Connection:
     return connection
 
 
-def _read_port(workspace: Path, file: Path) -> int:
+def _reach(workspace: Path, folder: Path, port: int) -> Connection:
+    """A connection to the server of a workspace, made sure of, and introduced to it.
+
+    Raises:
+        NotTheServerError: somebody else listens there. Nothing was sent.
+        StrangeServerError, ServerGoneError, OSError, ValueError: it did not come about.
+    """
+    claimed = record.read_record(folder)
+    is_its = claimed is not None and claimed.port == port
+    connection = Connection(verification.host_of(claimed if is_its else None), port, timeout_s=HEALTH_S)
+    try:
+        verification.verify(connection.socket, folder)
+        token = os.environ.get("CODRIVER_TOKEN") or record.read_token(folder)
+        connection.introduce(workspace, token=token, session=claimed.session_id if claimed and is_its else None)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _read_port(workspace: Path, folder: Path) -> int:
     """The port that the port file holds.
 
     Raises:
         NoServerError: there is none.
     """
     try:
-        port = int(file.read_text())
+        return record.read_port(folder)
     except FileNotFoundError:
-        raise NoServerError(workspace, f"there is no port file in {file.parent}") from None
+        raise NoServerError(workspace, f"there is no port file in {folder}") from None
     except OSError as error:
-        raise NoServerError(workspace, f"its port file {file} cannot be read ({error.strerror})") from error
+        why = f"{error.filename or folder / 'port'} counts for nothing: {error.strerror}"
+        raise NoServerError(workspace, why) from error
     except ValueError:
-        port = 0
-    # Some resolvers take a port above 65535 modulo 65536, which is another server's.
-    if not 0 < port < 1 << 16:
-        raise NoServerError(workspace, f"its port file {file} holds no port")
-    return port
+        raise NoServerError(workspace, f"its port file {folder / 'port'} holds no port") from None
 
 
 def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
@@ -254,9 +282,8 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
     import subprocess  # noqa: PLC0415  # it takes longer to import than a whole call takes
 
     folder = presence_folder(workspace)
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "codriver", "serve", "--workspace", str(workspace)]
-    with (folder / "serve.log").open("wb") as log:
+    command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace)]
+    with os.fdopen(record.open_log(folder, truncate=True), "wb") as log:
         return subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
             [*command, "--on-demand", *options],
             stdin=subprocess.DEVNULL,
@@ -266,20 +293,28 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
         )
 
 
-def health(record: ServerRecord, token: str | None = None) -> str | None:
-    """The session id of the server that `record` names, asked from it; None when nothing answers as one."""
+def process_of(workspace: Path, claimed: ServerRecord) -> int | None:
+    """The process of the server that `claimed` names, if it serves the workspace; None when it does not.
+
+    The kernel tells; where it does not, the server is asked, which then has to answer.
+    """
+    folder = presence_folder(workspace)
     try:
-        with Connection(_reachable(record.host), record.port, token=token, timeout_s=HEALTH_S) as connection:
+        return verification.process_of(claimed, folder) or _ask_process(workspace, folder, claimed)
+    except verification.NotTheServerError:
+        return None
+    except KernelSilentError:
+        return _ask_process(workspace, folder, claimed)
+
+
+def _ask_process(workspace: Path, folder: Path, claimed: ServerRecord) -> int | None:
+    try:
+        with _reach(workspace, folder, claimed.port) as connection:
             connection.initialize("codriver-health")
-            found = connection.call("server_health", {}).get("sessionId")
+            found = connection.call("server_health", {})
     except (OSError, CodriverError, ValueError):
         return None
-    return str(found) if found else None
-
-
-def _reachable(host: str) -> str:
-    """Where to connect to for a server that listens on `host`."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # compared, not bound
+    return claimed.pid if (found.get("sessionId"), found.get("pid")) == (claimed.session_id, claimed.pid) else None
 
 
 def _ignore(_message: dict[str, Any]) -> None:

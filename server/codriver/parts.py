@@ -36,6 +36,7 @@ from codriver.transcripts import SpillRoom, Transcripts
 from codriver.watching import Watcher
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -67,8 +68,12 @@ class Parts:
     watcher: Watcher
 
 
-def build(workspace: Path, live: LiveSettings, tasks: TaskGroup, perform: Performer) -> Parts:
+def build(
+    workspace: Path, live: LiveSettings, tasks: TaskGroup, perform: Performer, *, is_accepted: Callable[[], bool]
+) -> Parts:
     """Build all parts of the server of `workspace`. `perform` does what effects on the whole ask (`app`).
+
+    `is_accepted`: whether programs that lie in the workspace may be started.
 
     Blocks while it reads the history.
     """
@@ -94,6 +99,7 @@ def build(workspace: Path, live: LiveSettings, tasks: TaskGroup, perform: Perfor
         transcripts=transcripts,
         limits=limits(settings),
         now=now_ms,
+        is_accepted=is_accepted,
     )
     clients = Clients(now_ms)
     skills = SkillLibrary(workspace, selection(settings))

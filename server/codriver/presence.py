@@ -1,7 +1,6 @@
 """A server's claim on its workspace: the lock, the port file, and who is behind it.
 
-Clients find a server by `port` (decimal digits, no newline); `server.json` beside it says whose it is. Both are claims
-to verify: a server is alive when its process is, and when what listens on its port gives the same session id.
+Whoever holds the lock has the workspace; what else lies there is left over, or came with a checkout, and is removed.
 """
 
 from __future__ import annotations
@@ -9,28 +8,33 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import stat
 import sys
-import tempfile
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codriver import files
 from codriver.errors import StartError
+from codriver.files import Links
 from codriver.locking import try_lock
+from codriver.record import (
+    ServerRecord,
+    place,
+    read_port,
+    read_record,
+    read_token,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 PRIVATE = 0o600
 LOCK_S = 3.0
 """How long a start waits for one that holds the lock: a server that ends frees it at once, one that starts comes up."""
 LOCK_POLL_S = 0.02
-LARGEST_PORT = 65535
-# A link in the lock's place could lead anywhere, and locking would create a file there.
-_LOCK_FLAGS = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class AlreadyRunningError(StartError):
@@ -50,7 +54,8 @@ class ClaimError(StartError):
 
     def __init__(self, folder: Path, error: OSError) -> None:
         super().__init__(
-            f"cannot write {folder}: {error.strerror or error}; make the folder writable, or choose another --workspace"
+            f"cannot use {error.filename or folder}: {error.strerror or error}; make {folder} a folder of yours that "
+            "you can write, without links, or choose another --workspace"
         )
 
 
@@ -62,19 +67,6 @@ class RelayNotInstalledError(StartError):
             f"cannot install the relay as {target}: {error.strerror or error}; make its folder writable, "
             "or set XDG_CONFIG_HOME to one that is"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class ServerRecord:
-    """What `server.json` holds. `started_at` is epoch milliseconds."""
-
-    pid: int
-    port: int
-    host: str
-    session_id: str
-    started_at: int
-    version: str
-    port_note: str | None = None
 
 
 class Claim:
@@ -94,7 +86,7 @@ class Claim:
         """A fresh token that peers have to show, put where only this user can read it."""
         self.token = secrets.token_urlsafe(32)
         try:
-            write_file(self._folder / "token", self.token)
+            _write(self._folder, "token", self.token)
         except OSError as error:
             raise ClaimError(self._folder, error) from error
         return self.token
@@ -111,8 +103,8 @@ class Claim:
             **({"portNote": record.port_note} if record.port_note else {}),
         }
         try:
-            write_file(self._folder / "server.json", json.dumps(shown, indent=1) + "\n")
-            write_file(self.port_file, str(record.port))
+            _write(self._folder, "server.json", json.dumps(shown, indent=1) + "\n")
+            _write(self._folder, "port", str(record.port))
         except OSError as error:
             raise ClaimError(self._folder, error) from error
         self._published = record
@@ -121,38 +113,34 @@ class Claim:
         """Remove the files that are still ours; what others wrote there meanwhile stays. Again is harmless."""
         mine, token = self._published, self.token
         self._published = self.token = None
-        with suppress(OSError):
-            if token and (self._folder / "token").read_text(encoding="utf-8") == token:
-                (self._folder / "token").unlink()
+        if token and read_token(self._folder) == token:
+            _give_up(self._folder, "token")
         if mine is None:
             return
         now = read_record(self._folder)
         if now is not None and now.session_id != mine.session_id:
             return
         with suppress(OSError, ValueError):
-            if int(self.port_file.read_text(encoding="utf-8")) == mine.port:
-                self.port_file.unlink()
+            if read_port(self._folder) == mine.port:
+                _give_up(self._folder, "port")
         if now is not None:
-            with suppress(OSError):
-                (self._folder / "server.json").unlink()
+            _give_up(self._folder, "server.json")
 
 
 @contextmanager
 def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: float = LOCK_S) -> Iterator[Claim]:
-    """The claim on the workspace of `folder`; leaving the context gives it up.
+    """The claim on the workspace of `folder`, which is made this user's alone; leaving the context gives it up.
 
-    `is_alive` asks the server that a record names whether it is the one; it is asked only about a process that runs.
-    What a dead server left behind is removed.
+    Who gets the lock has it, whatever files say. `is_alive` asks whether the server that a record names is the one:
+    while another process holds the lock, to give up early, and where the file system knows no locks, unless the record
+    lay in a folder that others may write to. What a dead server, or a checkout, left behind is removed.
 
     Raises:
         AlreadyRunningError: a live server has it, or another start has held the lock for `lock_s` seconds.
-        ClaimError: the folder cannot be written.
+        ClaimError: the folder is another user's, is reached by a link, or cannot be written.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / ".gitignore").exists():
-            write_file(folder / ".gitignore", "*\n")
-        lock = os.open(lock_file(folder), os.O_CREAT | _LOCK_FLAGS, PRIVATE)
+        lock, was_private = _prepare(folder)
     except OSError as error:
         raise ClaimError(folder, error) from error
 
@@ -162,12 +150,12 @@ def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: flo
         return record if is_ours else None
 
     try:
-        _lock(lock, folder, live_server, lock_s)
-        record = live_server()
+        is_certain = _lock(lock, folder, live_server, lock_s)
+        record = live_server() if was_private and not is_certain else None
         if record is not None:
             raise AlreadyRunningError(folder, record)
         for name in ("port", "server.json", "token"):
-            _remove(folder / name, folder)
+            _remove(folder, name)
         held = Claim(folder)
         try:
             yield held
@@ -177,45 +165,46 @@ def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: flo
         os.close(lock)
 
 
-def lock_file(folder: Path) -> Path:
-    """What a server holds locked from before it can be reached until it has ended."""
-    return folder / "lock"
-
-
-def is_claimed(folder: Path) -> bool:
-    """Whether a process holds the claim on the workspace of `folder`: a server that runs, starts or ends.
-
-    False also where the lock cannot be asked. To know, the lock is taken for a moment; a server that starts in it
-    tries again.
-    """
+def _prepare(folder: Path) -> tuple[int, bool]:
+    """The lock, open, in the folder, made private; and whether the folder was private before."""
+    with place(folder, "lock", make=True, is_last_followed=False) as lock:
+        was_private = files.is_private(lock.folder_status())
+        lock.make_folder_private()
+        descriptor = lock.open_private(os.O_RDWR | os.O_CREAT)
     try:
-        lock = os.open(lock_file(folder), _LOCK_FLAGS)
-    except OSError:
-        return False
-    try:
-        return not _try_lock(lock)
-    finally:
-        os.close(lock)
+        with place(folder, ".gitignore", is_last_followed=False) as ignored:
+            status = ignored.status()
+        if status is None or not stat.S_ISREG(status.st_mode):
+            _write(folder, ".gitignore", "*\n")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, was_private
 
 
-def read_record(folder: Path) -> ServerRecord | None:
-    """What `server.json` says; None when it is missing or says nothing usable."""
+def _write(folder: Path, name: str, text: str) -> None:
+    """Write a small file that is the user's alone, as a whole; a link with its name is replaced, not followed."""
+    with place(folder, name, is_last_followed=False) as there:
+        temporary = there.stage(text.encode())
+        try:
+            there.put(temporary)
+        except BaseException:
+            there.discard(temporary)
+            raise
+        there.sync()
+
+
+def _remove(folder: Path, name: str) -> None:
     try:
-        found = json.loads((folder / "server.json").read_text(encoding="utf-8"))
-        note = found.get("portNote")
-        record = ServerRecord(
-            pid=int(found["pid"]),
-            port=int(found["port"]),
-            host=str(found["host"]),
-            session_id=str(found["sessionId"]),
-            started_at=round(datetime.fromisoformat(found["startedAt"]).timestamp() * 1000),
-            version=str(found.get("version", "")),
-            port_note=None if note is None else str(note),
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        return None
-    # A signal to pid 0 or below reaches whole groups of processes.
-    return record if record.pid > 0 and 0 < record.port <= LARGEST_PORT else None
+        with place(folder, name, is_last_followed=False) as stale, suppress(FileNotFoundError):
+            stale.remove()
+    except OSError as error:
+        raise ClaimError(folder, error) from error
+
+
+def _give_up(folder: Path, name: str) -> None:
+    with suppress(ClaimError):
+        _remove(folder, name)
 
 
 def install_relay(source: Path, target: Path) -> Path:
@@ -233,53 +222,28 @@ def install_relay(source: Path, target: Path) -> Path:
             return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_file(target, text.decode())
+        files.replace(target, text, links=Links.ANY)
     except OSError as error:
         raise RelayNotInstalledError(target, error) from error
     return target
 
 
-def write_file(path: Path, text: str) -> None:
-    """Write a small file that is the user's alone, so that nobody ever sees half of it, also after a loss of power."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(PRIVATE)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _lock(lock: int, folder: Path, live_server: Callable[[], ServerRecord | None], wait_s: float) -> None:
+def _lock(lock: int, folder: Path, live_server: Callable[[], ServerRecord | None], wait_s: float) -> bool:
     """Hold the lock as long as this process lives: of two servers that start at once, one is refused.
 
-    A lock that is held says that another server starts, runs or ends; which of these, only waiting tells.
+    A lock that is held says that another server starts, runs or ends; which of these, only waiting tells. False where
+    the file system knows no locks: asking the server has to do.
     """
     deadline = time.monotonic() + wait_s
-    while not _try_lock(lock):
-        record = live_server()
-        if record is not None or time.monotonic() > deadline:
-            raise AlreadyRunningError(folder, record)
-        time.sleep(LOCK_POLL_S)
-
-
-def _try_lock(lock: int) -> bool:
-    """Whether the lock is held now. Where a file system knows no locks, asking the server has to do."""
     try:
-        return try_lock(lock)
+        while not try_lock(lock):
+            record = live_server()
+            if record is not None or time.monotonic() > deadline:
+                raise AlreadyRunningError(folder, record)
+            time.sleep(LOCK_POLL_S)
     except OSError:
-        return True
-
-
-def _remove(stale: Path, folder: Path) -> None:
-    try:
-        stale.unlink(missing_ok=True)
-    except OSError as error:
-        raise ClaimError(folder, error) from error
+        return False
+    return True
 
 
 def is_running(pid: int) -> bool:

@@ -132,3 +132,31 @@ def test_any_command_line_is_taken_as_it_is(place):
     made = recipe("mine --port 'a b'", workspace, environ)
     assert made.command == ("mine", "--port", "a b")
     assert made.port_file == workspace / ".nrepl-port"
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [("python", ".venv/bin/python"), ("nbb", "node_modules/.bin/nbb"), ("./mine", "mine"), ("hy", "venv/bin/hy")],
+)
+def test_no_program_of_a_workspace_that_nobody_accepted_is_started(place, words, program):
+    workspace, environ = place
+    own = workspace / program
+    for name in {own.name, "python"} if "bin/" in program else {own.name}:
+        install(own.parent, name)
+    assert str(own) in str(workspace / recipe(words, workspace, environ).command[0])
+    with pytest.raises(RecipeError, match=r"nobody has accepted.*codriver trust"):
+        recipe(words, workspace, environ, is_accepted=False)
+
+
+def test_an_active_environment_in_a_workspace_that_nobody_accepted_is_none(place):
+    workspace, environ = place
+    install(workspace / "mine" / "bin", "python")
+    environ = {**environ, "VIRTUAL_ENV": str(workspace / "mine")}
+    with pytest.raises(RecipeError, match="lies in the workspace"):
+        recipe("python", workspace, environ, is_accepted=False)
+
+
+def test_what_lies_elsewhere_is_started_in_any_workspace(place):
+    workspace, environ = place
+    install(Path(environ["PATH"]), "bb")
+    assert recipe("bb", workspace, environ, is_accepted=False) == recipe("bb", workspace, environ)

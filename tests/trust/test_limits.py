@@ -4,6 +4,7 @@ import contextlib
 import json
 import socket
 import sys
+from pathlib import Path
 
 import anyio
 import pytest
@@ -114,7 +115,7 @@ async def at_the_door(monkeypatch, *, token=None, first_byte_s=0.05, first_line_
     """What a door makes of the next connection, and that connection."""
     monkeypatch.setattr(admission, "FIRST_BYTE_S", first_byte_s)
     monkeypatch.setattr(admission, "FIRST_LINE_S", first_line_s)
-    door = Admission(token=token, session_id="me")
+    door = Admission(token=token, session_id="me", workspace=Path.cwd())
     with socket.create_server(("127.0.0.1", 0)) as raw:
         raw.settimeout(0)
         listener = await SocketListener.from_socket(raw.dup())

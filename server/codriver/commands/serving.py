@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codriver import oneshot, presence
+from codriver import oneshot, presence, record
 from codriver.commands import detaching
 from codriver.commands.options import json_option, workspace_option
 from codriver.paths import presence_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from codriver.record import ServerRecord
 
 STOP_S = 15.0
 COMING_S = 15.0
@@ -71,7 +73,7 @@ def serve_command(  # one argument an option
     }
     overrides = {name: value for name, value in given.items() if value is not None}
     ends_when_idle = on_demand or idle_exit is not None
-    sys.exit(run(ServeOptions(workspace, overrides, ends_when_idle, on_reached)))
+    sys.exit(run(ServeOptions(workspace, overrides, ends_when_idle, on_reached, is_on_demand=on_demand)))
 
 
 @click.command("status")
@@ -104,51 +106,64 @@ def status_command(*, workspace: Path, as_json: bool) -> None:
 @workspace_option
 def stop_command(*, workspace: Path) -> None:
     """Stop the server of the workspace. Harmless when none runs."""
-    folder = presence_folder(workspace.resolve())
-    record = _settled_record(folder)
-    if record is None:
+    workspace = workspace.resolve()
+    folder = presence_folder(workspace)
+    claimed = _settled_record(folder)
+    if claimed is None:
         click.echo("no server runs for this workspace")
         return
-    token = (folder / "token").read_text().strip() if (folder / "token").exists() else None
-    if oneshot.health(record, token) != record.session_id:
-        if not presence.is_running(record.pid):
-            click.echo(f"no server runs for this workspace: pid {record.pid}, which its files name, is gone")
-            return
+    process = oneshot.process_of(workspace, claimed)
+    if process is None:
+        _say_nobody(folder, claimed)
+        return
+    os.kill(process, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_S
+    while record.read_record(folder) == claimed and presence.is_running(process):
+        if time.monotonic() > deadline:
+            click.echo(f"pid {process} did not stop in {STOP_S:g} s: end it with `kill -9 {process}`", err=True)
+            sys.exit(1)
+        time.sleep(POLL_S)
+    click.echo(f"stopped pid {process}")
+
+
+def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
+    """Say why nothing was stopped: files name a process that is not known to be the server."""
+    if not presence.is_running(claimed.pid):
+        click.echo(f"no server runs for this workspace: pid {claimed.pid}, which its files name, is gone")
+    elif record.is_claimed(folder) is False:
         click.echo(
-            f"pid {record.pid} does not answer as the server of this workspace: if it is one that hangs, end it with "
-            f"`kill -9 {record.pid}`; if it is something else, the files in {folder} are left over and do no harm",
+            f"no server runs for this workspace: {folder} names pid {claimed.pid}, which does not hold its lock, so it "
+            "is something else; the files are left over and do no harm"
+        )
+    else:
+        lock = record.lock_file(folder)
+        click.echo(
+            f"pid {claimed.pid}, which {folder} names, is not known to be the server of this workspace: `fuser {lock}` "
+            "names who holds its lock; if that is a server that hangs, end it with `kill -9 PID`",
             err=True,
         )
         sys.exit(1)
-    os.kill(record.pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_S
-    while presence.read_record(folder) == record:
-        if time.monotonic() > deadline:
-            click.echo(f"pid {record.pid} did not stop in {STOP_S:g} s: end it with `kill -9 {record.pid}`", err=True)
-            sys.exit(1)
-        time.sleep(POLL_S)
-    click.echo(f"stopped pid {record.pid}")
 
 
-def _settled_record(folder: Path) -> presence.ServerRecord | None:
+def _settled_record(folder: Path) -> ServerRecord | None:
     """What names the server of the workspace, None when there is none; one that starts or ends is waited for."""
     deadline = time.monotonic() + COMING_S
     is_told = False
     # The lock comes before the record when a server starts, and goes after it when one ends.
-    while (is_held := presence.is_claimed(folder)) and time.monotonic() < deadline:
-        record = presence.read_record(folder)
-        if record is not None and presence.is_running(record.pid):
-            return record
+    while (is_held := record.is_claimed(folder)) and time.monotonic() < deadline:
+        claimed = record.read_record(folder)
+        if claimed is not None and presence.is_running(claimed.pid):
+            return claimed
         if not is_told:
             click.echo("a server is just starting or ending here: waiting until it is one or the other", err=True)
             is_told = True
         time.sleep(POLL_S)
     if is_held:
-        lock = presence.lock_file(folder)
+        lock = record.lock_file(folder)
         click.echo(
             f"a process has held {lock} for {COMING_S:g} s and cannot be reached: a server that hangs while it starts "
             f"or ends. `fuser {lock}` names its pid; end it with `kill -9 PID`",
             err=True,
         )
         sys.exit(1)
-    return presence.read_record(folder)
+    return record.read_record(folder)

@@ -20,8 +20,10 @@ from codriver.doctor.passage import NAME, obstacle
 from codriver.doctor.report import Check, ReplReport, Report, Row
 from codriver.door import is_loopback
 from codriver.errors import CodriverError
+from codriver.files import LinkRefusedError, is_private
 from codriver.paths import port_file, presence_folder
-from codriver.presence import is_running, read_record
+from codriver.presence import is_running
+from codriver.record import place, read_port, read_record
 from codriver.settings import SettingsError, held_back, load
 from codriver.setup.clients import command_line, entry_name, found_clients, starts_relay
 from codriver.setup.document import find_entry
@@ -149,7 +151,7 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
     if host and not is_loopback(host):
         text = f"listens beyond loopback, on {host}: others who have the token can run code here"
         yield Check("server", "note", text, "set host to 127.0.0.1 unless that is wanted")
-    written = _read(file).strip()
+    written = _written_port(file)
     if written != str(port):
         text = f"{file} says {written or 'nothing'} and the server listens on {port}: clients do not find it"
         yield Check("port file", "wrong", text, RESTART)
@@ -162,7 +164,7 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
 
 def _say_no_server(file: Path, problem: str) -> Check:
     """What to do when nobody answers, by what the files in the workspace say."""
-    written = _read(file).strip()
+    written = _written_port(file)
     if not written:
         return Check("server", "note", "none runs; the first client starts one", "codriver serve")
     record = read_record(file.parent)
@@ -207,17 +209,33 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
 def _file_problems(folder: Path) -> Iterator[Check]:
     """What is wrong with the mode of the folder and its files. Others who write the port file redirect clients."""
     try:
-        entries = [folder, *sorted(folder.iterdir())]
+        with place(folder, "port", is_last_followed=False) as there:
+            status = there.folder_status()
     except FileNotFoundError:
         return
+    except LinkRefusedError as error:
+        text = f"{error.filename} is a link, so nothing in it counts"
+        yield Check("permissions", "wrong", text, f"rm {error.filename} && codriver serve")
+        return
     except NotADirectoryError:
-        yield Check(
-            "permissions", "wrong", f"{folder} cannot be a folder: a file is in the way", f"mv {folder.parent} …"
-        )
+        text = f"{folder} cannot be a folder: a file is in the way"
+        yield Check("permissions", "wrong", text, f"mv {folder.parent} …")
         return
     except OSError as error:
         yield Check("permissions", "wrong", f"{folder}: {error.strerror}", f"chmod u+rwx {folder}")
         return
+    yield from _mode_problems(folder, is_folder_private=is_private(status))
+
+
+def _mode_problems(folder: Path, *, is_folder_private: bool) -> Iterator[Check]:
+    try:
+        entries = [folder, *sorted(folder.iterdir())]
+    except OSError as error:
+        yield Check("permissions", "wrong", f"{folder}: {error.strerror}", f"chmod u+rwx {folder}")
+        return
+    if not is_folder_private and not _others_may_write(folder.lstat()):
+        text = f"others may enter {folder}, so nothing in it counts: it came with a checkout, or its mode was changed"
+        yield Check("permissions", "note", text, "codriver serve makes it private, and removes what is left over in it")
     for entry in entries:
         status = entry.lstat()
         if hasattr(os, "getuid") and status.st_uid != os.getuid():
@@ -226,6 +244,16 @@ def _file_problems(folder: Path) -> Iterator[Check]:
             yield Check("permissions", "wrong", f"{entry} can be written by others", f"chmod go-w {entry}")
         elif entry.name == "token" and stat.S_IMODE(status.st_mode) & 0o077:
             yield Check("permissions", "wrong", f"{entry} can be read by others", f"chmod 600 {entry}")
+
+
+def _written_port(file: Path) -> str:
+    """The port in the port file, as text; empty when there is none that counts."""
+    try:
+        return str(read_port(file.parent))
+    except ValueError:
+        return "no port"
+    except OSError:
+        return ""
 
 
 def _others_may_write(status: os.stat_result) -> bool:

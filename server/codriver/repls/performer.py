@@ -61,8 +61,11 @@ class Repls:
         transcripts: Transcripts,
         limits: Limits,
         now: Callable[[], int],
+        is_accepted: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`is_accepted`: whether programs that lie in the workspace may be started; it may wait for a disk."""
         self._tasks = tasks
+        self._is_accepted = is_accepted
         self._workspace = workspace
         self._environ = environ
         self._lives: dict[str, _Life] = {}
@@ -168,7 +171,7 @@ class Repls:
         if not repl.owned:
             endpoint = _endpoint(repl.address or repl.origin.text)
             return await self._stay_connected(repl.id, endpoint, elsewhere=repl.origin.kind == "address")
-        recipe = await anyio.to_thread.run_sync(recipes.recipe, repl.origin.text, self._workspace, self._environ)
+        recipe = await anyio.to_thread.run_sync(self._recipe, repl.origin.text)
         for note in recipe.notes:
             self._reporter.dispatch(actions.ReplProgress(repl.id, note))
         async with process.start(
@@ -195,6 +198,9 @@ class Repls:
                     causes.insert(0, await running.wait())
                 tasks.cancel_scope.cancel()
             return causes[0]
+
+    def _recipe(self, words: str) -> recipes.Recipe:
+        return recipes.recipe(words, self._workspace, self._environ, is_accepted=self._is_accepted())
 
     async def _stay_connected(self, repl_id: str, endpoint: Endpoint, *, elsewhere: bool = False) -> str:
         """Live through one connection; why it ended. `elsewhere`: a tunnel may lie between us and the REPL."""

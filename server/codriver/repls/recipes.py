@@ -60,12 +60,36 @@ class Recipe:
     """Sentences for whoever asked, such as whose interpreter is used."""
 
 
-def recipe(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
+def recipe(words: str, workspace: Path, environ: Mapping[str, str], *, is_accepted: bool = True) -> Recipe:
     """How to start what `words` name: a known REPL, or any command line.
 
+    Without `is_accepted`, which says that the user has accepted the workspace, no program is started that lies in it:
+    whoever made the checkout made the program too. Only the interpreter that runs the server may lie there.
+
     Raises:
-        RecipeError: it cannot work on this machine.
+        RecipeError: it cannot work on this machine, or is a program of a workspace that nobody has accepted.
     """
+    found = _recipe(words, workspace, environ)
+    program = Path(found.command[0])
+    if not is_accepted and program != Path(sys.executable) and _lies_in(program, workspace):
+        problem = (
+            f"{program} lies in the workspace, which nobody has accepted, and a server that starts by itself runs "
+            "nothing from there; run `codriver trust` once, or start the server yourself with `codriver serve`"
+        )
+        raise RecipeError(words, problem)
+    return found
+
+
+def _lies_in(program: Path, workspace: Path) -> bool:
+    """Whether a program lies below a folder, by its own name or where that leads."""
+    return any(
+        path.is_relative_to(folder)
+        for path in (Path(os.path.abspath(workspace / program)), Path(os.path.realpath(workspace / program)))  # noqa: PTH100  # without following links
+        for folder in (workspace, Path(os.path.realpath(workspace)))
+    )
+
+
+def _recipe(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
     known = _KNOWN.get(words.strip())
     if known is not None:
         return known(words.strip(), workspace, environ)
