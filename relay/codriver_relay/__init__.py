@@ -80,7 +80,17 @@ NAMES = (b"id", b"method", b"result", b"error")
 """The members that tell requests, responses and notifications apart."""
 RECORD_BYTES = 4096
 """What a server writes beside its port file is a tenth of this."""
-SESSION_LINE = b'{"jsonrpc": "2.0", "method": "codriver/token", "params": {"session": "%s"}}\n'
+PLACE = (".calva", "mcp-server")
+"""Where the port file of a workspace lies, below it. No link is followed there: it may have come with a checkout."""
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+UNTOUCHED = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+"""To open a file without following a link, waiting for a pipe's other end, or taking a terminal."""
+KIND, REGULAR, OTHERS = 0o170000, 0o100000, 0o077
+"""The bits of a mode that say what a file is; a regular file; all that anybody but its user may. Source: inode(7)."""
+TOKEN_LENGTH = 43
+"""How long a token is that a server makes. Anything else is no token, but perhaps somebody's key."""
+GONE = (-1, 0)
+WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": {"workspace": "%s"}}\n'
 LIST_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
 
 
@@ -278,16 +288,26 @@ class Target:
     def __init__(self, given: str, host: str) -> None:
         self.port = int(given) if given.isdecimal() else None
         self.file = None if given.isdecimal() else os.path.abspath(given)  # noqa: PTH100 - pathlib costs milliseconds
+        self.workspace = workspace_of(self.file)
         self.host = host
         self.tried = f"{host}:{self.port}" if self.port else f"the port that {self.file} names"
 
     def connect(self) -> socket.socket:
-        """A connection over which nothing was sent yet but an introduction, where there is one.
+        """A connection to who is meant, over which nothing was sent yet but an introduction, where there is one.
 
         Raises:
             UnreachableError: it could not be made; `tried` then is the address that was tried.
         """
-        port = self.port or self.read_port()
+        if self.file is None:
+            return self.reach(self.port or 0, None)
+        folder = self.open_folder()
+        try:
+            return self.reach(self.read_port(folder), folder)
+        finally:
+            os.close(folder)
+
+    def reach(self, port: int, folder: int | None) -> socket.socket:
+        """The same for one port, found in `folder` if that is given."""
         self.tried = f"{self.host}:{port}"
         problem = "the host has no address"
         host = self.host.encode() if self.host.isascii() else self.host  # a str would load the codec for Unicode names
@@ -300,53 +320,345 @@ class Target:
                     # Where nobody listens on a port that the system also gives out, a socket can meet itself.
                     if connection.getsockname() != connection.getpeername():
                         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                        self.introduce(connection, port, folder)
                         connection.settimeout(None)
-                        connection.sendall(self.introduce(port))
                         return connection
                     problem = "nobody listens there"
-                except OSError as error:
+                except (UnreachableError, OSError) as error:
                     problem = str(error)
                 connection.close()
         except (OSError, UnicodeError) as error:
             problem = f"the host {self.host!r} was not found: {error}"
         raise UnreachableError(problem)
 
-    def read_port(self) -> int:
+    def open_folder(self) -> int:
+        """A descriptor of the port file's folder. One in a workspace has to be this user's alone.
+
+        Raises:
+            UnreachableError: there is none whose word counts.
+        """
+        name = os.path.dirname(self.file or "")  # noqa: PTH120 - see __init__
+        try:
+            folder = open_below(self.workspace) if self.workspace else os.open(name, FOLDER)
+        except OSError as error:
+            raise UnreachableError(f"the port file cannot be read: {error.strerror}") from None
+        status = os.fstat(folder)
+        if self.workspace and (status.st_uid not in (os.geteuid(), 0) or status.st_mode & OTHERS):
+            os.close(folder)
+            raise UnreachableError(
+                f"{name} counts for nothing, as others may enter it, or it is another user's; where it is your own, "
+                "`codriver serve` makes it private"
+            )
+        return folder
+
+    def read_port(self, folder: int) -> int:
         """The port that the file names now.
 
         Raises:
             UnreachableError: it names none.
         """
         try:
-            with open(self.file or "", "rb") as file:  # noqa: PTH123 - see __init__
-                text = file.read(64).strip()
+            text = read_file(folder, os.path.basename(self.file or "")).strip()  # noqa: PTH119 - see __init__
         except OSError as error:
             raise UnreachableError(f"the port file cannot be read: {error.strerror}") from None
-        if not text.isdigit() or not 0 < int(text) < 1 << 16:
+        if not text.isdigit() or len(text) > len("65535") or not 0 < int(text) < 1 << 16:
             raise UnreachableError("the port file holds no port number")
         return int(text)
 
-    def introduce(self, port: int) -> bytes:
-        """The line that says which server is meant and shows its token; empty where neither is known.
+    def introduce(self, connection: socket.socket, port: int, folder: int | None) -> None:
+        """Make sure who listens; then say which server of which workspace is meant, and show the token.
 
         A server that was killed leaves its port file, and its port may be another server's now, which has to hang up.
-        """
-        token = os.fsencode(os.environ.get("CODRIVER_TOKEN", "")) or self.read_beside("token").strip()
-        session = session_of(self.read_beside("server.json"), port)
-        if token:
-            named = {"session": session.decode()} if session else {}
-            return encode(method="codriver/token", params={"token": token.decode("utf-8", "replace"), **named})
-        return SESSION_LINE % session if session else b""
+        What came from a file is nobody's word: the token goes to a port that was given by number, or to the process
+        that holds the lock beside the file.
 
-    def read_beside(self, name: str) -> bytes:
-        """A file beside the port file; empty when it cannot be had."""
-        if self.file is None:
-            return b""
+        Raises:
+            UnreachableError: somebody else listens; nothing of the client's was sent.
+        """
+        is_server = is_listener_trusted(connection, folder)
+        token = os.environ.get("CODRIVER_TOKEN", "") if is_server else ""
+        session, ours = b"", ""
+        if folder is not None:
+            token = token or (read_token(folder) if is_server else "")
+            session = session_of(read_beside(folder, "server.json"), port)
+        if self.workspace:
+            if not is_server:
+                raise UnreachableError(
+                    f"what listens on port {port} does not hold the lock of this workspace: it is another program, or "
+                    "the server of another workspace; nothing was sent to it"
+                )
+            status = os.stat(self.workspace)  # noqa: PTH116 - see __init__
+            ours = f"{status.st_dev}:{status.st_ino}"
+        given = {"token": token, "session": session.decode(), "workspace": ours}
+        members = [f'"{name}": {quote(text)}' for name, text in given.items() if text]
+        if members:
+            line = f'{{"jsonrpc": "2.0", "method": "codriver/token", "params": {{{", ".join(members)}}}}}\n'
+            connection.sendall(line.encode("utf-8", "replace"))
+        if ours:
+            hear_workspace(connection, ours.encode())
+
+
+def hear_workspace(connection: socket.socket, ours: bytes) -> None:
+    """Wait for the server's word on the workspace that it serves.
+
+    Raises:
+        UnreachableError: it is another one, or it hung up.
+    """
+    connection.settimeout(HANDSHAKE_S)
+    said = b""
+    while len(said) < RECORD_BYTES and not said.endswith(b"\n"):
+        data = connection.recv(RECORD_BYTES)
+        if not data:
+            raise UnreachableError("it hung up when it was told the workspace: it is the server of another one")
+        said += data
+    if said != WORKSPACE_LINE % ours:
+        raise UnreachableError("it does not say that it is the server of this workspace")
+
+
+def quote(text: str) -> str:
+    """`text` as JSON."""
+    if text.replace("-", "").replace("_", "").replace(":", "").isalnum() and text.isascii():
+        return f'"{text}"'
+    import json  # noqa: PLC0415 - see respell
+
+    return json.dumps(text)
+
+
+def open_below(workspace: str) -> int:
+    """A descriptor of the folder with the port file in a workspace, reached without a link."""
+    folder = os.open(workspace, FOLDER)
+    for name in PLACE:
+        above = folder
         try:
-            with open(os.path.join(os.path.dirname(self.file), name), "rb") as file:  # noqa: PTH118, PTH120, PTH123 - see __init__
-                return file.read(RECORD_BYTES)
-        except OSError:
-            return b""
+            folder = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=above)
+        finally:
+            os.close(above)
+    return folder
+
+
+def open_file(folder: int, name: str, flags: int = os.O_RDONLY) -> int:
+    """A descriptor of this user's own regular file in a folder, made where `flags` say so.
+
+    Raises:
+        OSError: there is none, or it is something else.
+    """
+    try:  # asked before it is opened: to open some devices is to do something
+        refuse_strange(os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        if not flags & os.O_CREAT:
+            raise
+    file = os.open(name, flags | UNTOUCHED, 0o600, dir_fd=folder)
+    try:
+        refuse_strange(os.fstat(file))
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+def refuse_strange(status: os.stat_result) -> None:
+    """Raise OSError for what is no regular file, or not this user's own."""
+    if status.st_mode & KIND != REGULAR:
+        raise OSError(1, "it is a link, a pipe, a device or a folder, not a regular file")
+    if status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o002 or status.st_nlink > 1:
+        raise OSError(1, "it is another user's, or others may write to it, or it has another name by a hard link")
+
+
+def read_file(folder: int, name: str) -> bytes:
+    """The first bytes of such a file. Raises like `open_file`."""
+    file = open_file(folder, name)
+    try:
+        return os.read(file, RECORD_BYTES)
+    finally:
+        os.close(file)
+
+
+def read_beside(folder: int, name: str) -> bytes:
+    """The same; empty when it cannot be had."""
+    try:
+        return read_file(folder, name)
+    except OSError:
+        return b""
+
+
+def read_token(folder: int) -> str:
+    """The token in a folder; empty where there is none, or no secret of this user's alone that looks like one."""
+    text = read_beside(folder, "token").strip()
+    if len(text) != TOKEN_LENGTH or not text.replace(b"-", b"").replace(b"_", b"").isalnum():
+        return ""
+    return "" if os.stat("token", dir_fd=folder, follow_symlinks=False).st_mode & OTHERS else text.decode()
+
+
+def is_listener_trusted(connection: socket.socket, folder: int | None) -> bool:
+    """Whether a token may be shown to who listens at the other end: the user named the port, or it holds the lock.
+
+    Where no kernel tells who listens (it does on Linux), the lock has to be held by somebody.
+
+    Raises:
+        UnreachableError: another user listens; or nobody knows who, and the port was not given by number.
+    """
+    try:
+        listener = listener_of(connection)
+    except OSError:
+        return folder is None or is_locked(folder)
+    if listener is not None and listener[0] not in (os.geteuid(), 0):
+        raise UnreachableError("it belongs to another user of this machine, so nothing was sent to it")
+    if folder is None:
+        return True
+    if listener is None:
+        raise UnreachableError(
+            "the kernel knows nobody on this machine who listens there; to use it all the same, give its port by number"
+        )
+    return holds_lock(folder, listener[1])
+
+
+def listener_of(connection: socket.socket) -> tuple[int, int] | None:
+    """The user at the other end of a connection, and the inode of the socket that listened; None where it is elsewhere.
+
+    The listener is asked for first: while the other end is not accepted yet, it has no user, and whoever listened
+    before still does. Without an inode, no process has the socket any more.
+
+    Raises:
+        OSError: no kernel tells.
+    """
+    try:
+        (there, port), (here, own) = [
+            (plain(name[0]), name[1]) for name in (connection.getpeername(), connection.getsockname())
+        ]
+    except OSError:
+        return GONE  # it has hung up already
+    anywhere = bytes(len(there))
+    listening = ask_kernel(there, port, anywhere, 0)
+    other = ask_kernel(there, port, here, own)
+    if other is None:
+        return None
+    if not other[1]:
+        return listening or GONE
+    return other[0], (listening or other)[1]
+
+
+def plain(host: str) -> bytes:
+    """An address as its bytes; one of IPv4 in the clothes of IPv6 as its own end has it."""
+    host = host.partition("%")[0]
+    host = host[7:] if host.startswith("::ffff:") and "." in host else host
+    return socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
+
+
+def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
+    """User and inode of the socket with these two addresses, `own` 0 for who listens; None when there is none.
+
+    Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`.
+
+    Raises:
+        OSError: neither a socket nor a table of the kernel's tells.
+    """
+    if sys.platform != "linux":
+        raise OSError(0, "only Linux tells who listens")
+    family = socket.AF_INET if len(there) == 4 else socket.AF_INET6
+    ends = port.to_bytes(2, "big") + own.to_bytes(2, "big") + there.ljust(16, b"\0") + here.ljust(16, b"\0")
+    question = bytes([family, socket.IPPROTO_TCP, 0, 0]) + b"\xff" * 4 + ends + bytes(4) + b"\xff" * 8
+    numbers = ((16 + len(question), 4), (20, 2), (1, 2), (1, 4), (0, 4))  # length, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST
+    head = b"".join([number.to_bytes(size, sys.byteorder) for number, size in numbers])
+    try:
+        kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4)  # NETLINK_SOCK_DIAG
+        try:
+            kernel.settimeout(1)
+            kernel.send(head + question)
+            answer = kernel.recv(RECORD_BYTES)
+        finally:
+            kernel.close()
+    except OSError:
+        return look_up(there, port, here, own)
+    kind, code = native(answer[4:6]), native(answer[16:20])
+    if kind == 2 and code == (1 << 32) - 2:
+        return None
+    if kind != 20 or len(answer) < 88:
+        return look_up(there, port, here, own)
+    if own and answer[22:24] == b"\0\0":
+        return None  # there is no such connection: it is who listens
+    return native(answer[80:84]), native(answer[84:88])
+
+
+def native(data: bytes) -> int:
+    """A number as the kernel writes it."""
+    return int.from_bytes(data, sys.byteorder)
+
+
+def look_up(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
+    """The same from the kernel's tables, for where it answers no questions. Source: proc(5), /proc/net/tcp."""
+    for name in ("tcp", "tcp6") if len(there) == 4 else ("tcp6",):
+        mapped = bytes(10) + b"\xff\xff" if len(there) == 4 and name == "tcp6" else b""
+        size = 16 if name == "tcp6" else 4
+        wanted = [row_form(mapped + there, port), row_form(mapped + here if own else bytes(size), own)]
+        try:
+            with open(f"/proc/net/{name}", "rb") as table:  # noqa: PTH123 - see Target
+                rows = [row.split() for row in table][1:]
+        except FileNotFoundError:
+            if name == "tcp":
+                raise
+            continue
+        for row in rows:
+            if row[1:3] == wanted or (not own and row[3] == b"0A" and row[1] == row_form(bytes(size), port)):
+                return int(row[7]), int(row[9])
+    return None
+
+
+def row_form(address: bytes, port: int) -> bytes:
+    """An address as the kernel's tables write it: hexadecimal, in the machine's byte order by 32-bit words."""
+    words = [b"%08X" % native(address[start : start + 4]) for start in range(0, len(address), 4)]
+    return b"".join(words) + b":%04X" % port
+
+
+def holds_lock(folder: int, inode: int) -> bool:
+    """Whether the process that has the socket `inode` holds the lock in a folder: it is the server of that workspace.
+
+    The process is one that the kernel names for the lock, or the server's own files, and has both files open.
+    Source: proc(5), /proc/locks: the 5th column is the process, the 6th ends with the file's inode.
+    """
+    try:
+        lock = os.stat("lock", dir_fd=folder, follow_symlinks=False)
+        with open("/proc/locks", "rb") as table:  # noqa: PTH123 - see Target
+            rows = [row.split() for row in table]
+    except OSError:
+        return False
+    found = [row[4] for row in rows if row[1] != b"->" and row[5].rpartition(b":")[2] == b"%d" % lock.st_ino]
+    hint = value_of(read_beside(folder, "server.json"), b"pid")
+    return any(has_both(process.decode(), lock, inode) for process in {*found, hint} if process.isdigit())
+
+
+def has_both(process: str, lock: os.stat_result, inode: int) -> bool:
+    """Whether a process has the socket, and the file with a lock on it."""
+    has_socket = has_lock = False
+    try:
+        for name in os.listdir(f"/proc/{process}/fd"):  # noqa: PTH208 - see Target
+            file = f"/proc/{process}/fd/{name}"
+            try:
+                has_socket = has_socket or os.readlink(file) == f"socket:[{inode}]"  # noqa: PTH115 - see Target
+                if not has_lock and os.path.samestat(os.stat(file), lock):  # noqa: PTH116 - see Target
+                    with open(f"/proc/{process}/fdinfo/{name}", "rb") as about:  # noqa: PTH123 - see Target
+                        has_lock = b"FLOCK" in about.read()
+            except OSError:
+                continue  # closed meanwhile
+    except OSError:
+        return False  # it has ended, or is another user's
+    return has_socket and has_lock
+
+
+def is_locked(folder: int) -> bool:
+    """Whether somebody holds the lock in a folder. To know, it is taken for a moment."""
+    import fcntl  # noqa: PLC0415 - only where the kernel does not tell who listens
+
+    try:
+        lock = open_file(folder, "lock", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True  # it is held, or the file system knows no locks
+    finally:
+        os.close(lock)
+    return False
 
 
 def session_of(record: bytes, port: int) -> bytes:
@@ -371,11 +683,15 @@ class Starter:
         self.arguments = ["serve", "--workspace", workspace, "--on-demand", "--detach"]
         if port is not None:
             self.arguments += ["--port", str(port)]
-        self.log = os.path.join(workspace, ".calva", "mcp-server", "serve.log")  # noqa: PTH118 - see Target
+        self.log: int | None = None
+        """What the server says, in `serve.log`."""
         self.reset()
 
     def reset(self) -> None:
         """Begin a round of attempts, in which a server may be started again."""
+        if self.log is not None:
+            os.close(self.log)
+        self.log = None
         self.process: Popen[bytes] | None = None
         self.log_start = 0
         self.failure: str | None = None
@@ -388,24 +704,49 @@ class Starter:
 
         if self.process is not None or self.failure is not None:
             return
-        command = shlex.split(os.environ.get("CODRIVER_SERVER_COMMAND", "")) or [sys.executable, "-m", "codriver"]
+        # With -P it takes no module from the workspace, which is where it runs.
+        own = [sys.executable, "-P", "-m", "codriver"]
+        command = shlex.split(os.environ.get("CODRIVER_SERVER_COMMAND", "")) or own
         try:
-            os.makedirs(os.path.dirname(self.log), exist_ok=True)  # noqa: PTH103, PTH120 - see Target
-            log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                self.log_start = os.fstat(log).st_size
-                self.process = subprocess.Popen(  # noqa: S603 - the command is the user's own
-                    [*command, *self.arguments],
-                    cwd=self.workspace,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            finally:
-                os.close(log)
+            self.log = self.open_log()
+            self.log_start = os.fstat(self.log).st_size
+        except OSError as error:
+            self.fail(f"serve.log in {'/'.join((self.workspace, *PLACE))} could not be opened: {error.strerror}")
+            return
+        try:
+            self.process = subprocess.Popen(  # noqa: S603 - the command is the user's own
+                [*command, *self.arguments],
+                cwd=self.workspace,
+                stdin=subprocess.DEVNULL,
+                stdout=self.log,
+                stderr=self.log,
+                start_new_session=True,
+            )
         except OSError as error:
             self.fail(f"{command[0]} could not be started: {error}")
+
+    def open_log(self) -> int:
+        """A descriptor of the server's log, in a folder that is made private; nothing there is followed or waited for.
+
+        Raises:
+            OSError: it is something else, or cannot be written.
+        """
+        folder = os.open(self.workspace, FOLDER)
+        for name in PLACE:
+            above = folder
+            try:
+                if not has_name(above, name):
+                    os.mkdir(name, dir_fd=above)
+                folder = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=above)
+            finally:
+                os.close(above)
+        try:
+            if os.fstat(folder).st_uid != os.geteuid():
+                raise OSError(1, "the folder is another user's")
+            os.fchmod(folder, 0o700)
+            return open_file(folder, "serve.log", os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        finally:
+            os.close(folder)
 
     def fail(self, failure: str) -> None:
         """Note why there will be no server."""
@@ -416,12 +757,20 @@ class Starter:
 
         The process that was started ends well once the server can be reached, which then has another: see `--detach`.
         """
-        if self.failure is None and self.process is not None and self.process.poll():
-            with open(self.log, "rb") as file:  # noqa: PTH123 - see Target
-                file.seek(max(self.log_start, os.fstat(file.fileno()).st_size - 1000))
-                tail = file.read().decode("utf-8", "replace").strip()
+        if self.failure is None and self.process is not None and self.log is not None and self.process.poll():
+            start = max(self.log_start, os.fstat(self.log).st_size - 1000)
+            tail = os.pread(self.log, 1000, start).decode("utf-8", "replace").strip()
             self.fail(f"the server that the relay started ended with status {self.process.returncode}: {tail}")
         return self.failure is not None and time.monotonic() - self.failed_at > START_GRACE_S
+
+
+def has_name(folder: int, name: str) -> bool:
+    """Whether something in a folder has the name."""
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def encode(**members: object) -> bytes:
@@ -809,7 +1158,7 @@ def workspace_of(port_file: str | None) -> str | None:
     if port_file is None:
         return None
     place, _, name = port_file.rpartition("/.calva/mcp-server/")
-    return place if place and "/" not in name else None
+    return place if place and name and "/" not in name else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,5 +1,7 @@
 """What the relay's tests share: the relay as a real process, and a TCP server that a test plays by hand."""
 
+import contextlib
+import fcntl
 import json
 import os
 import queue
@@ -18,6 +20,20 @@ WAIT_S = 20.0
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 LIST_CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
+TOKEN = "aB3_-" * 8 + "xyz"
+"""What looks like a token of a server's."""
+
+
+@contextlib.contextmanager
+def claimed(folder):
+    """Hold the lock in a folder that is this user's alone, as a server does, for as long as the context lasts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
 
 
 def encode(message):
@@ -126,8 +142,21 @@ class Peer:
     def send(self, *messages):
         self.connection.sendall(b"".join(map(encode, messages)))
 
+    def tell_workspace(self, folder):
+        """Answer an introduction as the server of a workspace does; what the introduction said."""
+        introduction = self.read()["params"]
+        told = {"workspace": identity(folder)}
+        self.send({"jsonrpc": "2.0", "method": "codriver/workspace", "params": told})
+        return introduction
+
     def close(self):
         self.connection.close()
+
+
+def identity(folder):
+    """The device and inode by which relay and server know a workspace."""
+    status = folder.stat()
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def open_session(relay, host):

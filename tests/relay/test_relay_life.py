@@ -18,9 +18,12 @@ from relay.relay_process import (
     INITIALIZE,
     LIST_CHANGED,
     RELAY,
+    TOKEN,
     WAIT_S,
     answer,
+    claimed,
     encode,
+    identity,
     open_session,
     reopen_session,
     request,
@@ -258,10 +261,12 @@ def test_giving_up_answers_every_waiting_request_and_the_next_one_tries_again(st
         for part in (str(port_file), f"codriver serve --workspace {tmp_path}", "codriver doctor", "since"):
             assert part in error["error"]["message"]
     host = start_host()
-    port_file.parent.mkdir(parents=True)
-    port_file.write_text(str(host.port))
-    relay.send(request(3))
-    assert host.accept().read() == request(3)
+    with claimed(port_file.parent):
+        port_file.write_text(str(host.port))
+        relay.send(request(3))
+        peer = host.accept()
+        peer.tell_workspace(tmp_path)
+        assert peer.read() == request(3)
 
 
 def test_giving_up_after_stdin_has_ended_fails(start_relay):
@@ -404,12 +409,14 @@ def test_a_relay_ends_when_its_parent_is_killed(host, stack):
 
 def test_the_token_beside_the_port_file_goes_first(start_relay, host, tmp_path):
     (tmp_path / "port").write_text(str(host.port))
-    (tmp_path / "token").write_text('s3"cret\n')
-    relay = start_relay(tmp_path / "port")
-    relay.send(request(1))
-    peer = host.accept()
-    assert peer.read() == {"jsonrpc": "2.0", "method": "codriver/token", "params": {"token": 's3"cret'}}
-    assert peer.read() == request(1)
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    (tmp_path / "token").chmod(0o600)
+    with claimed(tmp_path):
+        relay = start_relay(tmp_path / "port")
+        relay.send(request(1))
+        peer = host.accept()
+        assert peer.read() == {"jsonrpc": "2.0", "method": "codriver/token", "params": {"token": TOKEN}}
+        assert peer.read() == request(1)
 
 
 def test_the_server_that_is_meant_is_named_first(start_relay, host, tmp_path):
@@ -517,15 +524,20 @@ def test_what_was_sent_takes_no_memory_while_it_has_no_answer(start_relay, host)
 
 
 SERVER = """
-import json, pathlib, socket, sys
+import fcntl, json, os, pathlib, socket, sys
 workspace = pathlib.Path(sys.argv[sys.argv.index("--workspace") + 1])
 listener = socket.create_server(("127.0.0.1", 0))
 (workspace / "arguments").write_text(json.dumps(sys.argv[1:]))
 port_file = workspace / ".calva" / "mcp-server" / "port"
+lock = port_file.with_name("lock").open("w")
+fcntl.flock(lock, fcntl.LOCK_EX)
 port_file.with_suffix(".new").write_text(str(listener.getsockname()[1]))
 port_file.with_suffix(".new").rename(port_file)
 connection = listener.accept()[0]
-for line in connection.makefile("rb"):
+lines = connection.makefile("rb")
+told = {"workspace": json.loads(lines.readline())["params"]["workspace"]}
+connection.sendall(json.dumps({"jsonrpc": "2.0", "method": "codriver/workspace", "params": told}).encode() + b"\\n")
+for line in lines:
     connection.sendall(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": {}}).encode() + b"\\n")
 """
 
@@ -577,3 +589,36 @@ def test_a_wrong_command_line_is_explained_on_stderr(start_relay, arguments, pro
     assert problem in said
     assert b"usage: codriver-relay" in said
     assert relay.receive_line() is None
+
+
+ELSEWHERE = "import sys; sys.platform = 'darwin'; import codriver_relay; codriver_relay.main()"
+"""A relay on a system whose kernel does not tell who listens."""
+
+
+def test_where_no_kernel_tells_a_port_file_counts_while_its_lock_is_held(start_relay, host, tmp_path):
+    folder = tmp_path / ".calva" / "mcp-server"
+    with claimed(folder):
+        (folder / "port").write_text(str(host.port))
+    relay = start_relay(folder / "port", program=ELSEWHERE)
+    relay.send(request(1))
+    assert host.accept().read_line() == b"", "nobody held the lock"
+    with claimed(folder):
+        while not (peer := host.accept()).connection.recv(1, socket.MSG_PEEK):
+            pass  # begun before the lock was held
+        assert peer.tell_workspace(tmp_path) == {"workspace": identity(tmp_path)}
+        assert peer.read() == request(1)
+
+
+def test_a_server_that_names_another_workspace_is_left(start_relay, host, tmp_path):
+    folder = tmp_path / ".calva" / "mcp-server"
+    (tmp_path / "other").mkdir()
+    with claimed(folder):
+        (folder / "port").write_text(str(host.port))
+        relay = start_relay(folder / "port")
+        relay.send(request(1))
+        peer = host.accept()
+        peer.tell_workspace(tmp_path / "other")
+        assert peer.read_line() == b""
+        peer = host.accept()
+        peer.tell_workspace(tmp_path)
+        assert peer.read() == request(1)

@@ -1,0 +1,434 @@
+"""What a checkout puts in `.calva/mcp-server`, or who binds a server's port: nothing is sent, read or killed."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+import codriver_relay
+from live_server import WAIT_S, Live, environ, serving
+
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUA\n"
+TOKEN = "aB3_-" * 8 + "xyz"
+COMMANDS = [
+    ["status"], ["log"], ["history"], ["tools"], ["eval", "1"], ["doctor"],
+]  # fmt: skip
+CALL = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "evaluate_code"}}\n'
+NAMES = ("port", "server.json", "token", "serve.log", "lock", ".gitignore")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who listens")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as a second user: run this as root")
+
+
+class Listener:
+    """A stranger's server: it takes every connection and keeps all that it is sent."""
+
+    def __init__(self, port=0):
+        self.socket = socket.create_server(("127.0.0.1", port))
+        self.port = self.socket.getsockname()[1]
+        self.heard = b""
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.socket.accept()
+                threading.Thread(target=self._hear, args=(connection,), daemon=True).start()
+
+    def _hear(self, connection):
+        with connection, contextlib.suppress(OSError):
+            while data := connection.recv(1 << 16):
+                self.heard += data
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+
+@pytest.fixture
+def stranger():
+    listener = Listener()
+    yield listener
+    listener.close()
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def folder(workspace):
+    """Where a checkout puts its files: a folder as `git` makes it."""
+    folder = workspace / ".calva" / "mcp-server"
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def secret(tmp_path):
+    (tmp_path / "id_ed25519").write_text(KEY)
+    (tmp_path / "id_ed25519").chmod(0o600)
+    return tmp_path / "id_ed25519"
+
+
+def plant(folder, port, *, host="127.0.0.1", pid=None):
+    """What a checkout says: a server on any port of any host."""
+    about = {
+        "pid": pid or os.getpid(), "port": port, "host": host, "sessionId": "a1",
+        "startedAt": "2026-01-01T00:00:00+00:00",
+    }  # fmt: skip
+    (folder / "server.json").write_text(json.dumps(about))
+    (folder / "port").write_text(str(port))
+
+
+def run(workspace, *arguments, **variables):
+    env = environ(workspace.parent) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"} | variables
+    return subprocess.run(
+        [sys.executable, "-m", "codriver", *arguments, "--workspace", str(workspace)], env=env, capture_output=True,
+        stdin=subprocess.DEVNULL, text=True, timeout=WAIT_S, check=False,
+    )  # fmt: skip
+
+
+def relay(workspace, *options, given=None, **variables):
+    given = given or workspace / ".calva" / "mcp-server" / "port"
+    env = environ(workspace.parent) | {"CODRIVER_RELAY_GIVE_UP_S": "0.5"} | variables
+    return subprocess.run(
+        [sys.executable, "-I", "-S", codriver_relay.__file__, str(given), *options], env=env, input=CALL,
+        capture_output=True, timeout=WAIT_S, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o700])
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_no_command_sends_a_byte_to_a_server_that_a_checkout_names(workspace, folder, secret, stranger, command, mode):
+    """Also in a private folder, as an archive can hold one: what listens does not hold the workspace's lock."""
+    plant(folder, stranger.port)
+    (folder / "token").symlink_to(secret)
+    folder.chmod(mode)
+    run(workspace, *command, CODRIVER_TOKEN=TOKEN)
+    assert stranger.heard == b""
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o700])
+def test_the_relay_sends_no_byte_to_a_server_that_a_checkout_names(workspace, folder, secret, stranger, mode):
+    plant(folder, stranger.port)
+    (folder / "token").symlink_to(secret)
+    folder.chmod(mode)
+    answer = json.loads(relay(workspace, CODRIVER_TOKEN=TOKEN).stdout)
+    assert answer["error"]["data"] == {"reason": "server-unreachable"}
+    assert stranger.heard == b""
+
+
+def test_no_host_that_a_checkout_names_is_even_looked_up(workspace, folder, stranger):
+    """The address is one of loopback, and yet not where a server of this workspace says that it is."""
+    folder.chmod(0o700)
+    for host in ("codriver.invalid", "192.0.2.1", "2001:db8::1"):
+        plant(folder, stranger.port, host=host)
+        done = run(workspace, "status")
+        assert (done.returncode, "codriver.invalid" in done.stdout) == (3, False), done.stdout
+    assert stranger.heard == b""
+
+
+def test_a_planted_pid_is_not_killed(workspace, folder, stranger):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as victim:
+        for mode in (0o755, 0o700):
+            plant(folder, stranger.port, pid=victim.pid)
+            folder.chmod(mode)
+            assert "no server runs" in run(workspace, "stop").stdout
+            assert victim.poll() is None
+        victim.communicate(b"\n", timeout=WAIT_S)
+        assert victim.returncode == 0
+    assert stranger.heard == b""
+
+
+def test_stop_ends_its_server_whatever_pid_its_files_name_by_now(tmp_path):
+    with (
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as victim,
+        serving(tmp_path, "--repl", "none") as live,
+    ):
+        file = live.port_file.with_name("server.json")
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"pid": victim.pid}))
+        done = live.run("stop")
+        assert victim.poll() is None
+        victim.communicate(b"\n", timeout=WAIT_S)
+        if sys.platform == "linux":
+            assert f"stopped pid {live.process.pid}" in done.stdout, done.stderr
+
+
+def test_what_a_checkout_put_there_stops_nobody_from_starting(tmp_path, workspace, folder, stranger):
+    plant(folder, stranger.port)
+    (folder / "token").write_text("x")
+    with serving(tmp_path, "--repl", "none") as live:
+        assert live.greeting.startswith("codriver listens"), live.greeting
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert not (folder / "token").exists()
+        assert json.loads(live.run("status", "--json").stdout)["pid"] == live.process.pid
+    assert stranger.heard == b""
+
+
+@pytest.mark.parametrize("where", [".calva", ".calva/mcp-server"])
+def test_no_link_in_place_of_the_folder_is_followed(tmp_path, workspace, stranger, where):
+    outside = tmp_path / "outside"
+    (outside / "mcp-server").mkdir(parents=True)
+    (outside / "mcp-server").chmod(0o700)
+    plant(outside / "mcp-server", stranger.port)
+    before = names(outside)
+    link = workspace / where
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(outside if where == ".calva" else outside / "mcp-server")
+    for command in (["status"], ["stop"], ["eval", "--start", "1"]):
+        run(workspace, *command)
+    relay(workspace, "--start")
+    live = Live(tmp_path, "--repl", "none")
+    live.stop()
+    assert "it is a link" in live.greeting
+    assert names(outside) == before
+    assert stranger.heard == b""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_link_in_place_of_a_file_is_read_or_written(tmp_path, workspace, folder, secret, name):
+    (folder / name).symlink_to(secret)
+    live = Live(tmp_path, "--repl", "none")
+    run(workspace, "eval", "--start", "1")
+    relay(workspace, "--start")
+    live.stop()
+    run(workspace, "stop")
+    assert secret.read_text() == KEY
+
+
+def strange(path, shape):
+    if shape == "fifo":
+        os.mkfifo(path)
+    elif shape == "huge":
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    elif shape == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(shape)
+
+
+@pytest.mark.parametrize("shape", ["fifo", "huge", "folder", "/dev/zero", "/dev/ptmx"])
+@pytest.mark.parametrize("name", ["port", "server.json", "token", "serve.log", "lock"])
+def test_nothing_hangs_or_fills_the_memory(workspace, folder, stranger, name, shape):
+    """Each is bounded by the test's own limit of time, and by 1 GiB of address space."""
+    plant(folder, stranger.port)
+    folder.chmod(0o700)
+    (folder / name).unlink(missing_ok=True)
+    strange(folder / name, shape)
+    limited = ["-c", 'ulimit -v 1048576; exec "$@"', "sh"]
+    port_file = str(folder / "port")
+    for command in (
+        [sys.executable, "-m", "codriver", "status", "--workspace", str(workspace)],
+        [sys.executable, "-m", "codriver", "stop", "--workspace", str(workspace)],
+        [sys.executable, "-I", "-S", codriver_relay.__file__, port_file],
+        [sys.executable, "-I", "-S", codriver_relay.__file__, port_file, "--start"],
+    ):
+        env = environ(workspace.parent) | {"CODRIVER_RELAY_GIVE_UP_S": "0.2", "CODRIVER_SERVER_COMMAND": "/bin/false"}
+        done = subprocess.run(
+            ["/bin/sh", *limited, *command], input=CALL, env=env, capture_output=True, timeout=WAIT_S, check=False
+        )
+        assert b"Traceback" not in done.stderr + done.stdout, done.stderr
+    assert stranger.heard == b""
+
+
+def test_a_log_that_is_a_pipe_holds_up_no_start_and_no_signal(workspace, folder):
+    os.mkfifo(folder / "serve.log")
+    done = run(workspace, "eval", "--start", "1")
+    assert (done.returncode, "a pipe" in done.stderr) == (3, True), done.stderr
+    waiting = subprocess.Popen(
+        [sys.executable, "-I", "-S", codriver_relay.__file__, str(folder / "port"), "--start"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ(workspace.parent),
+    )  # fmt: skip
+    with waiting:
+        waiting.stdin.write(CALL)
+        waiting.stdin.flush()
+        assert b"serve.log" in waiting.stdout.readline()
+        waiting.send_signal(signal.SIGTERM)
+        assert waiting.wait(WAIT_S) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("text", [KEY, "x", TOKEN + "x", TOKEN[:-1] + "\n" + "x", TOKEN[:-1] + "é"])
+def test_what_does_not_look_like_a_token_is_none(tmp_path, text):
+    with serving(tmp_path, "--repl", "none") as live:
+        (live.port_file.with_name("token")).write_text(text)
+        (live.port_file.with_name("token")).chmod(0o600)
+        listener = sniffed(live)
+        assert text.strip() not in listener
+
+
+def sniffed(live):
+    """What a command and the relay would show as a token."""
+    from codriver.record import read_token  # noqa: PLC0415  # the fixture's own process asks
+
+    descriptor = os.open(live.port_file.parent, os.O_RDONLY)
+    try:
+        return f"{read_token(live.port_file.parent) or ''} {codriver_relay.read_token(descriptor)}"
+    finally:
+        os.close(descriptor)
+
+
+def test_with_a_token_commands_and_relay_still_come_in(tmp_path):
+    with serving(tmp_path, "--repl", "none", "--host", "0.0.0.0") as live:  # the point
+        assert json.loads(live.run("status", "--json").stdout)["ok"]
+        with live.relay() as client:
+            assert client.call("server_health")["ok"]
+
+
+@linux
+@as_root
+@pytest.mark.parametrize("command", [*COMMANDS, None], ids=lambda command: command[0] if command else "relay")
+def test_after_a_server_is_killed_another_user_on_its_port_is_sent_nothing(tmp_path, command):
+    live = Live(tmp_path, "--repl", "none", "--host", "127.0.0.1")
+    port = live.port
+    live.stop(signal.SIGKILL)
+    with listening_as(12345, port) as heard:
+        if command is None:
+            answer = json.loads(relay(live.workspace, CODRIVER_TOKEN=TOKEN).stdout)
+            assert "error" in answer
+            answer = json.loads(relay(live.workspace, given=port, CODRIVER_TOKEN=TOKEN).stdout)
+            assert "another user of this machine" in answer["error"]["message"]
+        else:
+            run(live.workspace, *command, CODRIVER_TOKEN=TOKEN)
+        assert heard() == b""
+
+
+@contextlib.contextmanager
+def listening_as(user, port):
+    """A listener of another user, that accepts and keeps what it hears; a function that ends it and gives that."""
+    code = (
+        "import encodings.idna, os, socket, sys, threading\n"
+        f"os.setgroups([]); os.setgid({user}); os.setuid({user})\n"
+        f"listener = socket.create_server(('127.0.0.1', {port}))\n"
+        "heard = []\n"
+        "def hear(peer):\n"
+        "    try:\n"
+        "        while data := peer.recv(1 << 16): heard.append(data)\n"
+        "    except OSError: pass\n"
+        "def accept():\n"
+        "    while True: threading.Thread(target=hear, args=(listener.accept()[0],), daemon=True).start()\n"
+        "threading.Thread(target=accept, daemon=True).start()\n"
+        "print('up', flush=True)\n"
+        "sys.stdin.read()\n"
+        "sys.stdout.buffer.write(b''.join(heard))\n"
+    )
+    command = [sys.executable, "-I", "-S", "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"up\n"
+
+        def heard():
+            said, _ = process.communicate(timeout=WAIT_S)
+            return said
+
+        yield heard
+        process.kill()
+
+
+@as_root
+def test_a_folder_of_another_user_is_refused_in_words(tmp_path, workspace, folder):
+    os.chown(folder, 12345, 12345)
+    live = Live(tmp_path, "--repl", "none")
+    live.stop()
+    assert "another user's" in live.greeting
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert "another user's" in run(workspace, "status").stdout
+
+
+def test_a_port_file_rewritten_to_another_workspaces_server_reaches_nobody(tmp_path):
+    with serving(tmp_path / "a", "--repl", "none") as mine, serving(tmp_path / "b", "--repl", "none") as other:
+        mine.port_file.write_text(str(other.port))
+        answer = json.loads(relay(mine.workspace).stdout)
+        assert answer["error"]["data"] == {"reason": "server-unreachable"}
+        done = mine.run("status")
+        assert (done.returncode, "the server of another workspace" in done.stdout) == (3, True)
+        with other.client() as client:
+            assert len(client.call("server_health")["clients"]) == 1
+
+
+def test_a_server_tells_its_workspace_and_hangs_up_on_whoever_means_another(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        status = live.workspace.stat()
+        ours = f"{status.st_dev}:{status.st_ino}"
+        for meant, is_let_in in ((ours, True), ("1:2", False), (17, False)):
+            with socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S) as peer:
+                line = {"jsonrpc": "2.0", "method": "codriver/token", "params": {"workspace": meant}}
+                ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+                peer.sendall(f"{json.dumps(line)}\n".encode())
+                lines = peer.makefile("rb")
+                assert json.loads(lines.readline())["params"] == {"workspace": ours}
+                with contextlib.suppress(ConnectionError):
+                    peer.sendall(f"{json.dumps(ping)}\n".encode())
+                    assert bool(lines.readline()) is is_let_in
+        with live.client() as client:  # which tells none
+            assert client.call("server_health")["ok"]
+
+
+def test_a_start_takes_no_module_from_the_workspace(workspace):
+    """`python -m` looks in the folder where it runs first."""
+    (workspace / "codriver.py").write_text(f"open({str(workspace / 'run')!r}, 'w').close()\n")
+    subprocess.run(
+        [sys.executable, "-P", "-m", "codriver", "eval", "--start", "1"], cwd=workspace, capture_output=True,
+        env=environ(workspace.parent) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}, timeout=WAIT_S, check=False,
+    )  # fmt: skip
+    subprocess.run(
+        [sys.executable, codriver_relay.__file__, ".calva/mcp-server/port", "--start"], cwd=workspace, input=CALL,
+        env=environ(workspace.parent) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}, capture_output=True,
+        timeout=WAIT_S, check=False,
+    )  # fmt: skip
+    assert not (workspace / "run").exists()
+    assert "stopped" in run(workspace, "stop").stdout
+
+
+@linux
+@as_root
+def test_all_of_it_holds_for_a_user_who_is_not_root(request):
+    """A server, a command and the relay of another user than the one who runs the tests."""
+    home = Path(tempfile.mkdtemp(prefix="codriver-"))  # below a folder that every user can reach
+    request.addfinalizer(lambda: shutil.rmtree(home))
+    (home / "workspace").mkdir(parents=True)
+    for path in (home, home / "workspace"):
+        os.chown(path, 12345, 12345)
+    become = [
+        "setpriv", "--reuid=12345", "--regid=12345", "--clear-groups",
+        # It need not be able to read the interpreter, which may lie in the home of root.
+        "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search",
+    ]  # fmt: skip
+    if shutil.which("setpriv") is None or subprocess.run([*become, "true"], check=False).returncode:
+        pytest.skip("there is no setpriv here that makes a second user: install util-linux")
+    env = environ(home) | {"HOME": str(home)}
+    command = [*become, sys.executable, "-m", "codriver"]
+    place = ["--workspace", str(home / "workspace")]
+    serve = [*command, "serve", *place, "--port", "0", "--repl", "none"]
+    with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env) as server:
+        greeting = server.stdout.readline()
+        assert greeting.startswith(b"codriver listens"), greeting + server.stdout.read()
+        done = subprocess.run([*command, "status", *place], env=env, capture_output=True, timeout=WAIT_S, check=False)
+        assert done.returncode == 0, done.stdout
+        relayed = [*become, sys.executable, "-I", "-S", codriver_relay.__file__]
+        port_file = str(home / "workspace" / ".calva" / "mcp-server" / "port")
+        given = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+        done = subprocess.run(
+            [*relayed, port_file], input=given, env=env, capture_output=True, timeout=WAIT_S, check=False
+        )
+        assert json.loads(done.stdout)["result"] == {}
+        done = subprocess.run([*command, "stop", *place], env=env, capture_output=True, timeout=WAIT_S, check=False)
+        assert b"stopped pid" in done.stdout
+
+
+def names(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
