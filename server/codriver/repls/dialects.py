@@ -179,7 +179,7 @@ _JAVA_TOOLING: Final = (
     "java.", "jdk.", "sun.", "clojure.lang.", "clojure.core", "clojure.main", "clojure.test", "nrepl.", "cider.",
     "refactor_nrepl.", "orchard.", "shadow.", "leiningen.", "boot.",
 )  # fmt: skip
-_PYTHON_TOOLING: Final = ("site-packages", "dist-packages", "/lib/python", "<frozen", "codriver/worker.py")
+_PYTHON_TOOLING: Final = ("site-packages", "dist-packages", "/lib/python", "<frozen", "codriver/worker/")
 
 CLOJURE: Final = Dialect(
     "clojure",

@@ -20,7 +20,7 @@ from codriver.repls.process import SUPERVISED
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-WORKER: Final = Path(__file__).parent.parent / "worker.py"
+WORKER: Final = Path(__file__).parent.parent / "worker" / "__main__.py"
 
 NREPL_VERSION: Final = "1.3.1"
 """The nREPL that is put on a Clojure project's classpath; it interrupts on new JVMs too."""

@@ -1,0 +1,15 @@
+"""The embedded REPL: an nREPL server for the project's own interpreter.
+
+It uses the standard library alone and imports nothing of Codriver, so that any Python 3.8 or later can run it with
+nothing to install. Code is evaluated on the main thread, where a signal can interrupt it; the network lives on other
+threads, so the server answers while code runs. Dialects: `python`, and `lisp`, which hosts Basilisp.
+
+Beyond nREPL: a failure carries `codriver/error` (type, message, phase, file, line, column, form, trace); the op
+`codriver/stacks` gives a dump of all threads; `clone` with `codriver/apart` gives a session with a namespace of its
+own. Started with `--supervised` it ends with its parent.
+
+Run `__main__.py`, which loads this package under a private name: user code may have modules of any other. `typing` is
+imported for type checkers alone, as it takes longer to load than most of this.
+
+Source: nREPL documentation, "Ops"; BEP 3 for bencode.
+"""

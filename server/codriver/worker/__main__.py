@@ -1,0 +1,25 @@
+"""Starts the embedded REPL under a private package name, so that user code can have modules of any name."""
+
+import importlib
+import importlib.util
+import os
+import sys
+
+PACKAGE = "_codriver_worker"
+
+
+def load_privately(folder: str) -> None:
+    """Make the package in `folder` importable as `PACKAGE`, and its folder no place where modules are looked for."""
+    if sys.path and os.path.abspath(sys.path[0]) == folder:
+        del sys.path[0]
+    file = os.path.join(folder, "__init__.py")
+    spec = importlib.util.spec_from_file_location(PACKAGE, file, submodule_search_locations=[folder])
+    if spec is None or spec.loader is None:
+        raise ImportError("the worker's own files cannot be imported from " + folder)
+    package = sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+
+
+if __name__ == "__main__":
+    load_privately(os.path.dirname(os.path.abspath(__file__)))
+    importlib.import_module(PACKAGE + ".start").main()

@@ -1,0 +1,127 @@
+"""Connections: one client's socket each, read by one thread and written without ever holding up user code for long."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import socket
+import threading
+import time
+
+from .bencode import BencodeError, encode, read_value
+from .threads import start_thread
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Dict, Union
+
+    from .bencode import Readable
+
+    Message = Dict[str, Any]
+    """What a client sent: whoever reads a field checks what it is."""
+    Data = Union[bytes, memoryview]
+
+WAITING_BYTES = 8 * 2**20
+"""How much may wait for a client that reads slowly before the code that prints it is made to wait."""
+STALLED_S = 10.0
+"""A client that takes nothing for so long, while code waits for it, is dropped: others want to evaluate too."""
+
+
+class Connection:
+    """One client's connection, until either side ends it: a thread writes what the client does not take at once."""
+
+    def __init__(self, sock: socket.socket, handle: Callable[[Message, Connection], None]) -> None:
+        self._socket = sock
+        self._handle = handle
+        self._lock = threading.Lock()
+        self._waiting: collections.deque[Data] = collections.deque()
+        self.waiting_bytes = 0
+        self._moved_at = 0.0
+        self.is_open = True
+
+    def answer(self, message: Message, fields: Mapping[str, object]) -> None:
+        """Send an answer to `message`, after all others. A client that is gone misses it."""
+        self.push(pack(message, fields))
+
+    def refuse(self, message: Message, word: str, words: str) -> None:
+        """Answer that a request cannot be done."""
+        parts = {"type": word, "message": words, "phase": "request", "trace": []}
+        self.answer(message, {"err": words + "\n", "codriver/error": parts, "status": ["done", "error", word]})
+
+    def push(self, data: Data) -> None:
+        """Send whole messages. What can be sent at once is: code that runs next may never let another thread run."""
+        with self._lock:
+            if not self._waiting and self.is_open and hasattr(socket, "MSG_DONTWAIT"):
+                try:
+                    data = memoryview(data)[self._socket.send(data, socket.MSG_DONTWAIT) :]
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    self.is_open = False
+            if data and self.is_open:
+                self._waiting.append(data)
+                self.waiting_bytes += len(data)
+                if len(self._waiting) == 1:
+                    self._moved_at = time.monotonic()
+                    start_thread(self._write)
+
+    def _write(self) -> None:
+        """Send what waits until nothing does: the first stays in the queue until all of it is sent."""
+        try:
+            while True:
+                rest = memoryview(self._waiting[0])
+                while rest:
+                    rest = rest[self._socket.send(rest[: 2**20]) :]
+                    self._moved_at = time.monotonic()
+                with self._lock:
+                    self.waiting_bytes -= len(self._waiting.popleft())
+                    if not self._waiting:
+                        return
+        except (OSError, IndexError):
+            self.drop()
+
+    def wait_for_room(self) -> None:
+        """Wait while the client has too much to read; one that takes none of it for long is dropped."""
+        while self.is_open and self.waiting_bytes > WAITING_BYTES:
+            if time.monotonic() > self._moved_at + STALLED_S:
+                self.drop()
+            time.sleep(0.005)
+
+    def drop(self) -> None:
+        """End the connection. Twice is harmless."""
+        with self._lock:
+            self.is_open = False
+            self._waiting.clear()
+            self.waiting_bytes = 0
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def forget(self) -> None:
+        """Close the socket in a forked child, without a word to the client: the parent keeps it."""
+        # Closing it would wait for the file that the reader made of it.
+        with contextlib.suppress(OSError):
+            os.close(self._socket.detach())
+
+    def serve(self) -> None:
+        """Read requests until the client leaves or sends what is no request."""
+        with self._socket, self._socket.makefile("rb", buffering=65536) as file:
+            while isinstance(message := self._next(file), dict):
+                self._handle(message, self)
+                self.wait_for_room()
+            self.drop()
+
+    @staticmethod
+    def _next(file: Readable) -> Any:
+        try:
+            return read_value(file)
+        except (OSError, BencodeError, ValueError, TypeError):
+            return None
+
+
+def pack(message: Message, fields: Mapping[str, object]) -> bytes:
+    """An answer to `message` as bytes."""
+    reply: dict[str, object] = {name: message[name] for name in ("id", "session") if isinstance(message.get(name), str)}
+    reply.update(fields)
+    return encode(reply)

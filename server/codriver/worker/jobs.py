@@ -1,0 +1,158 @@
+"""Jobs: the requests that run on the main thread, with the session each runs in and what it has to say."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import queue
+import threading
+import time
+
+from .connections import STALLED_S, WAITING_BYTES, pack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from .connections import Connection, Message
+
+PIECE_CHARACTERS = 256 * 1024
+"""Longest text in one message of output."""
+
+
+class Session:
+    """What one caller has of its own: the current namespace, the last values, and input not read yet."""
+
+    def __init__(self, identity: str, namespace: Any) -> None:
+        self.id = identity
+        self.namespace = namespace
+        """As the dialect has them: a module, or Basilisp's own."""
+        self.is_apart = False
+        self.last: list[object] = [None, None, None]
+        self.error: BaseException | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.flags = 0
+        """Of the compiler, from the `__future__` imports that were evaluated."""
+        self.input: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+
+class Shield:
+    """Where the main thread's interrupts wait: no message is lost and no lock stays held because one came."""
+
+    def __init__(self) -> None:
+        self.main = threading.get_ident()
+        self.depth = 0
+        self.is_late = False
+
+    def __enter__(self) -> None:
+        if threading.get_ident() == self.main:
+            self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        if threading.get_ident() == self.main:
+            self.depth -= 1
+            if self.is_late and not self.depth:
+                self.is_late = False
+                raise KeyboardInterrupt
+
+
+class Job:
+    """One request that runs on the main thread, from the moment it was asked for.
+
+    `touch` is told of it when it has something to send soon.
+    """
+
+    def __init__(
+        self,
+        message: Message,
+        connection: Connection,
+        session: Session,
+        shield: Shield,
+        touch: Callable[[Job], None],
+    ) -> None:
+        self.message = message
+        self.connection = connection
+        self.session = session
+        self.file = ""
+        """What the code is called in tracebacks."""
+        self.form: int | None = None
+        """The number of the top-level form that runs, from 1."""
+        self.lines: list[int] | None = None
+        """Or the lines on which they begin, where they run as one."""
+        self.over = threading.Event()
+        self.is_begun = False
+        self.is_interrupted = False
+        self.is_cut_off = False
+        """It was told that its input has ended, so that it ends: what comes of that is the interrupt's doing."""
+        self._shield = shield
+        self._tell_of = touch
+        self._lock = threading.Lock()
+        self._texts: list[tuple[str, str]] = []
+        self._packed: list[bytes] = []
+        self._size = 0
+        self._is_dirty = False
+
+    def send(self, fields: Mapping[str, object]) -> None:
+        """Answer, after all that was printed before."""
+        with self._shield, self._lock:
+            self._pack()
+            self._packed.append(pack(self.message, fields))
+            self._push()
+
+    def tell(self, fields: Mapping[str, object]) -> None:
+        """Answer soon, in one packet with the end of the evaluation if that is near."""
+        with self._shield, self._lock:
+            self._pack()
+            self._packed.append(pack(self.message, fields))
+            if len(self._packed[-1]) > PIECE_CHARACTERS:
+                self._push()
+            else:
+                self._touch()
+
+    def write(self, stream: str, text: str) -> None:
+        """Printed text: it leaves soon. No lock is taken: a finalizer that prints runs anywhere, in our code too."""
+        self._texts.append((stream, text))
+        self._size += len(text)
+        if not self._is_dirty:
+            self._touch()
+        if self._size > WAITING_BYTES or self.connection.waiting_bytes > WAITING_BYTES:
+            self._wait_for_room()
+
+    def flush(self) -> None:
+        """Send what waits."""
+        with self._shield, self._lock:
+            self._push()
+
+    def whole_number(self, name: str) -> int:
+        """A number from 1 in the request; 1 if there is none. Lines beyond a million are no lines."""
+        value = self.message.get(name)
+        return value if isinstance(value, int) and 1 <= value <= 1_000_000 else 1
+
+    def _wait_for_room(self) -> None:
+        self._touch()
+        patience = time.monotonic() + STALLED_S
+        while self._size > WAITING_BYTES and time.monotonic() < patience:
+            time.sleep(0.002)
+        self.connection.wait_for_room()
+
+    def _touch(self) -> None:
+        self._is_dirty = True
+        self._tell_of(self)
+
+    def _push(self) -> None:
+        self._is_dirty = False
+        self._pack()
+        packed, self._packed = self._packed, []
+        if packed:
+            self.connection.push(b"".join(packed) if len(packed) > 1 else packed[0])
+
+    def _pack(self) -> None:
+        texts = self._texts[:]
+        del self._texts[: len(texts)]
+        self._size = 0
+        for stream, group in itertools.groupby(texts, key=operator.itemgetter(0)):
+            text = "".join(text for _, text in group)
+            for start in range(0, len(text), PIECE_CHARACTERS):
+                self._packed.append(pack(self.message, {stream: text[start : start + PIECE_CHARACTERS]}))

@@ -1,0 +1,284 @@
+"""Lisp: Basilisp, evaluated form by form. A namespace is Basilisp's own."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import importlib
+import importlib.util
+import itertools
+import os
+import sys
+
+from .dialect import COMPLETIONS, Dialect, NamespaceMissingError
+from .error_report import begin_parts, in_phase, is_library, place
+from .printing import limits, tell
+from .python_names import kind_of
+from .source_cache import Sources
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .jobs import Job
+
+LENGTH = 10_000
+"""How many items of a sequence are printed where the request names no limit: Lisp's sequences may be infinite."""
+ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\b": "\\b"})
+
+
+class Lisp(Dialect):
+    """Evaluates Basilisp, for the life of the worker."""
+
+    expands = True
+
+    def __init__(self) -> None:
+        _warm_up()
+        compiler, obj, reader, runtime, symbol = (
+            importlib.import_module("basilisp.lang." + name)
+            for name in ("compiler", "obj", "reader", "runtime", "symbol")
+        )
+        self._compiler, self._reader, self._runtime, self._symbol = compiler, reader, runtime, symbol
+        importlib.import_module("basilisp.main").init()
+        importlib.import_module("basilisp.core")
+        obj.lrepr.register(str)(_print_string)
+        self._sources = Sources()
+        self._numbers = itertools.count(1)
+        self._core, self._in_ns = self.find("basilisp.core"), symbol.symbol("in-ns")
+        names = ("*ns*", "*1", "*2", "*3", "*e", "*out*", "*err*", "*in*", "*print-length*", "*print-level*")
+        self._vars = {name: self._var(name) for name in names}
+        self.home = runtime.Namespace.get_or_create(symbol.symbol("user"))
+        with runtime.bindings({self._vars["*ns*"]: self.home}):
+            context = compiler.CompilerContext(filename="<eval>")
+            for form in reader.read_str("(ns user (:use [basilisp.repl :only [doc source]]))", runtime.resolve_alias):
+                compiler.compile_and_exec_form(form, context, self.home)
+
+    def versions(self) -> dict[str, str]:
+        """See `Dialect`."""
+        from importlib import metadata
+
+        python = ".".join(map(str, sys.version_info[:3]))
+        return {"basilisp": metadata.version("basilisp"), "python": python}
+
+    def name_of(self, namespace: Any) -> str:
+        """See `Dialect`."""
+        return str(namespace.name)
+
+    def new_home(self) -> Any:
+        """The first namespace: in Lisp, sessions are apart by the namespaces they choose, as on the JVM."""
+        return self.home
+
+    def _var(self, name: str) -> Any:
+        return self._runtime.Var.find_safe(self._symbol.symbol(name, ns="basilisp.core"))
+
+    def take_streams(self) -> None:
+        """See `Dialect`."""
+        for name, stream in (("*out*", sys.stdout), ("*err*", sys.stderr), ("*in*", sys.stdin)):
+            self._vars[name].bind_root(stream)
+        # What is printed leaves soon anyway, and many lines in few messages.
+        self._var("*flush-on-newline*").bind_root(False)  # noqa: FBT003  # the value of a var
+
+    def find(self, name: object) -> Any:
+        """See `Dialect`."""
+        return self._runtime.Namespace.get(self._symbol.symbol(name)) if name else None
+
+    def _furnish(self, namespace: Any) -> None:
+        """Let core be used in a namespace that `in-ns` made: Basilisp gives it `ns` alone, so nothing leads back."""
+        if namespace.find(self._in_ns) is None:
+            if len(namespace.refers) <= 1:
+                namespace.refer_all(self._core)
+            namespace.add_refer(self._in_ns, self._core.find(self._in_ns))
+
+    def evaluate(self, job: Job) -> None:
+        """See `Dialect`."""
+        message, session = job.message, job.session
+        is_load = message["op"] == "load-file"
+        namespace = session.namespace
+        if message.get("ns") and not is_load:
+            namespace = self.find(message["ns"])
+            if namespace is None:
+                name = message["ns"]
+                raise NamespaceMissingError(f"there is no namespace {name!r}: require it first")
+            self._furnish(namespace)
+        bound = dict(zip(("*1", "*2", "*3"), session.last))
+        bound.update({"*ns*": namespace, "*e": session.error})
+        bound.update({"*out*": sys.stdout, "*err*": sys.stderr, "*in*": sys.stdin})
+        with self._runtime.bindings({self._vars[name]: value for name, value in bound.items()}):
+            if message["op"] == "macroexpand":
+                self._expand(job)
+            else:
+                self._run(job, is_load=is_load)
+
+    def _run(self, job: Job, *, is_load: bool) -> None:
+        message, session = job.message, job.session
+        source = message["file" if is_load else "code"]
+        job.file = message.get("file-path" if is_load else "file") or f"<eval {next(self._numbers)}>"
+        line = 1 if is_load else job.whole_number("line")
+        # Basilisp counts columns from 0.
+        start = {"init_line": line, "init_column": 0 if is_load else job.whole_number("column") - 1}
+        self._sources.keep(job.file, "\n" * (line - 1) + source)
+        context = self._compiler.CompilerContext(filename=job.file)
+        value = None
+        job.form = 1
+        for number, form in enumerate(self._reader.read_str(source, self._runtime.resolve_alias, **start), 1):
+            value = self._compiler.compile_and_exec_form(form, context, self._vars["*ns*"].value)
+            now = self._vars["*ns*"].value
+            self._furnish(now)
+            if not is_load:
+                self._tell(job, value, now)
+                session.last[:] = [value, *session.last[:2]]
+                for name, held in zip(("*1", "*2", "*3"), session.last):
+                    self._vars[name].set_value(held)
+                if not message.get("ns"):
+                    session.namespace = now
+            job.form = number + 1
+        if is_load:
+            self._tell(job, value, session.namespace)
+
+    def _tell(self, job: Job, value: object, namespace: Any) -> None:
+        length, depth = limits(job)
+        # They hold for the value alone: what the code itself prints or writes to files is never cut.
+        bound = {self._vars["*print-length*"]: length or LENGTH, self._vars["*print-level*"]: depth}
+        try:
+            with self._runtime.bindings(bound):
+                text = self._runtime.lrepr(value)
+        except Exception as error:
+            in_phase(error, "print")
+            raise
+        # A limit that the request does not know of must be said.
+        is_cut = length is None and text.endswith(("...)", "...]", "...}"))
+        tell(job, text, self.name_of(namespace), is_cut=is_cut)
+
+    def _expand(self, job: Job) -> None:
+        """Expand a form once, until it is no macro call, or all that is in it."""
+        expander = job.message.get("expander")
+        form = next(iter(self._reader.read_str(job.message["code"], self._runtime.resolve_alias)), None)
+        if expander == "macroexpand-all":
+            expand = importlib.import_module("basilisp.walk").macroexpand_all
+        else:
+            expand = self._var("macroexpand-1" if expander == "macroexpand-1" else "macroexpand").value
+        job.send({"expansion": self._runtime.lrepr(expand(form))})
+
+    def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
+        """See `Dialect`."""
+        # Of `a/b` those of the namespace or module that `a` names or stands for.
+        owner, slash, start = prefix.partition("/")
+        if owner and slash:
+            return self._complete_in(owner, start, namespace)
+        with self._runtime.bindings({self._vars["*ns*"]: namespace}):
+            loaded = {str(name) + "/" for name in self._runtime.Namespace.ns_cache() if str(name).startswith(prefix)}
+            found = sorted({*namespace.complete(prefix), *(loaded if prefix else ())})[:COMPLETIONS]
+            return [{"candidate": name, **self._kind(self._resolve(name, namespace))} for name in found]
+
+    def _complete_in(self, owner: str, start: str, namespace: Any) -> list[dict[str, str]]:
+        symbol = self._symbol.symbol(owner)
+        home = namespace.aliases.val_at(symbol) or self.find(owner)
+        if home is not None:
+            is_own = home is namespace
+            of_home = {str(name.name): var for name, var in home.interns.items() if is_own or not var.is_private}
+            kinds = {name: self._kind(var) for name, var in of_home.items() if name.startswith(start)}
+        else:
+            module = builtins if owner == "python" else self._imported(symbol, namespace)
+            names = sorted(vars(module)) if module is not None else ()
+            names = [name for name in names if name.startswith(start) and (start[:1] == "_" or name[:1] != "_")]
+            kinds = {name: {"type": kind_of(vars(module)[name], name)} for name in names}
+        return [{"candidate": owner + "/" + name, **kinds[name]} for name in sorted(kinds)[:COMPLETIONS]]
+
+    @staticmethod
+    def _imported(symbol: object, namespace: Any) -> Any:
+        return namespace.imports.val_at(namespace.import_aliases.val_at(symbol) or symbol)
+
+    def lookup(self, name: str, namespace: Any) -> dict[str, Any] | None:
+        """See `Dialect`."""
+        with self._runtime.bindings({self._vars["*ns*"]: namespace}):
+            var = self._resolve(name, namespace)
+        if var is None:
+            return None
+        info: dict[str, Any] = {"name": str(var.name), **self._kind(var)}
+        meta = {str(key.name): item for key, item in (var.meta or {}).items()}
+        for key, target in (("doc", "doc"), ("file", "file"), ("line", "line")):
+            info[target] = meta.get(key)
+        if isinstance(meta.get("col"), int):
+            info["column"] = meta["col"] + 1
+        if meta.get("arglists") is not None:
+            info["arglists-str"] = "\n".join(self._runtime.lrepr(args) for args in meta["arglists"])
+        if info["type"] == "macro":
+            info["macro"] = "true"
+        return {key: item for key, item in info.items() if isinstance(item, (str, int))}
+
+    def _kind(self, var: Any) -> dict[str, str]:
+        if var is None:
+            return {"type": "namespace"}
+        is_macro = any(str(key.name) == "macro" and item for key, item in (var.meta or {}).items())
+        kind = "macro" if is_macro else "function" if callable(var.value) else "var"
+        return {"type": kind, "ns": self.name_of(var.ns)}
+
+    def _resolve(self, name: str, namespace: Any) -> Any:
+        owner, slash, last = name.rpartition("/")
+        symbol = self._symbol.symbol(last, ns=owner) if slash and owner else self._symbol.symbol(name)
+        with contextlib.suppress(Exception):
+            return self._runtime.resolve_var(symbol, namespace)
+        return None
+
+    def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
+        """See `Dialect`."""
+        shown = self._innermost(error)
+        parts, frames = begin_parts(shown)
+        if isinstance(shown, self._reader.SyntaxError):
+            parts.update(type=type(shown).__name__, phase="read", message=shown.message)
+            self._locate(parts, job.file, shown.line, shown.col)
+        elif isinstance(shown, self._compiler.CompilerException):
+            parts.update(type=type(shown).__name__, phase="compile", message=str(shown.msg))
+            if shown.__cause__ is not None:
+                parts["message"] += ": " + str(shown.__cause__)
+            data = {str(key.name): item for key, item in shown.data.items()}
+            self._locate(parts, data.get("file"), data.get("line"), data.get("col"))
+        else:
+            place(parts, [frame for frame in frames if not is_library(frame.filename)])
+            parts.pop("column", None)  # of Python code that Basilisp made
+            if type(shown).__name__ == "ExceptionInfo":
+                parts.update(type="ExceptionInfo", message=str(shown.message))
+        own = [frame for frame in frames if not is_library(frame.filename)]
+        kind, message, file = parts["type"], parts["message"], parts.get("file")
+        where = f" ({file}:{parts.get('line')})" if file else ""
+        text = f"{kind}{where}: {message}\n"
+        return parts, text + "".join(f"  at {f.name} ({f.filename}:{f.lineno})\n" for f in reversed(own))
+
+    def _innermost(self, error: BaseException) -> Any:
+        """The error that says most: around it others say only that a macro was being expanded."""
+        wrapper = self._compiler.CompilerException
+        while isinstance(error, wrapper) and isinstance(error.__cause__, wrapper):
+            error = error.__cause__
+        return error
+
+    @staticmethod
+    def _locate(parts: dict[str, Any], file: object, line: object, column: object) -> None:
+        places = {"file": file, "line": line, "column": column + 1 if isinstance(column, int) else None}
+        parts.update({key: value for key, value in places.items() if value is not None})
+
+
+def _print_string(text: str, *, human_readable: bool = False, print_readably: bool = True, **_settings: object) -> str:
+    """A string as Clojure prints it. Basilisp's own way escapes every character beyond ASCII as Python would."""
+    if human_readable or not print_readably:
+        return text
+    return '"' + text.translate(ESCAPES) + '"'
+
+
+def _warm_up() -> None:
+    """Let Basilisp keep what it compiles: else its core takes some 20 s at every start."""
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Every form's Python text is made for nobody to read.
+    os.environ.setdefault("BASILISP_EMIT_GENERATED_PYTHON", "false")
+    found = importlib.util.find_spec("basilisp")
+    if found is None or not found.submodule_search_locations:
+        return
+    core = os.path.join(found.submodule_search_locations[0], "core.lpy")
+    if sys.pycache_prefix is None and not os.access(os.path.dirname(core), os.W_OK):
+        # The environment belongs to somebody else, so the cache goes to a place of the user's own.
+        caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        sys.pycache_prefix = os.path.join(caches, "codriver", "pycache")
+    if not os.path.exists(os.path.splitext(importlib.util.cache_from_source(core))[0] + ".lpyc"):
+        words = "codriver-worker: Basilisp compiles its core at its first start, for about 20 seconds\n"
+        sys.stderr.write(words)
+        sys.stderr.flush()

@@ -1,0 +1,290 @@
+"""The nREPL server: requests answered on the network's threads, and evaluations run one by one on the main thread."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import traceback
+
+from .connections import Connection
+from .dialect import NamespaceMissingError
+from .error_report import keep, stacks, strip_own
+from .interrupts import Interrupts
+from .jobs import Job, Session
+from .output import Output
+from .threads import start_thread
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .connections import Message
+    from .dialect import Dialect
+
+VERSION = "0.2.0"
+EXCEPTHOOK = sys.excepthook
+"""As the interpreter starts: another is the user's. Some systems set one of theirs before that."""
+CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
+"""How code ends that reads on after its input has ended; by name, as debuggers are not loaded before they are used."""
+
+
+class Server:
+    """One worker: its sessions, its clients, and what runs or waits. Lives as long as the process."""
+
+    def __init__(self, dialect: Dialect, *, is_supervised: bool) -> None:
+        self._dialect = dialect
+        self._interrupts = Interrupts(is_supervised=is_supervised)
+        self._output = Output(self._interrupts.shield)
+        self._sessions: dict[str, Session] = {}
+        self._default = self._new_session()
+        self._listener: socket.socket | None = None
+        self._connections: list[Connection] = []
+        self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._open: list[Job] = []
+        """What runs or waits, in the order in which it came."""
+        self._ops = {
+            "clone": self._clone,
+            "close": self._close,
+            "describe": self._describe,
+            "eval": self._enqueue,
+            "load-file": self._enqueue,
+            "interrupt": self._interrupt,
+            "stdin": self._stdin,
+            "completions": self._completions,
+            "complete": self._completions,
+            "lookup": self._lookup,
+            "ls-sessions": self._ls_sessions,
+            "codriver/stacks": self._stacks,
+        }
+        if dialect.expands:
+            self._ops["macroexpand"] = self._enqueue
+
+    def _new_session(self) -> Session:
+        session = Session(os.urandom(16).hex(), self._dialect.home)
+        self._sessions[session.id] = session
+        return session
+
+    def take_process(self) -> None:
+        """Take all that user code prints, and keep forked children from the clients."""
+        self._output.take_process()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+        self._dialect.take_streams()
+
+    def _after_fork(self) -> None:
+        """What a forked child prints reaches the parent through the pipes, as the output of any other child does."""
+        self._output.is_child, self._output.last_job = True, None
+        for connection in self._connections:
+            connection.forget()
+        if self._listener is not None:
+            self._listener.close()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    # On the network's threads
+
+    def serve(self, listener: socket.socket) -> None:
+        """Begin to accept connections, on threads of our own."""
+        self._listener = listener
+        start_thread(lambda: self._accept(listener))
+        start_thread(self._output.flush_often)
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            sock, _ = listener.accept()
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(sock, self._handle)
+            self._connections[:] = [one for one in self._connections if one.is_open]
+            self._connections.append(connection)
+            start_thread(connection.serve)
+
+    def _handle(self, message: Message, connection: Connection) -> None:
+        """Answer one request, or put it in the queue."""
+        name, identity = message.get("op"), message.get("session")
+        op = self._ops.get(name) if isinstance(name, str) else None
+        session = self._default if not identity else self._sessions.get(identity) if isinstance(identity, str) else None
+        if op is None:
+            connection.refuse(message, "unknown-op", f"there is no op {name!r}")
+        elif session is None:
+            words = f"there is no session {identity!r}: it may be closed"
+            connection.refuse(message, "unknown-session", words)
+        else:
+            try:
+                op(message, connection, session)
+            except Exception as error:  # whatever a request does, the server goes on
+                words = "".join(traceback.format_exception_only(type(error), error)).strip()
+                connection.refuse(message, "failed", words)
+
+    def _clone(self, message: Message, connection: Connection, session: Session) -> None:
+        clone = self._new_session()
+        clone.is_apart = bool(message.get("codriver/apart"))
+        clone.namespace = self._dialect.new_home() if clone.is_apart else session.namespace
+        connection.answer(message, {"new-session": clone.id, "status": ["done"]})
+
+    def _close(self, message: Message, connection: Connection, session: Session) -> None:
+        if session is not self._default:
+            self._sessions.pop(session.id, None)
+            if session.is_apart:
+                self._dialect.drop_home(session.namespace)
+        connection.answer(message, {"status": ["done", "session-closed"]})
+
+    def _ls_sessions(self, message: Message, connection: Connection, _session: Session) -> None:
+        connection.answer(message, {"sessions": list(self._sessions), "status": ["done"]})
+
+    def _describe(self, message: Message, connection: Connection, _session: Session) -> None:
+        versions = {name: {"version-string": text} for name, text in self._dialect.versions().items()}
+        versions["codriver-worker"] = {"version-string": VERSION}
+        ops: dict[str, dict[str, str]] = {op: {} for op in self._ops}
+        connection.answer(message, {"ops": ops, "versions": versions, "status": ["done"]})
+
+    def _enqueue(self, message: Message, connection: Connection, session: Session) -> None:
+        field = "file" if message["op"] == "load-file" else "code"
+        if not isinstance(message.get(field), str):
+            op = message["op"]
+            connection.refuse(message, "no-code", f"the op {op} needs {field!r}, a string")
+            return
+        job = Job(message, connection, session, self._interrupts.shield, self._output.dirty.put)
+        with self._lock:
+            self._open.append(job)
+        self._queue.put(job)
+
+    def _interrupt(self, message: Message, connection: Connection, session: Session) -> None:
+        wanted = message.get("interrupt-id")
+        with self._lock:
+            mine = [job for job in self._open if not message.get("session") or job.session is session]
+            job = next((job for job in mine if not wanted or job.message.get("id") == wanted), None)
+            if job is not None:
+                job.is_interrupted = True
+        if not mine:
+            connection.answer(message, {"status": ["done", "session-idle"]})
+        elif job is None:
+            words = f"what runs or waits in this session is not the evaluation {wanted!r}"
+            connection.refuse(message, "interrupt-id-mismatch", words)
+        elif job.is_begun:
+            running = job
+
+            def stop() -> None:
+                is_over = self._interrupts.stop(running)
+                connection.answer(message, {"status": ["done"] if is_over else ["done", "interrupt-pending"]})
+
+            # It may take its time, and this thread reads the client's next requests.
+            start_thread(stop)
+        else:
+            # The main thread passes over it.
+            self._end(job, ["done", "interrupted"])
+            connection.answer(message, {"status": ["done"]})
+
+    def _stdin(self, message: Message, connection: Connection, session: Session) -> None:
+        if not isinstance(message.get("stdin"), str):
+            connection.refuse(message, "no-stdin", "the op stdin needs 'stdin', a string")
+            return
+        session.input.put(message["stdin"])
+        connection.answer(message, {"status": ["done"]})
+
+    def _completions(self, message: Message, connection: Connection, session: Session) -> None:
+        prefix = message.get("prefix") or message.get("symbol") or ""
+        namespace = self._dialect.find(message.get("ns")) or session.namespace
+        found = self._dialect.complete(prefix, namespace)
+        connection.answer(message, {"completions": found, "status": ["done"]})
+
+    def _lookup(self, message: Message, connection: Connection, session: Session) -> None:
+        name = message.get("sym") or message.get("symbol") or ""
+        namespace = self._dialect.find(message.get("ns")) or session.namespace
+        found = self._dialect.lookup(name, namespace)
+        connection.answer(message, {"info": found, "status": ["done"] if found else ["done", "no-info"]})
+
+    def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
+        connection.answer(message, {"stacks": stacks(), "status": ["done"]})
+
+    # On the main thread
+
+    def run(self) -> None:
+        """Evaluate for ever; an interrupt by hand, at a terminal, ends it while nothing runs."""
+        self._interrupts.install()
+        while True:
+            job = self._queue.get()
+            with self._lock:
+                job.is_begun = not job.is_interrupted
+            if job.is_begun:
+                self._run_one(job)
+
+    def _run_one(self, job: Job) -> None:
+        self._output.last_job = job
+        self._output.take_streams()
+        self._interrupts.install()
+
+        def act() -> None:
+            job.connection.wait_for_room()
+            self._dialect.evaluate(job)
+
+        error = self._interrupts.perform(job, act)
+        if self._output.is_child:
+            # User code forked, and this is the child that came back from it: the REPL is its parent's.
+            _leave_child(error)
+        if job.is_cut_off and (error is None or type(error).__name__ in CUT_OFF):
+            status = ["done", "interrupted"]
+        else:
+            status = ["done"] if error is None else self._failed(job, error)
+        self._output.finish(job)
+        # Code without a value tells where it ran here.
+        space = self._dialect.find(job.message.get("ns")) or job.session.namespace
+        self._end(job, status, {"ns": self._dialect.name_of(space)})
+
+    def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
+        with self._lock:
+            self._open = [one for one in self._open if one is not job]
+        job.send({"status": status, **(fields or {})})
+        job.over.set()
+
+    def _failed(self, job: Job, error: BaseException) -> list[str]:
+        """Report why an evaluation failed; the status it ends with."""
+        if isinstance(error, KeyboardInterrupt) and job.is_interrupted:
+            return ["done", "interrupted"]
+        if isinstance(error, NamespaceMissingError):
+            job.send({"err": str(error) + "\n"})
+            return ["done", "error", "namespace-not-found"]
+        job.session.error = error
+        keep(error)
+        told: list[tuple[dict[str, Any], str]] = []
+        # The words of an error come from user code, which may fail again, or never end.
+        failure = self._interrupts.perform(job, lambda: told.append(self._dialect.explain(error, job)))
+        if not told:
+            name = type(error).__name__
+            words = "its message cannot be shown: " + type(failure).__name__
+            unsaid = {"type": name, "message": words, "phase": "execution", "trace": []}
+            told.append((unsaid, name + ": " + words + "\n"))
+        parts, text = told[0]
+        if job.form:
+            parts["form"] = job.form
+        self._show(job, error, text)
+        name = parts["type"]
+        job.send({"ex": name, "root-ex": name, "codriver/error": parts, "status": ["eval-error"]})
+        return ["done"]
+
+    def _show(self, job: Job, error: BaseException, text: str) -> None:
+        """Print a failure: by the hook that the user set for that, else as `text`."""
+        if sys.excepthook is EXCEPTHOOK or not self._dialect.has_hooks or isinstance(error, SystemExit):
+            job.send({"err": text})
+            return
+        failure = self._interrupts.perform(job, lambda: sys.excepthook(type(error), error, error.__traceback__))
+        if failure is not None:
+            strip_own(failure)
+            why = "".join(traceback.format_exception(type(failure), failure, failure.__traceback__))
+            job.send({"err": "Error in sys.excepthook:\n" + why + "\nOriginal exception was:\n" + text})
+
+
+def _leave_child(error: BaseException | None) -> None:
+    """End a forked process as Python would have."""
+    status = 0 if error is None else 1
+    if isinstance(error, SystemExit):
+        status = error.code if isinstance(error.code, int) else 1 if error.code else 0
+    elif error is not None:
+        sys.stderr.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    os._exit(status)

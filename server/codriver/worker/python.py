@@ -1,0 +1,293 @@
+"""Python: code and files evaluated in modules. The first one is `__main__`, which is called `user`."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import bisect
+import builtins
+import contextlib
+import importlib.util
+import itertools
+import os
+import sys
+import traceback
+import types
+
+from .dialect import Dialect, NamespaceMissingError
+from .error_report import begin_parts, in_phase, place, trim
+from .printing import limits, shorten, tell
+from .python_names import complete, lookup
+from .source_cache import Sources
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .jobs import Job, Session
+
+DISPLAYHOOK = sys.displayhook
+"""As the interpreter starts: another is the user's. Some systems set one of theirs before that."""
+CO_COROUTINE = 128
+"""As in `inspect`, which takes long to import."""
+
+
+class Python(Dialect):
+    """Evaluates Python in modules, for the life of the worker. `roots`: where the project's modules are."""
+
+    has_hooks = True
+    home: types.ModuleType
+
+    def __init__(self, roots: list[str]) -> None:
+        self._roots = roots
+        self._sources = Sources()
+        self._numbers = itertools.count(1)
+        self._homes = itertools.count(2)
+        self._kept: dict[str, object] = {}
+        """By module: what `_` was set to."""
+        # Code that pickles its classes or starts processes finds them in `__main__`, and never the worker there.
+        self.home = sys.modules["__main__"] = _new_module("__main__")
+
+    def versions(self) -> dict[str, str]:
+        """See `Dialect`."""
+        return {"python": ".".join(map(str, sys.version_info[:3]))}
+
+    def name_of(self, namespace: types.ModuleType) -> str:
+        """See `Dialect`."""
+        return "user" if namespace is self.home else namespace.__name__
+
+    def new_home(self) -> types.ModuleType:
+        """See `Dialect`."""
+        module = _new_module(f"user{next(self._homes)}")
+        sys.modules[module.__name__] = module
+        return module
+
+    def drop_home(self, namespace: types.ModuleType) -> None:
+        """See `Dialect`."""
+        sys.modules.pop(namespace.__name__, None)
+        self._kept.pop(namespace.__name__, None)
+
+    def find(self, name: object) -> types.ModuleType | None:
+        """See `Dialect`."""
+        if name == "user":
+            return self.home
+        return sys.modules.get(name) if name and isinstance(name, str) else None
+
+    def evaluate(self, job: Job) -> None:
+        """See `Dialect`."""
+        message, session = job.message, job.session
+        if message["op"] == "load-file":
+            self._load(job)
+            return
+        module = session.namespace
+        if message.get("ns"):
+            module = self.find(message["ns"])
+            if module is None:
+                name = message["ns"]
+                raise NamespaceMissingError(f"no module {name!r} is imported: import it first")
+        job.file = message.get("file") or f"<eval {next(self._numbers)}>"
+        steps = self._compile(message["code"], job)
+        # Where a statement comes last, what it did is wanted, and no value of before.
+        has_value = bool(steps) and steps[-1][1]
+        for number, (code, is_expression) in enumerate(steps, 1):
+            job.form = number
+            value = _finish(code, module.__dict__, session)
+            if not is_expression:
+                continue
+            text = _display(value, job) if has_value else ""
+            if value is not None:
+                session.last[:] = [value, *session.last[:2]]
+                self._keep(value, module)
+            if has_value:
+                tell(job, text, self.name_of(module))
+
+    def _keep(self, value: object, module: types.ModuleType) -> None:
+        """Name a value `_`, unless the user gave that name to something else, as translations do."""
+        before = self._kept.get(module.__name__)
+        if module.__dict__.get("_", before) is before:
+            module.__dict__["_"] = self._kept[module.__name__] = value
+
+    def _parse(self, source: str, file: str, line: int = 1) -> list[ast.stmt]:
+        # Blank lines in front make all numbers right, those of errors as well.
+        text = "\n" * (line - 1) + source
+        self._sources.keep(file, text)
+        return ast.parse(text, file).body
+
+    def _compile(self, source: str, job: Job) -> list[tuple[types.CodeType, bool]]:
+        """The statements of `source`, each as code and whether it is an expression: all compile before any runs."""
+        session = job.session
+        found: list[tuple[types.CodeType, bool]] = []
+        try:
+            flags = session.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            for number, node in enumerate(self._parse(source, job.file, job.whole_number("line")), 1):
+                job.form = number
+                if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+                    for alias in node.names:
+                        flags |= getattr(getattr(__future__, alias.name, None), "compiler_flag", 0)
+                if isinstance(node, ast.Expr):
+                    found.append(
+                        (compile(ast.Expression(node.value), job.file, "eval", flags, dont_inherit=True), True)
+                    )
+                else:
+                    found.append((compile(ast.Module([node], []), job.file, "exec", flags, dont_inherit=True), False))
+        except Exception as error:
+            in_phase(error, "read")
+            raise
+        session.flags = flags & ~ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        return found
+
+    # Files
+
+    def _load(self, job: Job) -> None:
+        """Run a file in the module that it is, so that what is defined there takes effect; else in the session's."""
+        path = job.file = os.path.abspath(job.message.get("file-path") or job.message.get("file-name") or "loaded.py")
+        name = self._module_name(path)
+        body, last = self._compile_file(path, job)
+        before = sys.modules.get(name) if name else None
+        module, is_new = (job.session.namespace, False) if name is None else _module(name, path)
+        text = f"<module {self.name_of(module)!r} from {path!r}>"
+        try:
+            exec(body, module.__dict__)
+            if last is not None:
+                text = _print(eval(last, module.__dict__), job)
+        except BaseException:
+            if is_new and name:
+                sys.modules.pop(name, None)
+            if before is not None and name:
+                sys.modules[name] = before
+            raise
+        if is_new and name and "." in name:
+            parent, _, child = name.rpartition(".")
+            setattr(sys.modules[parent], child, module)
+        tell(job, text, self.name_of(job.session.namespace))
+
+    def _compile_file(self, path: str, job: Job) -> tuple[types.CodeType, types.CodeType | None]:
+        """The code of a file, and apart from it that of its last statement where that is an expression."""
+        try:
+            body = self._parse(job.message["file"], path)
+            job.lines = [min([node.lineno, *(one.lineno for one in _decorators_of(node))]) for node in body]
+            last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
+            code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
+            if not isinstance(last, ast.Expr):
+                return code, None
+            return code, compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
+        except Exception as error:
+            in_phase(error, "read")
+            raise
+
+    def _module_name(self, path: str) -> str | None:
+        """The dotted name under which the file can be imported; None if it cannot."""
+        if not path.endswith(".py"):
+            return None
+        for root in sorted({*self._roots, *map(os.path.abspath, sys.path)}, key=len, reverse=True):
+            if path.startswith(root.rstrip(os.sep) + os.sep):
+                parts = path[len(root.rstrip(os.sep)) + 1 : -3].split(os.sep)
+                if parts[-1] == "__init__" and len(parts) > 1:
+                    parts.pop()
+                if all(part.isidentifier() for part in parts):
+                    return ".".join(parts)
+        return None
+
+    # Names and errors
+
+    def complete(self, prefix: str, namespace: types.ModuleType) -> list[dict[str, str]]:
+        """See `Dialect`."""
+        return complete(prefix, namespace)
+
+    def lookup(self, name: str, namespace: types.ModuleType) -> dict[str, Any] | None:
+        """See `Dialect`."""
+        return lookup(name, namespace, self.name_of(namespace))
+
+    def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
+        """See `Dialect`."""
+        parts, frames = begin_parts(error)
+        lines = [frame.lineno or 1 for frame in frames if (frame.filename, frame.name) == (job.file, "<module>")]
+        if parts["phase"] == "read":
+            parts["trace"] = []
+            if isinstance(error, SyntaxError):
+                lines = [error.lineno or 1]
+                parts.update(message=error.msg or "", file=error.filename or job.file, line=error.lineno or 1)
+                parts["column"] = error.offset or 1
+            text = "".join(traceback.format_exception_only(type(error), error))
+        else:
+            place(parts, frames)
+            shown = traceback.TracebackException.from_exception(error)
+            trim(shown)
+            text = "".join(shown.format())
+        if job.lines and lines:
+            job.form = _form_at(lines[0], job.lines)
+        if "column" in parts and (parts["file"], parts["line"]) == (job.file, job.whole_number("line")):
+            parts["column"] += job.whole_number("column") - 1
+        return parts, text
+
+
+def _new_module(name: str) -> types.ModuleType:
+    module = types.ModuleType(name)
+    module.__dict__["__builtins__"] = builtins
+    return module
+
+
+def _module(name: str, path: str) -> tuple[types.ModuleType, bool]:
+    """The module to run a file in, and whether it is new."""
+    if "." in name:
+        importlib.import_module(name.rpartition(".")[0])
+    module = sys.modules.get(name)
+    if module is not None and os.path.abspath(getattr(module, "__file__", None) or "") == path:
+        return module, False
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None:
+        raise ImportError("no loader is known for " + path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    return module, True
+
+
+def _finish(code: types.CodeType, space: dict[str, Any], session: Session) -> object:
+    """Run code; if it awaits, on the session's own event loop, which lives on between evaluations."""
+    result = eval(code, space)
+    if not code.co_flags & CO_COROUTINE:
+        return result
+    import asyncio
+
+    if session.loop is None or session.loop.is_closed():
+        session.loop = asyncio.new_event_loop()
+    task = session.loop.create_task(result)
+    try:
+        return session.loop.run_until_complete(task)
+    except BaseException:
+        if not task.done():
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                session.loop.run_until_complete(task)
+        raise
+
+
+def _display(value: object, job: Job) -> str:
+    """A value as text. A hook that the user set shows it too, in its own way."""
+    try:
+        if sys.displayhook is not DISPLAYHOOK:
+            sys.displayhook(value)
+    except Exception as error:
+        in_phase(error, "print")
+        raise
+    return _print(value, job)
+
+
+def _print(value: object, job: Job) -> str:
+    length, depth = limits(job)
+    try:
+        return repr(value) if length is None and depth is None else shorten(value, length, depth)
+    except Exception as error:
+        in_phase(error, "print")
+        raise
+
+
+def _decorators_of(node: ast.stmt) -> list[ast.expr]:
+    """The decorators of a statement, which stand above the line that it is said to begin on."""
+    found: list[ast.expr] = getattr(node, "decorator_list", [])
+    return found
+
+
+def _form_at(line: int, lines: list[int]) -> int | None:
+    """The number of the statement that a line belongs to, by the lines on which they begin; None if two share it."""
+    number = bisect.bisect_right(lines, line)
+    return number if number and lines.count(lines[number - 1]) == 1 else None

@@ -1,0 +1,112 @@
+"""Start of the worker: its options, its place in the project, and its end with the parent."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import os
+import signal
+import socket
+import sys
+
+from .error_report import OWN_FOLDER
+from .nrepl_server import Server
+from .threads import start_thread
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .dialect import Dialect
+
+PR_SET_PDEATHSIG = 1
+"""Source: prctl(2)."""
+NO_BASILISP = 3
+"""The exit status when Lisp is asked for and Basilisp is not there."""
+
+
+def main() -> None:
+    """Serve until the parent ends, or an interrupt at a terminal."""
+    options = _parse()
+    if options.supervised:
+        _end_with_parent()
+    # What user code and its child processes read there would be the parent's.
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    make_dialect = _kind_of_dialect(options.dialect)
+    roots = _find_roots(os.path.abspath(options.workspace))
+    # The folder of the worker is not the project's: nothing in it may be imported by accident.
+    not_again = {"", OWN_FOLDER.rstrip(os.sep), *roots}
+    sys.path[:] = roots + [entry for entry in sys.path if entry not in not_again]
+    sys.argv = [""]
+    if options.dialect == "lisp":
+        _demand_basilisp()
+    server = Server(make_dialect(roots), is_supervised=options.supervised)
+    listener = socket.create_server((options.host, options.port))
+    host, port = options.host, listener.getsockname()[1]
+    sys.stdout.write(f"nREPL server started on port {port} on host {host} - nrepl://{host}:{port}\n")
+    sys.stdout.flush()
+    server.take_process()
+    server.serve(listener)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run()
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="The REPL that codriver embeds: an nREPL server.")
+    parser.add_argument("--dialect", choices=["python", "lisp"], default="python")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0 takes any that is free")
+    parser.add_argument("--workspace", default=os.getcwd(), help="the project's folder")
+    parser.add_argument("--supervised", action="store_true", help="end when standard input closes")
+    return parser.parse_args()
+
+
+def _kind_of_dialect(name: str) -> Callable[[list[str]], Dialect]:
+    """What makes the dialect that was asked for; of the two only that one is loaded.
+
+    To be called before the project's modules can be found, as some may be called like those of the standard library.
+    """
+    if name == "python":
+        from .python import Python
+
+        return Python
+    from .lisp import Lisp
+
+    return lambda _roots: Lisp()
+
+
+def _demand_basilisp() -> None:
+    if importlib.util.find_spec("basilisp") is None:
+        words = f"Basilisp is not installed for {sys.executable}: run `pip install 'codriver[lisp]'` there"
+        sys.stderr.write(f"codriver-worker: {words}\n")
+        sys.exit(NO_BASILISP)
+
+
+def _end_with_parent() -> None:
+    """End when the parent does: its pipe on our standard input closes, and on Linux the kernel tells."""
+    with contextlib.suppress(Exception):
+        if sys.platform == "linux":
+            import ctypes
+
+            # Code that holds the interpreter's lock would starve the thread below.
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    pipe = os.dup(0)
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(pipe, 4096):
+                pass
+        os._exit(0)
+
+    start_thread(watch)
+
+
+def _find_roots(workspace: str) -> list[str]:
+    """Where the project's modules are: the workspace, and its `src` when that holds packages and is none itself."""
+    source = os.path.join(workspace, "src")
+    if os.path.isdir(source) and not os.path.exists(os.path.join(source, "__init__.py")):
+        return [workspace, source]
+    return [workspace]
