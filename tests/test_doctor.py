@@ -1,6 +1,7 @@
 """The doctor: what it says of a workspace that is well, and of each thing that can be wrong with one."""
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -175,18 +176,33 @@ def test_a_port_file_of_a_server_that_is_gone_is_told(launch, machine, server):
     assert "left by a server that is gone" in check.text
 
 
-def test_a_server_that_does_not_answer_is_wrong(launch, machine, server):
+def test_a_process_that_only_a_record_names_is_never_said_to_be_a_server_to_end(launch, machine, server):
+    """The record may have come with a checkout, and names a process that runs: nobody holds the lock."""
+    (check,) = of(diagnose(launch, nobody, machine), "port file")
+    assert "left by a server that is gone" in check.text
+    assert "kill" not in check.fix
+
+
+@pytest.fixture
+def held(launch, server):
+    """A process that holds the workspace's lock, as a server that hangs does."""
+    with (launch.workspace / ".calva" / "mcp-server" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_a_server_that_does_not_answer_is_wrong(launch, machine, held):
     report = diagnose(launch, nobody, machine)
     (check,) = of(report, "server")
     assert check.state == "wrong"
-    assert f"kill {os.getpid()}" in check.fix
+    assert check.fix.startswith("codriver stop")
     assert "no server answers" in check.text
     assert report.exit_status == 1
     assert report.to_text().endswith("checks are wrong.\n")
 
 
 @pytest.mark.parametrize("error", [OSError("refused"), ValueError("no JSON"), TimeoutError()])
-def test_whatever_answers_instead_of_a_server_does_not_stop_the_doctor(launch, machine, server, error):
+def test_whatever_answers_instead_of_a_server_does_not_stop_the_doctor(launch, machine, server, error, held):
     def broken(tool, arguments):
         raise error
 
@@ -194,7 +210,7 @@ def test_whatever_answers_instead_of_a_server_does_not_stop_the_doctor(launch, m
     assert (str(error) or "TimeoutError") in check.text
 
 
-def test_a_server_that_refuses_says_why(launch, machine, server):
+def test_a_server_that_refuses_says_why(launch, machine, server, held):
     refused = {"ok": False, "reason": "stopping", "hint": "wait until it is gone"}
     report = diagnose(launch, lambda tool, _: refused, machine)
     assert "wait until it is gone" in of(report, "server")[0].text

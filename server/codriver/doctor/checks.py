@@ -23,7 +23,7 @@ from codriver.errors import CodriverError
 from codriver.files import LinkRefusedError, is_private
 from codriver.paths import port_file, presence_folder
 from codriver.presence import is_running
-from codriver.record import place, read_port, read_record
+from codriver.record import is_claimed, place, read_port, read_record
 from codriver.settings import SettingsError, held_back, load
 from codriver.setup.clients import command_line, entry_name, found_clients, starts_relay
 from codriver.setup.document import find_entry
@@ -168,9 +168,10 @@ def _say_no_server(file: Path, problem: str) -> Check:
     if not written:
         return Check("server", "note", "none runs; the first client starts one", "codriver serve")
     record = read_record(file.parent)
-    if record is not None and is_running(record.pid):
+    # A record may have come with a checkout: only while the lock is held there is anybody to end.
+    if record is not None and is_running(record.pid) and is_claimed(file.parent) is not False:
         text = f"pid {record.pid} is there and does not answer at port {written}: {problem}"
-        fix = f"kill {record.pid}, or kill -9 {record.pid} if it stays; then codriver serve"
+        fix = "codriver stop, which says what to do if it stays; then codriver serve"
         return Check("server", "wrong", text, fix)
     text = f"{file} says {written}, left by a server that is gone"
     return Check("port file", "note", text, "codriver serve replaces it, and so does the next client")
