@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 
 from codriver.repls import recipes, watchdog
+from codriver.repls.adapter_values import Endpoint
 from codriver.repls.process import _read_address
-from codriver.repls.values import Endpoint
 from needs import do_without
 
 NODE_MODULES = Path(__file__).parent / "node" / "node_modules"

@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "settings": {"files", "errors", "paths", "tomlfile", "trust", "grants"},
     "reload": {"files", "settings", "tomlfile", "trust"},
     "clock": set(),
-    "live_settings": {"clock", "settings", "reload", "core", "repls", "skills", "tools"},
+    "live_settings": {"settings", "reload", "core", "repls", "skills", "tools"},
     "redaction": set(),
     "wire": {"errors"},
     "lisp": {"errors"},
@@ -63,13 +63,13 @@ MAY_IMPORT = {
     "admission": {"door"},
     "serve": {"files", "errors", "keepalive", "outbox", "session", "settings", "admission", "protocol"},
     "doctor": {"files", "door", "errors", "paths", "settings", "presence", "record", "setup", "skills"},
-    "logbook": {"files", "clock", "core", "outputlog", "history", "transcripts", "datalog", "tools"},
+    "logbook": {"files", "core", "outputlog", "history", "transcripts", "datalog", "tools"},
     "parts": {
         "clock", "paths", "settings", "live_settings", "redaction", "core", "logbook", "history", "transcripts",
         "repls", "tools", "session", "shares", "protocol", "skills", "editing", "watching",
     },
     "app": {
-        "files", "errors", "clock", "complaints", "paths", "settings", "reload", "live_settings", "core", "parts",
+        "files", "errors", "complaints", "paths", "settings", "reload", "live_settings", "core", "parts",
         "repls", "admission", "door", "serve", "presence", "record", "oneshot", "trust",
     },
     "commands": {

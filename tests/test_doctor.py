@@ -16,13 +16,14 @@ import pytest
 
 import codriver_relay
 from codriver import __version__, trust
-from codriver.core.state import Capability, Origin, Profile, Repl, State
+from codriver.core.state import Origin, Repl, State
+from codriver.core.values import Capability, Profile
 from codriver.doctor import Check, Report, Row, diagnose
 from codriver.doctor.exposure import listening_hosts, wide_listener
 from codriver.doctor.passage import obstacle
 from codriver.errors import StartError
+from codriver.repls.adapter_values import CAPABILITIES
 from codriver.repls.profile import missing
-from codriver.repls.values import CAPABILITIES
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.plan import apply, plan
 from codriver.tools.sessions import session_row

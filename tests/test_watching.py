@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from codriver.core.state import Origin, Profile, Repl
+from codriver.core.state import Origin, Repl
+from codriver.core.values import Profile
 from codriver.sources import SERVED_BY, server_of, stamps
 from live_server import own_settings, serving, until
 

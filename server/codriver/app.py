@@ -23,7 +23,6 @@ import anyio
 import codriver_relay
 from codriver import __version__, oneshot, presence, trust
 from codriver.admission import Admission
-from codriver.clock import now_ms
 from codriver.complaints import on_stderr
 from codriver.core.actions import (
     CancelQueued,
@@ -35,7 +34,7 @@ from codriver.core.actions import (
     Stopped,
 )
 from codriver.core.effects import Announce, Listen, WindDown
-from codriver.core.state import HELD, Failure, State
+from codriver.core.values import HELD, Failure
 from codriver.door import is_loopback
 from codriver.errors import StartError
 from codriver.live_settings import LiveSettings
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from codriver.core.dispatch import Action, Effect
+    from codriver.core.state import State
     from codriver.settings import Loaded, Settings
 
 logger = logging.getLogger(__name__)
@@ -149,8 +148,17 @@ class Server:
         self._session_id = uuid.uuid4().hex
         self._ended = anyio.Event()
         self._accepting = anyio.CancelScope()
-        is_accepted = partial(trust.is_accepted, workspace) if options.is_on_demand else lambda: True
-        self._parts = build(workspace, live, tasks, self._perform, is_accepted=is_accepted)
+        self._parts = build(
+            workspace,
+            live,
+            tasks,
+            {
+                Listen: lambda effect: tasks.start_soon(self._listen, effect),
+                Announce: self._announce,
+                WindDown: lambda _effect: tasks.start_soon(self._wind_down),
+            },
+            is_accepted=partial(trust.is_accepted, workspace) if options.is_on_demand else lambda: True,
+        )
         self._core = self._parts.core
 
     async def run(self) -> None:
@@ -161,52 +169,37 @@ class Server:
         parts.transcripts.store.begin()
         self._tasks.start_soon(parts.logbook.run, parts.protocol.tell_of_log)
         self._tasks.start_soon(self._watch_skills)
-        self._tasks.start_soon(self._live.run, parts.core, parts.repls, parts.skills)
+        self._tasks.start_soon(self._live.run, parts.core, parts.skills)
         self._tasks.start_soon(parts.watcher.run)
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
-        self._dispatch(parts.restored, start)
+        self._core.report(parts.restored, start)
         await self._ended.wait()
-
-    def _dispatch(self, *actions: Action) -> None:
-        self._core.dispatch({"now": now_ms()}, actions)
-
-    # Effects
-
-    def _perform(self, effect: Effect) -> None:
-        match effect:
-            case Listen():
-                self._tasks.start_soon(self._listen, effect)
-            case Announce():
-                self._announce()
-            case WindDown():
-                self._tasks.start_soon(self._wind_down)
 
     async def _watch_skills(self) -> None:
         """Notice and announce changed skills."""
         while True:
             await anyio.sleep(SKILLS_S)
             if await anyio.to_thread.run_sync(self._parts.skills.changed):
-                self._dispatch(ResourcesChanged())
+                self._core.report(ResourcesChanged())
 
     async def _listen(self, effect: Listen) -> None:
         settings = self._live.settings
-        asked = settings.mcp_socket_server_port
         try:
-            listener, port = await listen(settings.host, asked)
+            listener, port = await listen(effect.host, effect.port)
         except StartError as error:
             self.failure = error
-            self._dispatch(Stop(str(error)))
+            self._core.report(Stop(str(error)))
             return
         admission = Admission(token=self._claim.token, session_id=self._session_id, workspace=self._workspace)
         protocol, clients = self._parts.protocol, self._parts.clients
         front = Listener(admission=admission, protocol=protocol, clients=clients, settings=settings)
         async with listener:
-            self._core.resume({"now": now_ms()}, effect, (settings.host, port, asked))
+            self._core.resume(effect, (effect.host, port))
             with self._accepting:
                 await listener.serve(front.serve_one, self._tasks)
 
-    def _announce(self) -> None:
-        life = self._core.state.life
+    def _announce(self, effect: Announce) -> None:
+        life = effect.life
         record = ServerRecord(
             pid=life.process_id,
             port=life.port,
@@ -221,7 +214,7 @@ class Server:
             self._claim.publish(record)
         except StartError as error:
             self.failure = error
-            self._dispatch(Stop(str(error)))
+            self._core.report(Stop(str(error)))
             return
         logger.info("the relay is at %s", relay)
         self._seek_repls()
@@ -233,7 +226,7 @@ class Server:
         if self._options.on_reached:
             self._options.on_reached()
         if life.port_note:
-            self._dispatch(Say(life.port_note))
+            self._core.report(Say(life.port_note))
 
     def _seek_repls(self) -> None:
         """Look for REPLs from now on: those that the settings name, and those that are found in the workspace."""
@@ -244,7 +237,6 @@ class Server:
             addresses=settings.nrepl,
             commands=settings.repl,
             port_files=settings.port_files,
-            now=now_ms,
         )
         finder.begin()
         self._live.finder = finder
@@ -255,7 +247,7 @@ class Server:
     async def _heed_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for number in signals:
-                self._dispatch(Stop(f"signal {signal.Signals(number).name}"))
+                self._core.report(Stop(f"signal {signal.Signals(number).name}"))
 
     async def _exit_when_idle(self) -> None:
         idle_since = anyio.current_time()
@@ -266,7 +258,7 @@ class Server:
             if busy or not allowed_s:
                 idle_since = anyio.current_time()
             elif anyio.current_time() - idle_since >= allowed_s:
-                self._dispatch(Stop(f"idle for {allowed_s} s"))
+                self._core.report(Stop(f"idle for {allowed_s} s"))
                 return
 
     async def _wind_down(self) -> None:
@@ -286,13 +278,13 @@ class Server:
         await anyio.to_thread.run_sync(self._parts.history.close, limiter=last)
         await anyio.to_thread.run_sync(self._parts.transcripts.store.close, limiter=last)
         self._claim.withdraw()
-        self._dispatch(Stopped())
+        self._core.report(Stopped())
         self._ended.set()
 
     async def _end_evaluations(self) -> None:
         why = "the server stops"
         live = self._core.state.unfinished()
-        self._dispatch(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
+        self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
         async with anyio.create_task_group() as tasks:
             for evaluation in live:
                 if evaluation.status in HELD:
@@ -305,8 +297,8 @@ class Server:
         text = f"{why}, and the code could not be interrupted: it may have run on until its REPL ended"
         failure = Failure("server-stopped", text)
         live = self._core.state.unfinished()
-        self._dispatch(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
-        self._dispatch(*(EvaluationEnded(e.id, "lost", failure=failure) for e in live if e.status in HELD))
+        self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
+        self._core.report(*(EvaluationEnded(e.id, "lost", failure=failure) for e in live if e.status in HELD))
 
 
 async def _wait_until(is_so: Callable[[], bool]) -> None:

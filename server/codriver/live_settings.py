@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.clock import now_ms
 from codriver.core.actions import LatchError, ResourcesChanged, Say, ToolsChanged
-from codriver.repls.running import Limits
 from codriver.skills import Selection, switched_off
 from codriver.tools.manifest import MANIFEST
 
 if TYPE_CHECKING:
-    from codriver.core.dispatch import Action, Core
+    from codriver.core.actions import Action
+    from codriver.core.dispatch import Core
     from codriver.reload import Reloader
     from codriver.repls.finder import Finder
-    from codriver.repls.performer import Repls
     from codriver.settings import Settings
     from codriver.skills import SkillLibrary
 
@@ -37,7 +35,7 @@ class LiveSettings:
         self.finder: Finder | None = None
         """Whom to ask for REPLs that are added; None until the server looks for the first."""
 
-    async def run(self, core: Core, repls: Repls, skills: SkillLibrary) -> None:
+    async def run(self, core: Core, skills: SkillLibrary) -> None:
         """Look at the files until cancelled; tell in the log what became of each change."""
         while True:
             await anyio.sleep(LOOK_S)
@@ -46,16 +44,15 @@ class LiveSettings:
                 continue
             before, self.settings, core.settings = self.settings, news.settings, news.settings
             self.withheld = self._reloader.withheld
-            repls.limit(limits(news.settings))
             actions: list[Action] = [Say(line) for line in news.said]
             actions += [Say(line, error=True) for line in news.wrong]
             if news.refused:
-                actions += [LatchError("settings-refused", line, now_ms()) for line in news.wrong]
+                actions += [LatchError("settings-refused", line) for line in news.wrong]
             if await anyio.to_thread.run_sync(skills.select, selection(news.settings)):
                 actions.append(ResourcesChanged())
             if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
                 actions.append(ToolsChanged())
-            core.dispatch({"now": now_ms()}, actions)
+            core.report(*actions)
             if self.finder is not None:
                 self.finder.ask(_added(before.nrepl, news.settings.nrepl), _added(before.repl, news.settings.repl))
 
@@ -70,8 +67,3 @@ def selection(settings: Settings) -> Selection:
         live_repl=settings.provide_bd_skill, editing=settings.provide_edit_skill, names=settings.disabled_skills
     )
     return Selection(frozenset(settings.skill_sources), disabled)
-
-
-def limits(settings: Settings) -> Limits:
-    """What the settings bound evaluations by."""
-    return Limits(settings.max_run_ms / 1000, settings.max_length, settings.max_depth)

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.clock import now_ms
-from codriver.core.effects import Append
 from codriver.outputlog import OutputLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codriver.core.dispatch import Effect
+    from codriver.core.effects import Append
     from codriver.datalog.answer import QueryAnswer
     from codriver.history import History
     from codriver.outputlog import Report
@@ -51,14 +49,12 @@ class Logbook:
             listener=self._logged,
         )
 
-    def perform(self, effect: Effect) -> None:
-        """Append what a `log` effect says."""
-        if not isinstance(effect, Append):
-            return
+    def append(self, effect: Append) -> None:
+        """Append to the log, and tell the transcript of the evaluation in which line it stands."""
         line = self.log.append(
             effect.category,
             effect.text,
-            timestamp_ms=now_ms(),
+            timestamp_ms=effect.now,
             who=effect.who,
             namespace=effect.ns,
             session_key=effect.session_key,

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from codriver import __version__
 from codriver.clock import now_ms
-from codriver.core import evaluations
+from codriver.core import effects, evaluation_queue
 from codriver.core.actions import HistoryRestored
 from codriver.core.dispatch import Core
-from codriver.core.routes import HANDLERS
+from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 from codriver.editing import Editor
 from codriver.history import History
-from codriver.live_settings import limits, selection
+from codriver.live_settings import selection
 from codriver.logbook import Logbook
 from codriver.paths import cache_folder, workspace_state_folder
 from codriver.protocol.server import Protocol
@@ -36,7 +36,7 @@ from codriver.transcripts import SpillRoom, Transcripts
 from codriver.watching import Watcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -69,9 +69,14 @@ class Parts:
 
 
 def build(
-    workspace: Path, live: LiveSettings, tasks: TaskGroup, perform: Performer, *, is_accepted: Callable[[], bool]
+    workspace: Path,
+    live: LiveSettings,
+    tasks: TaskGroup,
+    performers: Mapping[type[effects.Effect], Performer],
+    *,
+    is_accepted: Callable[[], bool],
 ) -> Parts:
-    """Build all parts of the server of `workspace`. `perform` does what effects on the whole ask (`app`).
+    """Build all parts of the server of `workspace`. `performers`: of the effects on the whole (`app`).
 
     `is_accepted`: whether programs that lie in the workspace may be started.
 
@@ -91,23 +96,49 @@ def build(
         max_bytes=settings.log_max_bytes,
         redact=redactor,
     )
-    repls = Repls(
-        tasks=tasks,
-        workspace=workspace,
-        environ=os.environ,
-        log=logbook.log,
-        transcripts=transcripts,
-        limits=limits(settings),
-        now=now_ms,
-        is_accepted=is_accepted,
-    )
-    clients = Clients(now_ms)
     skills = SkillLibrary(workspace, selection(settings))
-    performers: dict[str, Performer] = {"app": perform, "repl": repls.perform, "log": logbook.perform}
-    core = Core(state=State(), settings=settings, handlers=HANDLERS, performers=performers)
-    repls.attach(core)
-    clients.attach(core)
-    services = Services(
+    parts: Parts
+
+    def reporting(core: Core) -> Mapping[type[effects.Effect], Performer]:
+        """The performers, made with the core that they report to."""
+        nonlocal parts
+        repls = Repls(
+            core=core,
+            tasks=tasks,
+            workspace=workspace,
+            environ=os.environ,
+            log=logbook.log,
+            transcripts=transcripts,
+            is_accepted=is_accepted,
+        )
+        clients = Clients(core)
+        services = _services(core, live, workspace, logbook, transcripts, repls, clients)
+        protocol = _protocol(services, clients, skills, redactor)
+        restored, watcher = HistoryRestored(loaded.report), Watcher(services)
+        parts = Parts(
+            history, restored, transcripts, logbook, repls, clients, services.work, skills, core, protocol, watcher
+        )
+        return {
+            **performers,
+            **repls.performers,
+            effects.Append: logbook.append,
+            effects.NotifyClients: protocol.notify,
+        }
+
+    Core(state=State(), settings=settings, now=now_ms, handlers=HANDLERS, performers=reporting)
+    return parts
+
+
+def _services(
+    core: Core,
+    live: LiveSettings,
+    workspace: Path,
+    logbook: Logbook,
+    transcripts: Transcripts,
+    repls: Repls,
+    clients: Clients,
+) -> Services:
+    return Services(
         core=core,
         current_settings=lambda: live.settings,
         workspace=workspace,
@@ -121,28 +152,11 @@ def build(
         editor=Editor(workspace),
         withheld=lambda: tuple(map(held_back, live.withheld)),
     )
-    protocol = _protocol(services, clients, skills, redactor)
-    # The protocol needs the core to be made, and nothing is dispatched before both are there.
-    performers["mcp"] = protocol.perform
-    restored = HistoryRestored(len(loaded.entities), loaded.report)
-    return Parts(
-        history,
-        restored,
-        transcripts,
-        logbook,
-        repls,
-        clients,
-        services.work,
-        skills,
-        core,
-        protocol,
-        watcher=Watcher(services),
-    )
 
 
 def _transcripts(settings: Settings, folder: Path, redactor: Redactor) -> Transcripts:
     return Transcripts(
-        kept=evaluations.KEPT,
+        kept=evaluation_queue.KEPT,
         max_bytes=MAX_TRANSCRIPT_BYTES,
         max_stream_bytes=MAX_STREAM_BYTES,
         redactor=redactor,

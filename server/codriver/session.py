@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-from codriver.core.actions import ClientConnected, ClientGone, ClientIntroduced
+from codriver.core.actions import ClientConnected, ClientGone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from codriver.core.dispatch import Core
     from codriver.outbox import Outbox
@@ -97,17 +97,12 @@ class ClientSession:
 class Clients:
     """All connected clients. The core's state holds who they are; here is what is live about them."""
 
-    def __init__(self, now: Callable[[], int]) -> None:
-        self._now = now
+    def __init__(self, core: Core) -> None:
+        self._core = core
         self._sessions: dict[str, ClientSession] = {}
-        self._core: Core | None = None
         self._accepted = 0
         self.dropped_before = 0
         """Notifications lost by clients that are gone."""
-
-    def attach(self, core: Core) -> None:
-        """Tell whom to report to. Called once, before the first connection."""
-        self._core = core
 
     def __iter__(self) -> Iterator[ClientSession]:
         return iter(tuple(self._sessions.values()))
@@ -120,21 +115,20 @@ class Clients:
         self._accepted += 1
         session = ClientSession(f"c{self._accepted}", outbox)
         self._sessions[session.id] = session
-        self._dispatch(ClientConnected(session.id))
+        self._core.report(ClientConnected(session.id))
         return session
 
-    def introduce(self, session: ClientSession, *, name: str, version: str, protocol: str, handshake: bool) -> None:
+    def introduce(self, session: ClientSession, *, name: str, handshake: bool) -> None:
         """The client said who it is. Again is harmless."""
         if session.handshake == handshake and session.name == name and session.name:
             return
         session.name, session.handshake = name, handshake
-        self._dispatch(ClientIntroduced(session.id, name, version, protocol))
 
     def remove(self, session: ClientSession) -> None:
         """The client's connection is over."""
         self.dropped_before += session.outbox.dropped
         del self._sessions[session.id]
-        self._dispatch(ClientGone(session.id))
+        self._core.report(ClientGone(session.id))
 
     def announce(self, changed: Changed) -> None:
         """Tell every client of the handshake eras that a list changed."""
@@ -156,7 +150,3 @@ class Clients:
             }
             for session in self._sessions.values()
         ]
-
-    def _dispatch(self, *what: ClientConnected | ClientGone | ClientIntroduced) -> None:
-        assert self._core is not None, "attach comes first"  # noqa: S101  # a programming error
-        self._core.dispatch({"now": self._now()}, what)

@@ -95,7 +95,7 @@ class Watcher:
             self._say(text, error=False)
 
     def _say(self, text: str, *, error: bool) -> None:
-        self._services.core.dispatch({"now": self._services.now()}, [Say(text, error=error)])
+        self._services.core.report(Say(text, error=error))
 
 
 def _problem(given: Answer) -> str | None:

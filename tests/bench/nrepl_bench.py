@@ -14,8 +14,8 @@ import anyio
 from report import main
 
 import real_repls
+from codriver.core.values import Request
 from codriver.repls.nrepl import connect
-from codriver.repls.values import Evaluation
 from codriver.wire.bencode import Decoder, encode
 
 ROUNDS = 20
@@ -68,7 +68,7 @@ async def compare(endpoint, code, *, one_client):
 
     async def through_adapter(adapter, number):
         started = time.perf_counter()
-        await adapter.evaluate(Evaluation(f"e{number}", code))
+        await adapter.evaluate(Request(f"e{number}", code))
         adapted.append(1000 * (time.perf_counter() - started))
 
     def by_hand(client, number):

@@ -1,66 +1,66 @@
-"""The order of a dispatch, and placeholders, on a small core of its own."""
+"""The order of a dispatch, and who handles which class, on the core with a few actions and effects of its own."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import pytest
 
-from codriver.core.dispatch import (
-    Action,
-    Core,
-    Effect,
-    Outcome,
-    Placeholder,
-    UnresolvedError,
-    UnroutableError,
-    from_context,
-    from_result,
-    from_settings,
-    from_state,
-)
+from codriver.core.actions import ACTIONS, Action
+from codriver.core.dispatch import NOBODY, Core, Outcome, UnhandledError
+from codriver.core.effects import EFFECTS, Effect
+from codriver.core.enrichment import Later, UnresolvedError, from_context, from_result, from_settings, from_state
+from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, State
 
 
 @dataclass(frozen=True)
 class SetPort(Action):
-    namespace: ClassVar[str] = "t"
-    port: int
+    port: Later[int] = from_context("port")
 
 
 @dataclass(frozen=True)
 class AddPort(Action):
-    namespace: ClassVar[str] = "t"
-    port: int
+    port: Later[int] = from_context("port")
     follow_up: Action | None = None
     effect: Effect | None = None
 
 
 @dataclass(frozen=True)
 class Note(Effect):
-    namespace: ClassVar[str] = "t"
-    value: object = None
+    value: Later[object] = from_context("value")
+    data: object = None
 
 
 @dataclass(frozen=True)
 class Lost(Action):
-    namespace: ClassVar[str] = "nowhere"
+    pass
 
 
 @dataclass(frozen=True)
 class LostEffect(Effect):
-    namespace: ClassVar[str] = "nowhere"
+    pass
 
 
-def handle(state, action, context):
-    port = action.port if isinstance(action, SetPort) else state.life.port + action.port
-    after = replace(state, life=replace(state.life, port=port))
-    effects = tuple(filter(None, [getattr(action, "effect", None)]))
-    follow_ups = tuple(filter(None, [getattr(action, "follow_up", None)]))
-    return Outcome(after, effects, follow_ups)
+def set_port(state, action):
+    return Outcome(replace(state, life=replace(state.life, port=action.port)))
+
+
+def add_port(state, action):
+    after = replace(state, life=replace(state.life, port=state.life.port + action.port))
+    return Outcome(after, tuple(filter(None, [action.effect])), tuple(filter(None, [action.follow_up])))
 
 
 class Settings:
     port = 1664
+
+
+def core_with(perform, handlers=HANDLERS, effects=EFFECTS):
+    return Core(
+        state=State(life=Life(port=1)),
+        settings=Settings(),
+        now=lambda: 7,
+        handlers={**handlers, SetPort: set_port, AddPort: add_port},
+        performers=lambda _: {**dict.fromkeys(effects, perform), Note: perform},
+    )
 
 
 @pytest.fixture
@@ -70,104 +70,134 @@ def told():
 
 @pytest.fixture
 def core(told):
-    def perform(effect):
-        told.append((effect.value, core.state.life.port))
-
-    core = Core(state=State(life=Life(port=1)), settings=Settings(), handlers={"t": handle}, performers={"t": perform})
+    core = core_with(lambda effect: told.append((effect.value, core.state.life.port)))
     return core
 
 
 def test_each_handler_sees_the_state_the_one_before_left(core):
-    core.dispatch({}, [AddPort(10), AddPort(100)])
+    core.report(AddPort(10), AddPort(100))
     assert core.state.life.port == 111
 
 
 def test_follow_ups_are_dispatched_after_the_state_is_set_and_before_effects(core, told):
-    core.dispatch({}, [AddPort(10, follow_up=AddPort(100, effect=Note(value="inner")), effect=Note(value="outer"))])
+    core.report(AddPort(10, follow_up=AddPort(100, effect=Note(value="inner")), effect=Note(value="outer")))
     assert told == [("inner", 111), ("outer", 111)]
 
 
 def test_effects_of_one_dispatch_are_performed_in_order_after_all_handlers(core, told):
-    core.dispatch({}, [AddPort(1, effect=Note(value="first")), AddPort(1, effect=Note(value="second"))])
+    core.report(AddPort(1, effect=Note(value="first")), AddPort(1, effect=Note(value="second")))
     assert told == [("first", 3), ("second", 3)]
 
 
-def test_a_state_placeholder_in_an_action_sees_the_state_before_it(core):
-    core.dispatch({}, [AddPort(10), SetPort(from_state("life.port")), AddPort(from_state("life.port"))])
+def test_a_part_of_the_state_named_in_an_action_is_that_before_it(core):
+    core.report(AddPort(10), SetPort(from_state("life.port")), AddPort(from_state("life.port")))
     assert core.state.life.port == 22
 
 
-def test_a_state_placeholder_in_an_effect_sees_the_state_after_its_own_action(core, told):
-    core.dispatch({}, [AddPort(10, effect=Note(value=from_state("life.port"))), AddPort(100)])
+def test_a_part_of_the_state_named_in_an_effect_is_that_after_its_own_action(core, told):
+    core.report(AddPort(10, effect=Note(value=from_state("life.port"))), AddPort(100))
     assert told == [(11, 111)]
 
 
-def test_context_and_settings_placeholders_are_resolved(core, told):
-    core.dispatch({"now": 7}, [SetPort(from_settings("port")), AddPort(from_context("now"))])
-    assert core.state.life.port == 1671
+def test_the_time_the_context_and_the_settings_are_filled_in(core):
+    core.dispatch({"more": 100}, [SetPort(from_settings("port")), AddPort(from_context("now"))])
+    core.dispatch({"more": 100}, [AddPort(from_context("more"))])
+    assert core.state.life.port == 1771
 
 
-def test_placeholders_inside_tuples_are_resolved(core, told):
-    core.dispatch({"a": 1}, [AddPort(1, effect=Note(value=(from_context("a"), ("x", from_settings("port")))))])
-    assert told == [((1, ("x", 1664)), 2)]
+def test_the_time_is_the_same_in_all_that_one_dispatch_leads_to(told):
+    ticks = iter(range(100))
+    core = Core(
+        state=State(),
+        settings=None,
+        now=lambda: next(ticks),
+        handlers={**HANDLERS, AddPort: add_port},
+        performers=lambda _: {**dict.fromkeys(EFFECTS, None), Note: lambda effect: told.append(effect.value)},
+    )
+    now = from_context("now")
+    core.report(AddPort(1, AddPort(1, effect=Note(value=now)), Note(value=now)))
+    core.report(AddPort(1, effect=Note(value=now)))
+    assert told == [0, 0, 1]
 
 
 def test_a_continuation_gets_the_whole_result_or_a_part_counted_from_one(core):
-    core.resume({}, Note(then=(SetPort(from_result(2)),)), ("a", 5))
-    core.resume({}, Note(then=(AddPort(from_result()),)), 3)
+    core.resume(Note(then=(SetPort(from_result(2)),)), ("a", 5))
+    core.resume(Note(then=(AddPort(from_result()),)), 3)
+    core.resume(Note(), "nothing is to follow")
     assert core.state.life.port == 8
 
 
-def test_a_continuation_sees_state_and_context_placeholders_as_they_were_at_the_effect(core, told):
-    effects = []
-    core = Core(
-        state=State(life=Life(port=1)), settings=Settings(), handlers={"t": handle}, performers={"t": effects.append}
-    )
-    core.dispatch({"now": 4}, [AddPort(1, effect=Note(then=(SetPort(from_context("now")),)))])
-    core.resume({}, effects[0], None)
-    assert core.state.life.port == 4
+def test_a_continuation_sees_state_and_context_as_they_were_at_the_effect(told):
+    core = core_with(told.append)
+    then = (SetPort(from_context("more")), AddPort(from_state("life.port")), AddPort(from_result()))
+    core.dispatch({"more": 4}, [AddPort(1, effect=Note(value=0, then=then))])
+    core.report(SetPort(1000))
+    core.resume(told[0], 100)
+    assert core.state.life.port == 106
 
 
 @pytest.mark.parametrize(
     "port",
-    [from_context("missing"), from_state("life.missing"), from_settings("missing"), from_result(), Placeholder("x")],
+    [
+        from_context("missing"),
+        from_state("life.missing"),
+        from_state("clients.missing"),
+        from_settings("missing"),
+        from_result(),
+        Later("x", "y"),
+    ],
 )
-def test_a_placeholder_without_a_value_is_an_error_and_changes_nothing(core, port):
-    with pytest.raises(UnresolvedError):
-        core.dispatch({}, [AddPort(5), SetPort(port)])
+def test_a_value_that_cannot_be_filled_in_is_an_error_and_changes_nothing(core, port):
+    with pytest.raises(UnresolvedError, match="nothing of that name"):
+        core.report(AddPort(5), SetPort(port))
     assert core.state.life.port == 1
 
 
 def test_a_part_beyond_the_result_is_an_error(core):
-    with pytest.raises(UnresolvedError, match="part number 3"):
-        core.resume({}, Note(then=(SetPort(from_result(3)),)), (1, 2))
+    with pytest.raises(UnresolvedError, match="name='3'"):
+        core.resume(Note(then=(SetPort(from_result(3)),)), (1, 2))
 
 
-def test_what_looks_like_a_placeholder_inside_client_data_is_left_alone(core, told):
-    data = {"$": "state", "nested": [Placeholder("state", "life.port")]}
-    core.dispatch({}, [AddPort(1, effect=Note(value=data))])
-    assert told == [(data, 2)]
+def test_what_looks_like_a_named_value_inside_client_data_is_left_alone(told):
+    core = core_with(told.append)
+    data = {"$": "state", "nested": [from_state("life.port")]}
+    core.report(AddPort(1, effect=Note(value=data, data=from_state("life.port"))))
+    assert (told[0].value, told[0].data) == (data, from_state("life.port"))
+    core.report(AddPort(1, effect=Note(value=(from_context("now"),))))
+    assert told[1].value == (from_context("now"),)
 
 
-def test_an_action_of_an_unknown_namespace_is_an_error_and_changes_nothing(core):
-    with pytest.raises(UnroutableError, match="nowhere"):
-        core.dispatch({}, [AddPort(5), Lost()])
+def test_an_action_that_nobody_handles_is_an_error_and_changes_nothing(core):
+    with pytest.raises(UnhandledError, match="Lost"):
+        core.report(AddPort(5), Lost())
     assert core.state.life.port == 1
 
 
-def test_an_effect_of_an_unknown_namespace_is_an_error_before_anything_is_done(core, told):
-    with pytest.raises(UnroutableError, match="nowhere"):
-        core.dispatch({}, [AddPort(5, effect=Note(value=1)), AddPort(5, effect=LostEffect())])
+def test_an_effect_that_nobody_performs_is_an_error_before_anything_is_done(core, told):
+    with pytest.raises(UnhandledError, match="LostEffect"):
+        core.report(AddPort(5, effect=Note(value=1)), AddPort(5, effect=LostEffect()))
     assert (core.state.life.port, told) == (1, [])
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_core_without_a_handler_for_one_of_its_actions_is_not_built(action):
+    with pytest.raises(UnhandledError, match=action.__name__):
+        core_with(print, handlers={kind: handle for kind, handle in HANDLERS.items() if kind is not action})
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_a_core_without_a_performer_for_one_of_its_effects_is_not_built(effect):
+    with pytest.raises(UnhandledError, match=effect.__name__):
+        core_with(print, effects=[kind for kind in EFFECTS if kind is not effect])
 
 
 def test_an_effect_may_dispatch_while_it_is_performed(told):
     def perform(effect):
         told.append(effect.value)
         if effect.value == "again":
-            core.dispatch({}, [AddPort(1, effect=Note(value="inner"))])
+            core.dispatch(NOBODY, [AddPort(1, effect=Note(value="inner"))])
 
-    core = Core(state=State(), settings=Settings(), handlers={"t": handle}, performers={"t": perform})
-    core.dispatch({}, [AddPort(1, effect=Note(value="again")), AddPort(1, effect=Note(value="last"))])
+    core = core_with(perform)
+    core.report(AddPort(1, effect=Note(value="again")), AddPort(1, effect=Note(value="last")))
     assert told == ["again", "inner", "last"]
-    assert core.state.life.port == 3
+    assert core.state.life.port == 4

@@ -15,9 +15,10 @@ from codriver.core.actions import (
     SessionOpened,
 )
 from codriver.core.dispatch import Core
-from codriver.core.evaluations import next_id
-from codriver.core.routes import HANDLERS
-from codriver.core.state import Capability, Life, Origin, Profile, Request, State
+from codriver.core.evaluation_queue import next_id
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Life, Origin, State
+from codriver.core.values import Capability, Profile, Request
 from codriver.settings import Settings
 
 PROFILE = Profile(dialect="python", capabilities={"evaluate": Capability("eval")})
@@ -32,19 +33,20 @@ class Server:
         self.core = Core(
             state=State(life=Life(phase="started", session_id="abcdef")),
             settings=Settings(gone_client_grace_ms=7000),
+            now=lambda: 1000,
             handlers=HANDLERS,
-            performers=dict.fromkeys(("app", "mcp", "repl", "log", "db"), self.effects.append),
+            performers=lambda _: dict.fromkeys(effects.EFFECTS, self.effects.append),
         )
         self.do(ClientConnected("gone"), ClientConnected("here"))
         self.do(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", profile, "x:1"))
 
-    def do(self, *actions):
+    def do(self, *actions, **context):
         self.effects.clear()
-        self.core.dispatch({"now": 1000}, actions)
+        self.core.dispatch(context, actions)
 
     def evaluate(self, client, session="main", who=None):
         identity = next_id(self.core.state)
-        self.do(Evaluate(identity, "r1", session, who or client, client, Request("1"), "1"))
+        self.do(Evaluate("r1", Request(identity, "1", session), "1"), who=who or client, client=client)
         return identity
 
     def of(self, kind):
@@ -62,7 +64,7 @@ class Server:
         self.do(ClientGone(client))
         (grace,) = self.of(effects.AwaitGrace)
         self.effects.clear()
-        self.core.resume({"now": 2000}, grace, None)
+        self.core.resume(grace, None)
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ import dataclasses
 
 import pytest
 
-from codriver.core import actions, dispatch, effects, state
+from codriver.core import actions, dispatch, effects, state, values
 from codriver.core.records import replace
 
 RECORDS = [
     kind
-    for module in (actions, dispatch, effects, state)
+    for module in (actions, dispatch, effects, state, values)
     for kind in vars(module).values()
-    if dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__
 ]
 
 
@@ -22,10 +22,10 @@ def test_a_record_keeps_its_fields_where_replace_finds_them(kind):
 
 
 def test_replace_gives_a_changed_copy():
-    before = state.Client("c1", 5, name="me")
-    after = replace(before, name="you")
-    assert (before.name, after.name) == ("me", "you")
-    assert after == dataclasses.replace(before, name="you")
+    before = state.Session("s1", who="me")
+    after = replace(before, who="you")
+    assert (before.who, after.who) == ("me", "you")
+    assert after == dataclasses.replace(before, who="you")
     assert hash(replace(state.Latch("a", "b", 1), count=2)) == hash(state.Latch("a", "b", 1, 2))
 
 

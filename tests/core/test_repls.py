@@ -1,10 +1,11 @@
 """REPLs and evaluations in the core: pure, so every course of events can be played."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from codriver.core import effects, repl
+from codriver.core import effects, repl_connections
 from codriver.core.actions import (
     CancelQueued,
     ClientGone,
@@ -17,6 +18,8 @@ from codriver.core.actions import (
     ReplForgotten,
     ReplFound,
     ReplLost,
+    ReplProgress,
+    ReplStarted,
     RestartRepl,
     RetryDue,
     Say,
@@ -27,21 +30,32 @@ from codriver.core.actions import (
     Stopped,
 )
 from codriver.core.dispatch import Core
-from codriver.core.evaluations import KEPT, next_id, session_key
-from codriver.core.routes import HANDLERS
-from codriver.core.state import Capability, Life, Origin, Profile, Request, State
-from codriver.settings import Settings
+from codriver.core.evaluation_queue import KEPT, next_id, session_key
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Life, Origin, State
+from codriver.core.values import Capability, Profile, Request
 
 ADDRESS = Origin("address", "127.0.0.1:7888")
 PROCESS = Origin("process", "python")
 CLOJURE = Profile(
     dialect="clojure", capabilities={"evaluate": Capability("eval"), "interrupt": Capability("interrupt")}
 )
+SETTINGS = SimpleNamespace(max_run_ms=600_000, max_length=25, max_depth=7)
 NOTHING_APART = replace(CLOJURE, dialect="nbb", isolation="none")
 
 
 def connections(performed):
     return [effect for effect in performed if isinstance(effect, effects.ConnectRepl)]
+
+
+def core_of(server, life):
+    return Core(
+        state=State(life=life),
+        settings=SETTINGS,
+        now=lambda: server.now,
+        handlers=HANDLERS,
+        performers=lambda _: dict.fromkeys(effects.EFFECTS, server.effects.append),
+    )
 
 
 class Server:
@@ -50,17 +64,11 @@ class Server:
     def __init__(self):
         self.effects = []
         self.now = 1000
-        remember = dict.fromkeys(("app", "mcp", "repl", "log", "db"), self.effects.append)
-        self.core = Core(
-            state=State(life=Life(phase="started", session_id="abcdef")),
-            settings=Settings(),
-            handlers=HANDLERS,
-            performers=remember,
-        )
+        self.core = core_of(self, Life(phase="started", session_id="abcdef"))
 
-    def do(self, *actions):
+    def do(self, *actions, **context):
         self.effects.clear()
-        self.core.dispatch({"now": self.now}, actions)
+        self.core.dispatch(context, actions)
         return list(self.effects)
 
     def of(self, kind):
@@ -76,8 +84,8 @@ class Server:
 
     def evaluate(self, code="1", who="a", session="main", identity="r1", client="c1"):
         evaluation = next_id(self.state)
-        request = Request(code, description=f"why {code}")
-        self.do(Evaluate(evaluation, identity, session, who, client, request, head=code))
+        request = Request(evaluation, code, session, description=f"why {code}")
+        self.do(Evaluate(identity, request, head=code), who=who, client=client)
         return evaluation
 
     def status(self, evaluation):
@@ -233,7 +241,7 @@ def test_evaluations_of_one_session_run_one_at_a_time_in_the_order_they_came(ser
     first, second, third = (server.evaluate(str(n)) for n in range(3))
     assert [server.status(e) for e in (first, second, third)] == ["running", "queued", "queued"]
     server.do(EvaluationEnded(first, "done"))
-    assert [e.evaluation for e in server.of(effects.RunEvaluation)] == [second]
+    assert [e.request.id for e in server.of(effects.RunEvaluation)] == [second]
     server.do(EvaluationEnded(second, "failed"))
     assert server.status(third) == "running"
 
@@ -335,7 +343,7 @@ def test_a_restart_ends_what_runs_as_interrupted_and_starts_the_process_anew(ser
     ran, queued = server.evaluate(), server.evaluate()
     server.do(RestartRepl("r1", "asked"))
     assert (server.status(ran), server.status(queued)) == ("interrupted", "lost")
-    assert [type(e) for e in server.effects if e.namespace == "repl" and hasattr(e, "id")] == [
+    assert [type(e) for e in server.effects if hasattr(e, "id")] == [
         effects.EndRepl,
         effects.StartRepl,
     ]
@@ -456,7 +464,7 @@ def test_the_same_error_again_is_counted(server):
 
 
 def test_there_is_a_key_for_every_dialect():
-    assert len(set(repl.KEYS.values())) == len(repl.KEYS)
+    assert len(set(repl_connections.KEYS.values())) == len(repl_connections.KEYS)
 
 
 @pytest.mark.parametrize(
@@ -477,3 +485,54 @@ def test_an_end_that_somebody_asked_for_says_who_did(server, status, notes):
     assert server.state.evaluations[evaluation].notes == notes
     server.do(StopAsked(evaluation, "it comes late"))
     assert server.state.evaluations[evaluation].stop_asked == "ada asked for it"
+
+
+def test_what_concerns_an_unknown_repl_changes_nothing(server):
+    before = server.state
+    assert server.do(ReplProgress("r9", "it starts"), ReplStarted("r9", "x:1"), ReplLost("r9", "gone")) == []
+    assert server.state is before
+
+
+def test_a_repl_that_starts_tells_how_far_it_is_and_where_it_listens(server):
+    server.do(ReplFound("r1", "py", PROCESS))
+    server.do(ReplProgress("r1", "downloading"))
+    assert (server.state.repls["r1"].phase, server.state.repls["r1"].note) == ("starting", "downloading")
+    server.do(ReplStarted("r1", "127.0.0.1:9"))
+    assert (server.state.repls["r1"].phase, server.state.repls["r1"].address) == ("connecting", "127.0.0.1:9")
+
+
+def test_a_repl_of_another_project_is_said_with_its_connection(server):
+    server.core = core_of(server, Life(phase="started", session_id="abcdef", workspace="/home/me/shop"))
+    server.connect(replace(CLOJURE, project_root="/tmp/x"), Origin("port-file", "/home/me/shop/.nrepl-port"))
+    assert [category for category, _ in server.log()] == ["otherOutput", "otherErrorOutput"]
+    assert "/tmp/x" in server.log()[1][1]
+
+
+def test_input_for_code_that_does_not_read_changes_nothing(server):
+    server.connect()
+    running = server.evaluate()
+    before = server.state
+    assert server.do(InputGiven(running)) == []
+    assert server.state is before
+
+
+def test_an_evaluation_may_end_after_its_repl_was_forgotten(server):
+    server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888"))
+    waiting = server.evaluate()
+    server.do(ReplForgotten("r1"))
+    assert server.status(waiting) == "lost"
+    assert server.of(effects.SettleEvaluation) == [effects.SettleEvaluation(evaluation=waiting)]
+
+
+def test_code_without_a_description_enters_the_log_alone(server):
+    server.connect()
+    server.do(Evaluate("r1", Request("e-1", "(f)")), who="a", client=None)
+    assert server.log() == [("evaluatedCode", "(f)")]
+
+
+def test_what_runs_is_bounded_by_the_settings_of_the_moment(server):
+    server.connect()
+    server.core.settings = SimpleNamespace(max_run_ms=5, max_length=3, max_depth=2)
+    server.evaluate()
+    (run,) = server.of(effects.RunEvaluation)
+    assert (run.max_run_ms, run.max_length, run.max_depth) == (5, 3, 2)

@@ -13,8 +13,8 @@ import anyio
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import real_repls
+from codriver.repls.adapter_values import CAPABILITIES
 from codriver.repls.nrepl import connect
-from codriver.repls.values import CAPABILITIES
 
 README = Path(__file__).parents[2] / "README.md"
 TITLES = {
@@ -43,7 +43,7 @@ def mark(support):
 async def marks(name):
     """By capability, how the running server `name` has it."""
     async with connect(real_repls.repl(name).endpoint, listener=lambda _evaluation, _event: None) as adapter:
-        return {capability: mark(adapter.profile.support.get(capability)) for capability in ROWS}
+        return {capability: mark(adapter.profile.capabilities.get(capability)) for capability in ROWS}
 
 
 def table(found):

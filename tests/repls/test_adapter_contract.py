@@ -8,8 +8,10 @@ import anyio.lowlevel
 import pytest
 
 import real_repls
+from codriver.core.values import Form, PrintLimits, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls import dialects
+from codriver.repls.adapter_values import InputNeeded, Output, Value
 from codriver.repls.nrepl import connect
 from codriver.repls.refusals import (
     CapabilityMissingError,
@@ -19,7 +21,6 @@ from codriver.repls.refusals import (
     ReplUnreachableError,
     RequestUnsafeError,
 )
-from codriver.repls.values import Evaluation, Form, InputNeeded, Output, Value
 
 pytestmark = pytest.mark.anyio
 
@@ -126,7 +127,7 @@ def forms(*texts):
 
 
 def evaluation(*texts, identity="e", **options):
-    return Evaluation(identity, "\n".join(texts), forms=forms(*texts), **options)
+    return Request(identity, "\n".join(texts), forms=forms(*texts), **options)
 
 
 def values(events):
@@ -144,7 +145,7 @@ async def until(condition):
 
 
 def needs(opened, capability):
-    if capability not in opened.profile.support:
+    if capability not in opened.profile.capabilities:
         pytest.skip(f"no {capability}: the refusal is tested by another test")
 
 
@@ -172,10 +173,10 @@ async def test_the_first_failing_form_stops_the_rest_and_is_named(name):
     async with adapter(name) as (opened, events):
         ending = await opened.evaluate(evaluation(words.add, words.fail, words.define.format("never", 1)))
         assert ending.status == "failed"
-        assert words.type in ending.error.type
-        assert words.message in ending.error.message
-        assert ending.error.form == 2
-        assert ending.error.line in {2, None}
+        assert words.type in ending.failure.type
+        assert words.message in ending.failure.message
+        assert ending.failure.form == 2
+        assert ending.failure.line in {2, None}
         assert values(events) == [words.three]
         assert (await opened.evaluate(evaluation("never"))).status == "failed"
 
@@ -189,15 +190,15 @@ async def test_the_session_works_after_a_failure(name):
 async def test_an_unknown_name_is_an_error_with_its_type(name):
     async with adapter(name) as (opened, _):
         ending = await opened.evaluate(evaluation("nosuchname"))
-        assert WORDS[name].unknown_type in ending.error.type
-        assert "nosuchname" in ending.error.message
+        assert WORDS[name].unknown_type in ending.failure.type
+        assert "nosuchname" in ending.failure.message
 
 
 async def test_code_that_cannot_be_read_is_an_error_and_the_session_works(name):
     async with adapter(name) as (opened, _):
-        ending = await opened.evaluate(Evaluation("e", WORDS[name].broken))
+        ending = await opened.evaluate(Request("e", WORDS[name].broken))
         assert ending.status == "failed"
-        assert ending.error.message
+        assert ending.failure.message
         assert (await opened.evaluate(evaluation(WORDS[name].add))).status == "done"
 
 
@@ -218,9 +219,11 @@ async def test_a_long_value_comes_whole(name):
 async def test_limits_are_honoured_where_the_profile_says_so(name):
     async with adapter(name) as (opened, events):
         needs(opened, "print-limits")
-        await opened.evaluate(evaluation("list(range(99))" if name == "python" else "(range 99)", max_length=5))
+        await opened.evaluate(
+            evaluation("list(range(99))" if name == "python" else "(range 99)"), PrintLimits(max_length=5)
+        )
         assert "..." in values(events)[-1]
-        await opened.evaluate(evaluation(WORDS[name].long, max_value_bytes=500))
+        await opened.evaluate(evaluation(WORDS[name].long), PrintLimits(max_value_bytes=500))
         assert len(values(events)[-1]) <= 600
         assert [event for _, event in events if isinstance(event, Value)][-1].truncated
 
@@ -259,8 +262,8 @@ async def test_a_namespace_holds_for_one_evaluation(name, code, value):
 @pytest.mark.parametrize("name", sorted(ON_THE_JVM))
 async def test_an_error_is_told_where_its_form_stands(name):
     async with adapter(name) as (opened, _):
-        ending = await opened.evaluate(Evaluation("e", "(no-such 1)", forms=(Form("(no-such 1)", 5, 3),)))
-        assert (ending.error.line, ending.error.column) == (5, 3)
+        ending = await opened.evaluate(Request("e", "(no-such 1)", forms=(Form("(no-such 1)", 5, 3),)))
+        assert (ending.failure.line, ending.failure.column) == (5, 3)
 
 
 async def test_sessions_keep_their_state_apart_or_are_refused(name):
@@ -294,7 +297,7 @@ async def test_an_interrupt_ends_what_runs_and_the_session_works(name, kind):
     words = WORDS[name]
     code = words.wait.format(60) if kind == "wait" and words.wait else words.forever
     async with adapter(name) as (opened, events):
-        if "interrupt" not in opened.profile.support:
+        if "interrupt" not in opened.profile.capabilities:
             with pytest.raises(CapabilityMissingError):
                 await opened.interrupt()
             return
@@ -325,7 +328,7 @@ async def test_an_interrupt_when_nothing_runs_is_idle(name):
 
 async def test_input_that_code_waits_for_is_asked_for_and_given(name):
     async with adapter(name) as (opened, events):
-        if "stdin" not in opened.profile.support:
+        if "stdin" not in opened.profile.capabilities:
             with pytest.raises(CapabilityMissingError):
                 await opened.send_input("x\n")
             return
@@ -357,7 +360,7 @@ async def test_a_file_is_loaded_and_later_code_stays_where_it_was(name, tmp_path
     lines += [words.define.format("loaded", 41), words.add]
     file = tmp_path / "loaded.txt"
     async with adapter(name) as (opened, events):
-        ending = await opened.evaluate(evaluation(*lines), path=str(file))
+        ending = await opened.evaluate(evaluation(*lines, file=str(file), kind="load-file"))
         assert ending.status == "done"
         assert values(events)[-1] == words.three
         events.clear()
@@ -460,7 +463,7 @@ async def test_where_clojure_has_no_op_for_completion_its_own_question_knows_nam
 
 async def test_a_form_is_expanded_once_or_wholly(name):
     async with adapter(name) as (opened, _):
-        if "macroexpand" not in opened.profile.support:
+        if "macroexpand" not in opened.profile.capabilities:
             with pytest.raises(CapabilityMissingError):
                 await opened.macroexpand("(when 1 2)", None)
             return
@@ -474,7 +477,7 @@ async def test_a_form_is_expanded_once_or_wholly(name):
 
 async def test_the_stack_of_the_last_error_is_told(name):
     async with adapter(name) as (opened, _):
-        if "stacktrace" not in opened.profile.support:
+        if "stacktrace" not in opened.profile.capabilities:
             with pytest.raises(CapabilityMissingError):
                 await opened.last_stacktrace()
             return
@@ -560,9 +563,9 @@ async def test_the_process_and_the_folder_are_known(name):
 async def test_a_request_that_would_break_the_server_is_not_sent(name):
     async with adapter(name) as (opened, events):
         with pytest.raises(RequestUnsafeError, match="not ASCII"):
-            await opened.evaluate(Evaluation("e", '"' + "ж" * 20_000 + '"'))
-        await opened.evaluate(Evaluation("e", '"' + "ж" * 7_000 + '"'))
-        await opened.evaluate(Evaluation("e", '"' + "x" * 300_000 + '"'))
+            await opened.evaluate(Request("e", '"' + "ж" * 20_000 + '"'))
+        await opened.evaluate(Request("e", '"' + "ж" * 7_000 + '"'))
+        await opened.evaluate(Request("e", '"' + "x" * 300_000 + '"'))
         assert [len(value) for value in values(events)] == [7_002, 300_002]
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls import dialects
+from codriver.repls.adapter_values import InputNeeded, Output, Value
 from codriver.repls.nrepl import connect
 from codriver.repls.refusals import (
     CapabilityMissingError,
@@ -19,7 +21,6 @@ from codriver.repls.refusals import (
     OpTimedOutError,
     RequestUnsafeError,
 )
-from codriver.repls.values import Evaluation, Form, InputNeeded, Output, Value
 from codriver.wire.bencode import encode
 from scripted_nrepl import CLOSE, OPS, scripted
 
@@ -59,7 +60,7 @@ def answering(*steps):
 
 def code(*texts):
     forms = tuple(Form(text, line, 1) for line, text in enumerate(texts, 1))
-    return Evaluation("e", "\n".join(texts), forms=forms)
+    return Request("e", "\n".join(texts), forms=forms)
 
 
 async def until(condition):
@@ -93,7 +94,7 @@ async def test_each_way_to_say_error_is_one(steps):
     async with adapter(answering(*steps)) as (opened, _, _):
         ending = await opened.evaluate(code("code"))
         assert ending.status == "failed"
-        assert ending.error.type
+        assert ending.failure.type
 
 
 async def test_a_second_done_is_ignored_and_what_follows_is_filed():
@@ -128,7 +129,7 @@ async def test_a_failure_without_done_ends_all_the_same(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl_evaluator.AFTER_FAILURE_S", 0.1)
     async with adapter(answering({"err": "boom"}, {"ex": "Error: boom"})) as (opened, _, _):
         ending = await opened.evaluate(code("code"))
-        assert (ending.status, ending.error.message) == ("failed", "boom")
+        assert (ending.status, ending.failure.message) == ("failed", "boom")
 
 
 async def test_a_message_without_an_id_goes_to_what_runs():
@@ -222,7 +223,7 @@ async def test_a_server_without_eval_is_no_repl(answer):
 
 async def test_ops_as_a_list_are_read_too():
     async with adapter({"describe": [{"ops": ["eval", "interrupt"]}, DONE]}) as (opened, _, _):
-        assert opened.profile.ops == {"eval", "interrupt"}
+        assert opened._probed.ops == {"eval", "interrupt"}
 
 
 async def test_an_op_that_is_not_answered_times_out_and_the_connection_lives_on():
@@ -518,7 +519,7 @@ async def test_a_squint_without_a_test_library_says_what_would_bring_it(has_libr
     }
     async with adapter(answers, ops=("clone", "describe", "eval", "load-file", "lookup")) as (opened, _, _):
         assert opened.profile.dialect == "squint"
-        assert ("test" in opened.profile.support) is has_library
+        assert ("test" in opened.profile.capabilities) is has_library
         if not has_library:
             with pytest.raises(CapabilityMissingError) as caught:
                 await opened.run_tests(None, None)

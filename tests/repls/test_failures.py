@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.repls import dialects
-from codriver.repls.failures import Failure, read_failure, stack_of
+from codriver.repls.failures import SentFailure, read_failure, stack_of
 
 CLOJURE = [
     (
@@ -64,12 +64,12 @@ def parts(error):
 
 @pytest.mark.parametrize(("err", "root_ex", "expected"), CLOJURE)
 def test_clojures_sentences_are_read(err, root_ex, expected):
-    assert parts(read_failure(Failure(err, root_ex, root_ex), dialects.CLOJURE)) == expected
+    assert parts(read_failure(SentFailure(err, root_ex, root_ex), dialects.CLOJURE)) == expected
 
 
 def test_what_the_program_printed_before_its_error_is_no_part_of_it():
     err = "Execution error (X) at a/b (REPL:9).\nprinted by the user\n" + CLOJURE[0][0]
-    assert read_failure(Failure(err, CLOJURE[0][1]), dialects.CLOJURE).message == "Divide by zero"
+    assert read_failure(SentFailure(err, CLOJURE[0][1]), dialects.CLOJURE).message == "Divide by zero"
 
 
 BASILISP = (
@@ -84,13 +84,13 @@ BASILISP = (
 
 
 def test_a_traceback_is_cut_to_the_users_frames_innermost_first():
-    error = read_failure(Failure(BASILISP, BASILISP), dialects.BASILISP)
+    error = read_failure(SentFailure(BASILISP, BASILISP), dialects.BASILISP)
     assert parts(error) == ("ZeroDivisionError", "Fraction(1, 0)", "execution", None, 3, None)
     assert error.trace == ("g (<nREPL Input>:3)", "__lisp_expr___213 (lf/y.clj:4)")
 
 
 def test_the_whole_stack_stays_to_be_had_with_its_tooling_marked():
-    trace = stack_of(Failure(BASILISP, BASILISP), dialects.BASILISP)
+    trace = stack_of(SentFailure(BASILISP, BASILISP), dialects.BASILISP)
     assert [frame.tooling for frame in trace.frames] == [True, False, False, True]
     assert (trace.type, trace.message) == ("ZeroDivisionError", "Fraction(1, 0)")
 
@@ -99,29 +99,29 @@ def test_the_place_in_a_basilisp_message_is_read_and_taken_out_of_it():
     head = 'Traceback (most recent call last):\n  File "/x/site-packages/basilisp/a.py", line 1, in f\n'
     said = "unable to resolve symbol 'foo' in this context "
     place = '{:file "<nREPL Input>", :end-col 11, :col 2, :form foo, :end-line 1, :phase :analyzing, :line 1}'
-    error = read_failure(Failure(f"{head}basilisp.CompilerException: {said}{place}\n", "x"), dialects.BASILISP)
+    error = read_failure(SentFailure(f"{head}basilisp.CompilerException: {said}{place}\n", "x"), dialects.BASILISP)
     assert parts(error) == ("basilisp.CompilerException", said.strip(), "analyzing", None, 1, 2)
 
 
 def test_a_message_of_several_lines_stays_whole():
     text = 'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\nValueError: one\n  two\nthree\n'
-    assert read_failure(Failure(text, "ValueError"), dialects.HY).message == "one\n  two\nthree"
+    assert read_failure(SentFailure(text, "ValueError"), dialects.HY).message == "one\n  two\nthree"
 
 
 def test_nbbs_map_is_read():
     ex = '#error {:message "x", :data {:type :sci/error, :line 1, :column 15}, :cause #object[Error Error: x]}'
-    error = read_failure(Failure("x\n", ex), dialects.NBB)
+    error = read_failure(SentFailure("x\n", ex), dialects.NBB)
     assert parts(error) == ("Error", "x", "execution", None, 1, 15)
 
 
 def test_squints_words_are_read():
-    error = read_failure(Failure("foo is not defined\n", "ReferenceError: foo is not defined"), dialects.SQUINT)
+    error = read_failure(SentFailure("foo is not defined\n", "ReferenceError: foo is not defined"), dialects.SQUINT)
     assert (error.type, error.message) == ("ReferenceError", "foo is not defined")
 
 
 @pytest.mark.parametrize("word", ["namespace-not-found", "unknown-session", "no-code", "unknown-op"])
 def test_a_status_that_says_what_is_wrong_is_the_type(word):
-    assert read_failure(Failure(status=frozenset({word, "error"})), dialects.CLOJURE).type == word
+    assert read_failure(SentFailure(status=frozenset({word, "error"})), dialects.CLOJURE).type == word
 
 
 def test_parts_sent_apart_are_taken_as_they_are():
@@ -134,15 +134,15 @@ def test_parts_sent_apart_are_taken_as_they_are():
         "column": "4",
         "trace": ["f"],
     }
-    error = read_failure(Failure(parts=sent), dialects.WORKER_PYTHON)
+    error = read_failure(SentFailure(parts=sent), dialects.WORKER_PYTHON)
     assert parts(error) == ("ValueError", "m", "compile", "a.py", 3, 4)
     assert error.trace == ("f",)
 
 
 def test_what_nobody_understands_is_kept():
-    error = read_failure(Failure("strange words\n", "odd"), dialects.UNKNOWN)
+    error = read_failure(SentFailure("strange words\n", "odd"), dialects.UNKNOWN)
     assert (error.type, error.message) == ("odd", "strange words")
 
 
 def test_a_message_of_megabytes_is_cut():
-    assert len(read_failure(Failure("x" * 10**6, "odd"), dialects.UNKNOWN).message) == 4001
+    assert len(read_failure(SentFailure("x" * 10**6, "odd"), dialects.UNKNOWN).message) == 4001

@@ -11,10 +11,12 @@ import pytest
 from codriver.core import effects
 from codriver.core.actions import ReplConnected, ReplLost
 from codriver.core.dispatch import Core
-from codriver.core.routes import HANDLERS
-from codriver.core.state import Capability, Life, Profile, State
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Life, State
+from codriver.core.values import Capability, Profile
 from codriver.repls.finder import Finder
 from codriver.repls.recipes import WORKER
+from codriver.settings import Settings
 from live_server import serving
 from live_server import until as live_until
 from real_repls import _free_port
@@ -28,12 +30,17 @@ class Shell:
 
     def __init__(self):
         self.performed = []
-        remember = dict.fromkeys(("app", "mcp", "repl", "log", "db"), self.performed.append)
-        started = State(life=Life(phase="started", session_id="abcdef"))
-        self.core = Core(state=started, settings=None, handlers=HANDLERS, performers=remember)
+        remember = dict.fromkeys(effects.EFFECTS, self.performed.append)
+        self.core = Core(
+            state=State(life=Life(phase="started", session_id="abcdef")),
+            settings=Settings(),
+            now=lambda: 1000,
+            handlers=HANDLERS,
+            performers=lambda _: remember,
+        )
 
     def do(self, *actions):
-        self.core.dispatch({"now": 1000}, actions)
+        self.core.report(*actions)
 
     def connections(self):
         return [effect.id for effect in self.performed if isinstance(effect, effects.ConnectRepl)]
@@ -45,9 +52,7 @@ class Shell:
 @asynccontextmanager
 async def finding(workspace):
     shell = Shell()
-    finder = Finder(
-        core=shell.core, workspace=workspace, addresses=(), commands=("none",), port_files=(), now=lambda: 1000
-    )
+    finder = Finder(core=shell.core, workspace=workspace, addresses=(), commands=("none",), port_files=())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(finder.run)
         yield shell

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
+from codriver.repls.adapter_values import Output, Value
 from codriver.repls.joining import joined
 from codriver.repls.nrepl import connect
-from codriver.repls.values import Evaluation, Form, Output, Value
 from codriver.wire.bencode import encode
 from scripted_nrepl import scripted
 
@@ -84,7 +85,7 @@ async def test_others_get_their_turn_during_a_flood_and_all_of_it_arrives_in_ord
     ):
         tasks.start_soon(take_turns)
         with anyio.fail_after(60):
-            ending = await adapter.evaluate(Evaluation("e", "flood", forms=(Form("flood", 1, 1),)))
+            ending = await adapter.evaluate(Request("e", "flood", forms=(Form("flood", 1, 1),)))
         tasks.cancel_scope.cancel()
     assert ending.status == "done"
     assert isinstance(events[-1], Value)
@@ -104,5 +105,5 @@ async def test_what_came_whole_before_bytes_that_are_none_is_still_heard():
         connect(server.endpoint, listener=lambda _, event: events.append(event)) as adapter,
     ):
         with anyio.fail_after(60), pytest.raises(ReplDisconnectedError):
-            await adapter.evaluate(Evaluation("e", "broken", forms=(Form("broken", 1, 1),)))
+            await adapter.evaluate(Request("e", "broken", forms=(Form("broken", 1, 1),)))
     assert "".join(event.text for event in events) == "".join(texts)

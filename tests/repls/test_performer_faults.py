@@ -6,15 +6,16 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from codriver.core.actions import Evaluate, ReplFound
+from codriver.core.actions import Evaluate, InputWanted, ReplFound, SessionClosed
 from codriver.core.dispatch import Core
-from codriver.core.effects import Append, CloseSession
-from codriver.core.routes import HANDLERS
-from codriver.core.state import Life, Origin, Request, State
+from codriver.core.effects import EFFECTS, Append, CloseSession
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Life, Origin, State
+from codriver.core.values import Request
 from codriver.outputlog import OutputLog
 from codriver.redaction import Redactor
 from codriver.repls.performer import Repls
-from codriver.repls.running import Limits
+from codriver.settings import Settings
 from codriver.transcripts import Transcripts
 from scripted_nrepl import OPS, scripted
 
@@ -41,32 +42,27 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
     transcripts = Transcripts(kept=100, max_bytes=10**6, max_stream_bytes=10**6, redactor=Redactor({}))
     said = []
 
-    def now():
-        return 1000
-
     async with scripted(ANSWERS, ops=ops) as server, anyio.create_task_group() as tasks:
-        repls = Repls(
-            tasks=tasks,
-            workspace=workspace,
-            environ={},
-            log=log,
-            transcripts=transcripts,
-            limits=Limits(60, 25, 7),
-            now=now,
-        )
+        made = []
 
         def note(effect):
             if isinstance(effect, Append):
                 said.append(effect.text)
 
+        def performers(core):
+            repls = Repls(core=core, tasks=tasks, workspace=workspace, environ={}, log=log, transcripts=transcripts)
+            made.append(repls)
+            return {**dict.fromkeys(EFFECTS, note), **repls.performers}
+
         core = Core(
             state=State(life=Life(phase="started", session_id="abcdef")),
-            settings=None,
+            settings=Settings(),
+            now=lambda: 1000,
             handlers=handlers,
-            performers={"app": note, "mcp": note, "db": note, "log": note, "repl": repls.perform},
+            performers=performers,
         )
-        repls.attach(core)
-        core.dispatch({"now": 1000}, [ReplFound("r1", "x", Origin("address", str(server.endpoint)))])
+        (repls,) = made
+        core.report(ReplFound("r1", "x", Origin("address", str(server.endpoint))))
         with anyio.fail_after(15):
             await until(lambda: core.state.repls["r1"].phase == "connected")
             yield core, repls, said, transcripts
@@ -82,8 +78,7 @@ async def until(condition):
 async def run(core, transcripts, name, code):
     """Evaluate `code` and wait until it is over."""
     transcripts.open(name, (code,))
-    request = Request(code=code)
-    core.dispatch({"now": 1000}, [Evaluate(name, "r1", "main", "me", None, request)])
+    core.dispatch({"who": "me", "client": None}, [Evaluate("r1", Request(name, code))])
     await until(lambda: core.state.evaluations[name].over)
     return core.state.evaluations[name]
 
@@ -103,16 +98,14 @@ async def test_a_fault_while_an_answer_is_read_ends_that_evaluation_alone(tmp_pa
 def failing_at(name):
     """The handlers of the core, where the action `name` meets a fault."""
 
-    def repl(state, action, context):
-        if type(action).__name__ == name:
-            raise UnexpectedError
-        return HANDLERS["repl"](state, action, context)
+    def fail(_state, _action):
+        raise UnexpectedError
 
-    return {**HANDLERS, "repl": repl}
+    return {**HANDLERS, name: fail}
 
 
 async def test_a_fault_in_what_takes_a_repls_messages_costs_the_connection_alone(tmp_path):
-    async with served(tmp_path, handlers=failing_at("InputWanted")) as (core, _, _, transcripts):
+    async with served(tmp_path, handlers=failing_at(InputWanted)) as (core, _, _, transcripts):
         ended = await run(core, transcripts, "e-1", "booby trap")
         assert ended.status == "lost"
         assert "UnexpectedError" in ended.failure.message
@@ -122,8 +115,8 @@ async def test_a_fault_in_what_takes_a_repls_messages_costs_the_connection_alone
 
 
 async def test_a_fault_in_the_core_while_a_session_closes_is_remembered(tmp_path, caplog):
-    async with served(tmp_path, handlers=failing_at("SessionClosed")) as (core, repls, _, transcripts):
-        repls.perform(CloseSession(id="r1", name="mine"))
+    async with served(tmp_path, handlers=failing_at(SessionClosed)) as (core, repls, _, transcripts):
+        repls.performers[CloseSession](CloseSession(id="r1", name="mine"))
         await until(lambda: "internal-error" in core.state.latches)
         assert "closing the session mine" in core.state.latches["internal-error"].text
         assert caplog.records[-1].levelno == logging.ERROR
@@ -131,8 +124,8 @@ async def test_a_fault_in_the_core_while_a_session_closes_is_remembered(tmp_path
 
 
 async def test_what_ran_too_long_and_could_not_be_interrupted_does_not_say_that_it_was(tmp_path):
-    async with served(tmp_path, ops=("clone", "describe", "eval")) as (core, repls, said, transcripts):
-        repls.limit(Limits(0.01, 25, 7))
+    async with served(tmp_path, ops=("clone", "describe", "eval")) as (core, _repls, said, transcripts):
+        core.settings = Settings().model_copy(update={"max_run_ms": 10})
         ended = await run(core, transcripts, "e-1", "slow")
         assert ended.status == "done"
         assert "could not be interrupted" in " ".join(ended.notes)

@@ -2,17 +2,17 @@
 
 import pytest
 
+from codriver.core.values import Failure, Form, Request
 from codriver.repls.answers import symbol_of
 from codriver.repls.placing import placed
-from codriver.repls.values import Evaluation, EvaluationError, Form
 
 FILE = (Form("(ns f)", 1, 1), Form("(defn g []\n  1)", 2, 1), Form("\\zzz", 5, 3), Form("(g)", 6, 1))
 
 
 def where(phase, line, column, *, form=None, file=None, forms=FILE, counts_lines=True):
-    error = EvaluationError("E", "m", phase=phase, line=line, column=column, file=file)
-    evaluation = Evaluation(id="e", code="", forms=forms)
-    found = placed(error, evaluation, form, path="/w/f.clj", counts_lines=counts_lines)
+    error = Failure("E", "m", phase=phase, line=line, column=column, file=file)
+    request = Request(id="e", code="", forms=forms, file="/w/f.clj")
+    found = placed(error, request, form, counts_lines=counts_lines)
     return found.form, found.line, found.column
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from codriver.errors import StartError
 from codriver.repls import process
-from codriver.repls.values import Endpoint
+from codriver.repls.adapter_values import Endpoint
 
 pytestmark = pytest.mark.anyio
 

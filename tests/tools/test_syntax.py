@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from codriver.core.state import Origin, Profile, Repl, State
+from codriver.core.state import Origin, Repl, State
+from codriver.core.values import Profile
 from codriver.tools.syntax import MAX_PYTHON_CHARACTERS, PythonSyntaxError, check_python, speaks_lisp
 from live_server import serving
 

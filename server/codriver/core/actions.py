@@ -1,121 +1,95 @@
-"""Everything that can happen to the state, by namespace: `app`, `mcp`, `repl`, `log`, `db`."""
+"""Everything that can happen to the state: the server's life, clients, REPLs, evaluations, messages of its own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.core.dispatch import Action, from_context
+from codriver.core.enrichment import Later, from_context, from_result, from_settings
 
 if TYPE_CHECKING:
-    from codriver.core.state import Failure, Origin, Profile, Request
+    from codriver.core.state import Origin
+    from codriver.core.values import Failure, Profile, Request
 
 
 @dataclass(frozen=True)
-class AppAction(Action):
-    """About the server's life."""
-
-    namespace: ClassVar[str] = "app"
+class Action:
+    """Something that happened or is wanted."""
 
 
 @dataclass(frozen=True)
-class Start(AppAction):
+class Start(Action):
     """Begin to start. Harmless unless stopped."""
 
     session_id: str
     process_id: int
     version: str
     workspace: str
-    now: int = field(default_factory=lambda: from_context("now"))
+    now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class Listening(AppAction):
+class Listening(Action):
     """The listener is open on `port`; `asked_port` is the one wanted."""
 
-    host: str
-    port: int
-    asked_port: int
+    host: Later[str] = from_result(1)
+    port: Later[int] = from_result(2)
+    asked_port: Later[int] = from_settings("mcp_socket_server_port")
 
 
 @dataclass(frozen=True)
-class Stop(AppAction):
+class Stop(Action):
     """Begin to stop, for `reason`. Harmless unless starting or started."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Stopped(AppAction):
+class Stopped(Action):
     """All is closed."""
 
 
 @dataclass(frozen=True)
-class McpAction(Action):
-    """About the clients."""
-
-    namespace: ClassVar[str] = "mcp"
-
-
-@dataclass(frozen=True)
-class ClientConnected(McpAction):
+class ClientConnected(Action):
     """A connection was let in."""
 
     client: str
-    now: int = field(default_factory=lambda: from_context("now"))
 
 
 @dataclass(frozen=True)
-class ClientIntroduced(McpAction):
-    """A client said who it is; from now on it gets notifications."""
-
-    client: str
-    name: str
-    version: str
-    protocol: str
-
-
-@dataclass(frozen=True)
-class ClientGone(McpAction):
+class ClientGone(Action):
     """A connection is over; what it held is freed."""
 
     client: str
 
 
 @dataclass(frozen=True)
-class GraceOver(McpAction):
+class GraceOver(Action):
     """A client has been gone for as long as what it left may hold up others."""
 
     client: str
 
 
 @dataclass(frozen=True)
-class ClientTold(McpAction):
-    """The caller `who` of a client has been told how the others' evaluations stand."""
+class ClientTold(Action):
+    """The caller that asks has been told how the others' evaluations stand."""
 
-    client: str
-    who: str
+    client: Later[str] = from_context("client")
+    who: Later[str] = from_context("who")
 
 
 @dataclass(frozen=True)
-class ResourcesChanged(McpAction):
+class ResourcesChanged(Action):
     """The list of resources (skills) is another one now."""
 
 
 @dataclass(frozen=True)
-class ToolsChanged(McpAction):
+class ToolsChanged(Action):
     """The list of tools is another one now, for another reason than what the REPLs can do."""
 
 
 @dataclass(frozen=True)
-class ReplAction(Action):
-    """About REPLs, their sessions and their evaluations."""
-
-    namespace: ClassVar[str] = "repl"
-
-
-@dataclass(frozen=True)
-class ReplFound(ReplAction):
+class ReplFound(Action):
     """A REPL to connect to or to start. Harmless when `id` is known and not given up."""
 
     id: str
@@ -126,18 +100,18 @@ class ReplFound(ReplAction):
     dialect: str = "unknown"
     rewritten: bool = False
     """Its port file was written again: a REPL that could not be reached may listen now, also at the same port."""
-    now: int = field(default_factory=lambda: from_context("now"))
+    now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class ReplForgotten(ReplAction):
+class ReplForgotten(Action):
     """Its port file is gone and it is not connected: drop it."""
 
     id: str
 
 
 @dataclass(frozen=True)
-class ReplProgress(ReplAction):
+class ReplProgress(Action):
     """Something a person waiting for this REPL would want to know."""
 
     id: str
@@ -145,7 +119,7 @@ class ReplProgress(ReplAction):
 
 
 @dataclass(frozen=True)
-class ReplStarted(ReplAction):
+class ReplStarted(Action):
     """The process runs and listens at `address`; connecting is next."""
 
     id: str
@@ -153,37 +127,37 @@ class ReplStarted(ReplAction):
 
 
 @dataclass(frozen=True)
-class ReplConnected(ReplAction):
+class ReplConnected(Action):
     """The connection stands and shows this profile."""
 
     id: str
     profile: Profile
     address: str
-    now: int = field(default_factory=lambda: from_context("now"))
+    now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class ReplLost(ReplAction):
+class ReplLost(Action):
     """The connection, or the try to make one, ended. `final`: no use in trying again."""
 
     id: str
     cause: str
     final: bool = False
-    now: int = field(default_factory=lambda: from_context("now"))
+    now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class RetryDue(ReplAction):
+class RetryDue(Action):
     """The pause after a failure is over."""
 
     id: str
     failures: int
     """Of which failure; a later one makes this retry stale."""
-    now: int = field(default_factory=lambda: from_context("now"))
+    now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class RestartRepl(ReplAction):
+class RestartRepl(Action):
     """End the process and start it anew. `why` enters the note."""
 
     id: str
@@ -191,17 +165,17 @@ class RestartRepl(ReplAction):
 
 
 @dataclass(frozen=True)
-class SessionOpened(ReplAction):
-    """A session of its own for `who`, which ends with `client`."""
+class SessionOpened(Action):
+    """A session of its own for the caller that asks, which ends with its client."""
 
     id: str
     name: str
-    who: str
-    client: str | None
+    who: Later[str] = from_context("who")
+    client: Later[str | None] = from_context("client")
 
 
 @dataclass(frozen=True)
-class SessionClosed(ReplAction):
+class SessionClosed(Action):
     """A session that was left is closed in the REPL."""
 
     id: str
@@ -209,35 +183,33 @@ class SessionClosed(ReplAction):
 
 
 @dataclass(frozen=True)
-class Evaluate(ReplAction):
-    """Accept an evaluation under the id `evaluation`; it runs when its lane is free. `head`: its code, to be shown."""
+class Evaluate(Action):
+    """Accept an evaluation; it runs when its lane is free. `head`: the beginning of its code, to be shown."""
 
-    evaluation: str
     repl: str
-    session: str
-    who: str
-    client: str | None
     request: Request
     head: str = ""
-    now: int = field(default_factory=lambda: from_context("now"))
+    who: Later[str] = from_context("who")
+    client: Later[str | None] = from_context("client")
+    now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class InputWanted(ReplAction):
+class InputWanted(Action):
     """The evaluation waits for input."""
 
     evaluation: str
 
 
 @dataclass(frozen=True)
-class InputGiven(ReplAction):
+class InputGiven(Action):
     """Input was sent; the evaluation goes on."""
 
     evaluation: str
 
 
 @dataclass(frozen=True)
-class EvaluationEnded(ReplAction):
+class EvaluationEnded(Action):
     """The evaluation is over."""
 
     evaluation: str
@@ -245,11 +217,11 @@ class EvaluationEnded(ReplAction):
     session_namespace: str | None = None
     failure: Failure | None = None
     notes: tuple[str, ...] = ()
-    now: int = field(default_factory=lambda: from_context("now"))
+    now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class StopAsked(ReplAction):
+class StopAsked(Action):
     """Somebody wants a running evaluation to end: `why` says who, and is told with its end."""
 
     evaluation: str
@@ -257,23 +229,16 @@ class StopAsked(ReplAction):
 
 
 @dataclass(frozen=True)
-class CancelQueued(ReplAction):
+class CancelQueued(Action):
     """Take a queued evaluation out of its queue; it never runs. Harmless when it is not queued."""
 
     evaluation: str
     why: str
-    now: int = field(default_factory=lambda: from_context("now"))
+    now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class LogAction(Action):
-    """About what the server says of itself."""
-
-    namespace: ClassVar[str] = "log"
-
-
-@dataclass(frozen=True)
-class Say(LogAction):
+class Say(Action):
     """Put a line of the server's own into the output log."""
 
     text: str
@@ -282,24 +247,20 @@ class Say(LogAction):
 
 
 @dataclass(frozen=True)
-class LatchError(LogAction):
+class LatchError(Action):
     """Remember an error until the server stops; the same `code` again is counted."""
 
     code: str
     text: str
-    now: int = field(default_factory=lambda: from_context("now"))
+    now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class DbAction(Action):
-    """About what survives a restart."""
-
-    namespace: ClassVar[str] = "db"
-
-
-@dataclass(frozen=True)
-class HistoryRestored(DbAction):
+class HistoryRestored(Action):
     """The history was read; `problem` says what was wrong with it, if anything."""
 
-    count: int
     problem: str | None = None
+
+
+ACTIONS: Final = tuple(Action.__subclasses__())
+"""Every action of the core; a server needs a handler for each."""

@@ -1,35 +1,44 @@
-"""Everything the core asks the shell to do, by namespace."""
+"""Everything the core asks the shell to do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.core.dispatch import Effect
+from codriver.core.enrichment import Later, from_context, from_settings, from_state
 
 if TYPE_CHECKING:
-    from codriver.core.state import Request
+    from codriver.core.actions import Action
+    from codriver.core.state import Life
+    from codriver.core.values import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """Something to do outside. `then`: the actions to dispatch with its result, if it gives one."""
+
+    then: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True)
 class Listen(Effect):
-    """Open the listener. Continuation: (host, port, the port asked for)."""
+    """Open the listener. Continuation: (host, port it got)."""
 
-    namespace: ClassVar[str] = "app"
+    host: Later[str] = from_settings("host")
+    port: Later[int] = from_settings("mcp_socket_server_port")
 
 
 @dataclass(frozen=True)
 class Announce(Effect):
     """Write the port file and its companion, now that the server can be reached."""
 
-    namespace: ClassVar[str] = "app"
+    life: Later[Life] = from_state("life")
 
 
 @dataclass(frozen=True)
 class WindDown(Effect):
     """Refuse new calls, interrupt what runs, answer what can be answered, close everything."""
 
-    namespace: ClassVar[str] = "app"
     reason: str = ""
 
 
@@ -37,7 +46,6 @@ class WindDown(Effect):
 class NotifyClients(Effect):
     """Tell every initialized client that a list changed."""
 
-    namespace: ClassVar[str] = "mcp"
     changed: Literal["tools", "resources"] = "tools"
 
 
@@ -45,7 +53,6 @@ class NotifyClients(Effect):
 class ConnectRepl(Effect):
     """Reach the REPL at its address."""
 
-    namespace: ClassVar[str] = "repl"
     id: str
 
 
@@ -53,7 +60,6 @@ class ConnectRepl(Effect):
 class StartRepl(Effect):
     """Start the REPL's process, then reach it."""
 
-    namespace: ClassVar[str] = "repl"
     id: str
 
 
@@ -61,7 +67,6 @@ class StartRepl(Effect):
 class EndRepl(Effect):
     """Close the connection and end the process, if it is ours."""
 
-    namespace: ClassVar[str] = "repl"
     id: str
 
 
@@ -69,28 +74,25 @@ class EndRepl(Effect):
 class RetryRepl(Effect):
     """Dispatch the continuation after `delay_s`."""
 
-    namespace: ClassVar[str] = "repl"
     id: str
     delay_s: float
 
 
 @dataclass(frozen=True)
 class RunEvaluation(Effect):
-    """Send the code to the REPL and report its end."""
+    """Send the code to the REPL and report its end. Whatever runs longer than `max_run_ms` is interrupted."""
 
-    namespace: ClassVar[str] = "repl"
-    evaluation: str
     repl: str
-    session: str
-    generation: int
     request: Request
+    max_run_ms: Later[int] = from_settings("max_run_ms")
+    max_length: Later[int] = from_settings("max_length")
+    max_depth: Later[int] = from_settings("max_depth")
 
 
 @dataclass(frozen=True)
 class CloseSession(Effect):
     """End an isolated session in the REPL."""
 
-    namespace: ClassVar[str] = "repl"
     id: str
     name: str
 
@@ -99,7 +101,6 @@ class CloseSession(Effect):
 class StopEvaluation(Effect):
     """Interrupt an evaluation that nobody wants any more, where its REPL can."""
 
-    namespace: ClassVar[str] = "repl"
     evaluation: str
     why: str
 
@@ -108,15 +109,13 @@ class StopEvaluation(Effect):
 class AwaitGrace(Effect):
     """Dispatch the continuation after `grace_ms`."""
 
-    namespace: ClassVar[str] = "repl"
-    grace_ms: int
+    grace_ms: Later[int] = from_settings("gone_client_grace_ms")
 
 
 @dataclass(frozen=True)
 class SettleEvaluation(Effect):
     """Wake whoever waits for the evaluation: it is over, or its status changed."""
 
-    namespace: ClassVar[str] = "repl"
     evaluation: str
 
 
@@ -124,10 +123,14 @@ class SettleEvaluation(Effect):
 class Append(Effect):
     """Append to the output log."""
 
-    namespace: ClassVar[str] = "log"
     category: Literal["evaluatedCode", "otherOutput", "otherErrorOutput"]
     text: str
     who: str | None = None
     ns: str | None = None
     session_key: str | None = None
     evaluation: str | None = None
+    now: Later[int] = from_context("now")
+
+
+EFFECTS: Final = tuple(Effect.__subclasses__())
+"""Every effect of the core; a server needs a performer for each."""

@@ -1,13 +1,14 @@
-"""Lanes: what runs one evaluation at a time, a session, or the whole REPL where it keeps nothing apart."""
+"""Lanes, which run one evaluation at a time: a session, or the whole REPL where that keeps nothing apart."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core.state import HELD, MAIN
+from codriver.core.values import HELD, MAIN_SESSION
 
 if TYPE_CHECKING:
-    from codriver.core.state import Evaluation, State
+    from codriver.core.state import State
+    from codriver.core.values import Evaluation
 
 
 def lane(state: State, evaluation: Evaluation) -> tuple[str, str]:
@@ -15,7 +16,7 @@ def lane(state: State, evaluation: Evaluation) -> tuple[str, str]:
     repl = state.repls.get(evaluation.repl)
     profile = repl.profile if repl is not None else None
     shared = profile is not None and (profile.is_serial or profile.isolation == "none")
-    return (evaluation.repl, MAIN if shared else evaluation.session)
+    return (evaluation.repl, MAIN_SESSION if shared else evaluation.session)
 
 
 def holder(state: State, evaluation: Evaluation) -> Evaluation | None:

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 
 from codriver.core import lanes
 from codriver.core.actions import CancelQueued, GraceOver, Say
-from codriver.core.dispatch import Outcome, from_settings
+from codriver.core.dispatch import Outcome
 from codriver.core.effects import AwaitGrace, StopEvaluation
 from codriver.core.records import replace
-from codriver.core.state import HELD, with_item
+from codriver.core.state import with_item
+from codriver.core.values import HELD
 
 if TYPE_CHECKING:
-    from codriver.core.dispatch import Action, Effect
-    from codriver.core.state import Evaluation, State
+    from codriver.core.actions import Action
+    from codriver.core.effects import Effect
+    from codriver.core.state import State
+    from codriver.core.values import Evaluation
 
 UNANSWERABLE = "it waits for input, and the client that asked for it left"
 
@@ -33,7 +36,7 @@ def await_grace(state: State, client: str) -> tuple[Effect, ...]:
     """What begins the grace of a client that has just gone; nothing when it left nothing behind."""
     if not any(one.client == client for one in state.unfinished()):
         return ()
-    return (AwaitGrace(grace_ms=from_settings("gone_client_grace_ms"), then=(GraceOver(client),)),)
+    return (AwaitGrace(then=(GraceOver(client),)),)
 
 
 def mark(state: State, client: str) -> Outcome:

@@ -11,19 +11,16 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from codriver.core.values import MAIN_SESSION
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from codriver.core.values import Evaluation, Profile
 
 Phase = Literal["stopped", "starting", "started", "stopping"]
 ReplPhase = Literal["starting", "connecting", "connected", "waiting", "stopped"]
 """`starting`: its process comes up; `connecting`: being reached; `waiting`: between two tries; `stopped`: given up."""
-
-EvaluationStatus = Literal["queued", "running", "needs-input", "done", "failed", "interrupted", "lost"]
-LIVE: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input"})
-HELD: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
-"""The statuses in which an evaluation holds its lane: nothing else runs there meanwhile."""
-
-MAIN = "main"
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -53,7 +50,6 @@ class Life:
     port: int = 0
     port_note: str | None = None
     started_at: int = 0
-    stop_reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,14 +62,9 @@ class Told:
 
 @dataclass(frozen=True)
 class Client:
-    """One connected MCP client. `name` is what it calls itself at the handshake or in a modern request."""
+    """One connected MCP client, as far as others' evaluations concern it."""
 
     id: str
-    connected_at: int
-    name: str = ""
-    version: str = ""
-    protocol: str = ""
-    initialized: bool = False
     told: Mapping[str, Told] = field(default_factory=lambda: MappingProxyType({}))
     """By `who`, as several callers can share one connection: what each knows, the newest last."""
 
@@ -82,7 +73,7 @@ class Client:
 class Session:
     """One session of a REPL. `who` of `client` owns it when it is isolated, and it ends with `client`."""
 
-    name: str = MAIN
+    name: str = MAIN_SESSION
     who: str | None = None
     client: str | None = None
     is_leaving: bool = False
@@ -91,30 +82,6 @@ class Session:
     last_activity: int | None = None
     last_evaluation_by: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """By `who`: the number of their newest evaluation here."""
-
-
-@dataclass(frozen=True)
-class Capability:
-    """How a connected REPL provides one capability."""
-
-    op: str
-    adapted: bool = False
-
-
-@dataclass(frozen=True)
-class Profile:
-    """What a connected REPL showed that it can do."""
-
-    dialect: str = "unknown"
-    versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    capabilities: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
-    missing: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    isolation: Literal["session", "connection", "none"] = "session"
-    is_serial: bool = False
-    """It runs one evaluation at a time, whatever their sessions."""
-    process_id: int | None = None
-    project_root: str | None = None
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,7 +112,7 @@ class Repl:
     starts: tuple[int, ...] = ()
     """When its process was started, newest last; only the last minute matters."""
     profile: Profile | None = None
-    sessions: Mapping[str, Session] = field(default_factory=lambda: MappingProxyType({MAIN: Session()}))
+    sessions: Mapping[str, Session] = field(default_factory=lambda: MappingProxyType({MAIN_SESSION: Session()}))
 
     @property
     def dialect(self) -> str:
@@ -163,66 +130,6 @@ class Repl:
     def owned(self) -> bool:
         """Whether the process behind it is ours to restart and to end."""
         return self.origin.kind == "process"
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a caller asked to evaluate. Kept until the evaluation is over, then only its head."""
-
-    code: str
-    kind: Literal["evaluate", "load-file"] = "evaluate"
-    namespace: str | None = None
-    path: str | None = None
-    description: str | None = None
-    forms: tuple[tuple[str, int, int], ...] = ()
-    """Its top-level forms: text, line, column."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why an evaluation failed; counts from 1."""
-
-    type: str
-    message: str
-    phase: str | None = None
-    file: str | None = None
-    line: int | None = None
-    column: int | None = None
-    form: int | None = None
-    trace: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """One evaluation, from the moment it was accepted."""
-
-    id: str
-    number: int
-    repl: str
-    session: str
-    who: str
-    client: str | None
-    request: Request | None
-    head: str
-    status: EvaluationStatus
-    requested_at: int
-    started_at: int | None = None
-    ended_at: int | None = None
-    generation: int = 0
-    namespace: str | None = None
-    failure: Failure | None = None
-    notes: tuple[str, ...] = ()
-    previous: int = 0
-    """The number of the same caller's evaluation before this one in the same session, 0 for none."""
-    stop_asked: str | None = None
-    """Who last wanted it to end, and why."""
-    is_orphan: bool = False
-    """Its client is gone, and the grace after that is over."""
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will happen to it."""
-        return self.status not in LIVE
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from mcp.server.models import InitializationOptions
 
-    from codriver.core.dispatch import Effect
+    from codriver.core.effects import NotifyClients
     from codriver.protocol.calls import Redactor
-    from codriver.session import Changed, Clients
+    from codriver.session import Clients
     from codriver.skills import SkillLibrary
     from codriver.tools.base import Services, Tool
 
@@ -137,9 +137,9 @@ class Protocol:
             self._about = about.model_copy(update={"instructions": instructions})
         return self._about
 
-    def perform(self, effect: Effect) -> None:
-        """Do what an `mcp` effect asks: tell the clients of both eras."""
-        changed: Changed = getattr(effect, "changed", "tools")
+    def notify(self, effect: NotifyClients) -> None:
+        """Tell the clients of both eras that a list changed."""
+        changed = effect.changed
         self._clients.announce(changed)
         event = ToolsListChanged() if changed == "tools" else ResourcesListChanged()
         self._streams.deliver(event)
@@ -271,8 +271,6 @@ class Protocol:
         self._clients.introduce(
             session,
             name=self._redactor(info.name) if info else session.name,
-            version=self._redactor(info.version) if info else "",
-            protocol=ctx.protocol_version,
             handshake=session.handshake if handshake is None else handshake,
         )
 

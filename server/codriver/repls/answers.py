@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from codriver.lisp.reader import top_level_forms
+from codriver.repls.adapter_values import ClojureDocs, Completion, StackFrame, StackTrace, Symbol, TestResult, TestRun
 from codriver.repls.message import Message, as_int, as_list, as_map, as_text
-from codriver.repls.values import ClojureDocs, Completion, StackFrame, StackTrace, Symbol, TestResult, TestRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

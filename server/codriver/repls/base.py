@@ -16,7 +16,7 @@ An *adapter* is our side of one REPL. What every adapter guarantees, whatever th
 One evaluation at a time per session: the caller queues, and the adapter holds back what comes all the same.
 Different sessions may run side by side.
 
-What goes in and comes out is in `codriver.repls.values`.
+What goes in and comes out is in `codriver.core.values` and `codriver.repls.adapter_values`.
 
 Failures are types, in `codriver.repls.refusals`: `ReplUnreachableError` (nobody listens), `NotAnReplError` (what
 answers is no nREPL), `CapabilityMissingError`, `OpTimedOutError`, `RequestUnsafeError` (this server is known to break
@@ -28,22 +28,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from codriver.repls.values import MAIN_SESSION
+from codriver.core.values import MAIN_SESSION, NO_LIMITS
 
 if TYPE_CHECKING:
-    from codriver.repls.stacks import ThreadDump
-    from codriver.repls.values import (
+    from codriver.core.values import PrintLimits, Profile, Request
+    from codriver.repls.adapter_values import (
         ClojureDocs,
         Completion,
         Ended,
         Ending,
-        Evaluation,
         Interruption,
-        Profile,
         StackTrace,
         Symbol,
         TestRun,
     )
+    from codriver.repls.stacks import ThreadDump
 
 
 class Adapter(Protocol):
@@ -53,16 +52,16 @@ class Adapter(Protocol):
     def profile(self) -> Profile:
         """What the REPL can do. Constant for the life of the connection."""
 
-    def begin(self, evaluation: Evaluation, ended: Ended, *, path: str | None = None) -> None:
+    def begin(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
         """Begin to run code; events reach the listener meanwhile, and after them `ended` is told once how it ended.
 
-        With `path`, the code is the text of that file, and is loaded as that file.
+        Of the kind `load-file`, the code is the text of a file, and is loaded as that file.
 
         Raises:
             ReplDisconnectedError: the connection is over; nothing was sent. So it is after every refusal.
         """
 
-    async def evaluate(self, evaluation: Evaluation, *, path: str | None = None) -> Ending:
+    async def evaluate(self, request: Request, limits: PrintLimits = NO_LIMITS) -> Ending:
         """Run code and return when it is over, otherwise like `begin`. Cancelling stops the waiting, not the work.
 
         Raises:

@@ -23,7 +23,7 @@ import anyio
 from anyio import to_thread
 
 from codriver.errors import RefusedError
-from codriver.repls.values import ClojureDocs
+from codriver.repls.adapter_values import ClojureDocs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -16,6 +16,7 @@ from codriver.repls import lisp_tests, python_tests, qualified
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from codriver.core.values import PrintLimits
     from codriver.wire.bencode import Value
 
 WORKER_OPS: Final = "codriver/"
@@ -136,20 +137,18 @@ class Dialect:
     """Sessions keep their namespaces apart and still wait for each other: everything runs on one thread."""
     notes: tuple[str, ...] = ()
 
-    def print_fields(
-        self, *, max_length: int | None, max_depth: int | None, max_value_bytes: int | None
-    ) -> dict[str, Value]:
+    def print_fields(self, bounds: PrintLimits) -> dict[str, Value]:
         """The fields of an `eval` that limit what it prints. Source: nREPL documentation, "Pretty Printing"."""
         if self.print_limits is None:
             return {}
-        limits = {"print-length": max_length, "print-level": max_depth}
+        limits = {"print-length": bounds.max_length, "print-level": bounds.max_depth}
         options: dict[str, Value] = {name: limit for name, limit in limits.items() if limit is not None}
         fields: dict[str, Value] = {}
         if options:
             fields[f"{_PRINT}/print"] = "nrepl.util.print/pr"
             fields[f"{_PRINT}/options"] = options
-        if max_value_bytes is not None:
-            fields[f"{_PRINT}/quota"] = max_value_bytes
+        if bounds.max_value_bytes is not None:
+            fields[f"{_PRINT}/quota"] = bounds.max_value_bytes
         return fields
 
     def quote(self, text: str) -> str:

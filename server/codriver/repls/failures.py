@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from codriver.core.values import Failure
+from codriver.repls.adapter_values import StackFrame, StackTrace
 from codriver.repls.message import NOTHING, as_int, as_list, as_text
-from codriver.repls.values import EvaluationError, StackFrame, StackTrace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +62,7 @@ _NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null",
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class SentFailure:
     """What a server sent about a failure, as it came: the keys `ex` and `root-ex`, and all of `err`."""
 
     err: str = ""
@@ -72,13 +73,13 @@ class Failure:
     """codriver's worker: `type`, `message`, `phase`, `file`, `line`, `column`, `form`, `trace`."""
 
 
-def read_failure(failure: Failure, dialect: Dialect) -> EvaluationError:
+def read_failure(failure: SentFailure, dialect: Dialect) -> Failure:
     """The failure in one shape, its trace cut to the user's frames. Only codriver's worker says which form it was."""
     if failure.parts:
         return _read_parts(failure.parts, dialect)
     for word in ("namespace-not-found", "unknown-session", "no-code", "unknown-op"):
         if word in failure.status and not failure.ex:
-            return EvaluationError(word, f"the REPL answered {word!r}")
+            return Failure(word, f"the REPL answered {word!r}")
     if match := _last(_CLOJURE, failure.err):
         return _read_clojure(failure, match)
     if "Traceback (most recent call last)" in (text := failure.ex or "") or "Traceback" in (text := failure.err):
@@ -103,7 +104,7 @@ def read_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]
     return tuple(reversed(frames))
 
 
-def stack_of(failure: Failure, dialect: Dialect) -> StackTrace:
+def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
     """The stack trace that came with a failure; without frames where the server sends none."""
     error = read_failure(failure, dialect)
     text = failure.err if "Traceback" in failure.err else failure.ex or ""
@@ -126,9 +127,9 @@ def _trace(parts: Mapping[str, Value]) -> list[str]:
     return [text for item in as_list(parts.get("trace")) if (text := as_text(item))]
 
 
-def _read_parts(parts: Mapping[str, Value], dialect: Dialect) -> EvaluationError:
+def _read_parts(parts: Mapping[str, Value], dialect: Dialect) -> Failure:
     own = [text for text in _trace(parts) if not any(part in text for part in dialect.tooling)]
-    return EvaluationError(
+    return Failure(
         type=as_text(parts.get("type")) or "error",
         message=_cut(as_text(parts.get("message")) or ""),
         phase=as_text(parts.get("phase")) or None,
@@ -140,14 +141,14 @@ def _read_parts(parts: Mapping[str, Value], dialect: Dialect) -> EvaluationError
     )
 
 
-def _read_clojure(failure: Failure, match: re.Match[str]) -> EvaluationError:
+def _read_clojure(failure: SentFailure, match: re.Match[str]) -> Failure:
     full = (failure.root_ex or failure.ex or "").removeprefix("class ")
     short = match["type"]
     wrapper = full.endswith(WRAPPERS)
     named = full if full and not (short and (wrapper or not full.endswith(short))) else short
     line = int(match["line"]) if match["line"] else None
     symbol = match["symbol"].strip()
-    return EvaluationError(
+    return Failure(
         type=named or "error",
         message=_cut(failure.err[match.end() :].strip()),
         phase=_PHASES.get(match["doing"] or match["what"], "execution"),
@@ -158,7 +159,7 @@ def _read_clojure(failure: Failure, match: re.Match[str]) -> EvaluationError:
     )
 
 
-def _read_traceback(text: str, failure: Failure, dialect: Dialect) -> EvaluationError:
+def _read_traceback(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
     body = text[text.rfind("Traceback (most recent call last)") :].rstrip()
     frames = read_traceback_frames(body, dialect)
     ours = [frame for frame in frames if not frame.tooling]
@@ -178,7 +179,7 @@ def _read_traceback(text: str, failure: Failure, dialect: Dialect) -> Evaluation
         message = message[: said.start()]
         line, column = int(said["line"] or said["read_line"]), int(said["column"] or said["read_column"])
         phase = said["phase"] or ("read-source" if said["read_line"] else phase)
-    return EvaluationError(
+    return Failure(
         type=kind,
         message=_cut(parts.get("message") or message),
         phase=phase,
@@ -189,10 +190,10 @@ def _read_traceback(text: str, failure: Failure, dialect: Dialect) -> Evaluation
     )
 
 
-def _read_nbb(failure: Failure) -> EvaluationError:
+def _read_nbb(failure: SentFailure) -> Failure:
     ex = failure.ex or ""
     kind, place, phase = _NBB_TYPE.search(ex), _NBB_PLACE.search(ex), _NBB_PHASE.search(ex)
-    return EvaluationError(
+    return Failure(
         type=kind["type"] if kind else "Error",
         message=_cut(failure.err.strip()),
         phase=phase["phase"] if phase else "execution",
@@ -201,11 +202,11 @@ def _read_nbb(failure: Failure) -> EvaluationError:
     )
 
 
-def _read_plain(failure: Failure) -> EvaluationError:
+def _read_plain(failure: SentFailure) -> Failure:
     said = (failure.ex or "").removeprefix("class ")
     if match := _TYPED.match(said):
-        return EvaluationError(match["type"], _cut(match["message"]), phase="execution")
-    return EvaluationError(said.split("\n")[0] or "error", _cut(failure.err.strip() or said), phase="execution")
+        return Failure(match["type"], _cut(match["message"]), phase="execution")
+    return Failure(said.split("\n")[0] or "error", _cut(failure.err.strip() or said), phase="execution")
 
 
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:

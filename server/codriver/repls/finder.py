@@ -13,10 +13,11 @@ from codriver.repls import discovery
 from codriver.workspace import is_python_or_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from codriver.core.dispatch import Action, Core
+    from codriver.core.actions import Action
+    from codriver.core.dispatch import Core
     from codriver.repls.discovery import Found
 
 RECHECK_S = 0.25
@@ -33,14 +34,12 @@ class Finder:
         addresses: Sequence[str],
         commands: Sequence[str],
         port_files: Sequence[str],
-        now: Callable[[], int],
     ) -> None:
         self._core = core
         self._workspace = workspace
         self._addresses = addresses
         self._commands = commands
         self._port_files = (*discovery.PORT_FILES, *port_files)
-        self._now = now
         self._found: tuple[Found, ...] = ()
         self._problems: dict[str, str] = {}
         self._written: dict[str, int] = {}
@@ -127,7 +126,7 @@ class Finder:
 
     def _dispatch(self, *actions: Action) -> None:
         if actions:
-            self._core.dispatch({"now": self._now()}, actions)
+            self._core.report(*actions)
 
 
 def _asked_address(text: str) -> ReplFound:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.core import actions
-from codriver.core.evaluations import session_key
-from codriver.repls import values
+from codriver.core.evaluation_queue import session_key
+from codriver.repls import adapter_values
 
 if TYPE_CHECKING:
-    from codriver.core.state import Evaluation, Repl
+    from codriver.core.dispatch import Core
+    from codriver.core.effects import SettleEvaluation
+    from codriver.core.state import Repl
+    from codriver.core.values import Evaluation
     from codriver.outputlog import Category, OutputLog
-    from codriver.repls.reporting import Reporter
-    from codriver.repls.values import Event
+    from codriver.repls.adapter_values import Event
     from codriver.transcripts import StreamRedactor, Transcripts
 
 
@@ -22,8 +24,8 @@ LATE: Final = "a value came when this was over, and is in no result: "
 class Hearing:
     """Listens to all REPLs of one server, for its life."""
 
-    def __init__(self, reporter: Reporter, log: OutputLog, transcripts: Transcripts) -> None:
-        self._reporter = reporter
+    def __init__(self, core: Core, log: OutputLog, transcripts: Transcripts) -> None:
+        self._core = core
         self._log = log
         self._transcripts = transcripts
         self._loose: dict[tuple[str, str], StreamRedactor] = {}
@@ -31,17 +33,17 @@ class Hearing:
 
     def heard(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
         """An event from a REPL: into the transcript of its evaluation, and into the log."""
-        state = self._reporter.core.state
+        state = self._core.state
         evaluation = state.evaluations.get(evaluation_id) if evaluation_id else None
-        if isinstance(event, values.InputNeeded):
+        if isinstance(event, adapter_values.InputNeeded):
             if evaluation is not None:
-                self._reporter.dispatch(actions.InputWanted(evaluation.id))
+                self._core.report(actions.InputWanted(evaluation.id))
             return
         repl = state.repls.get(repl_id)
         if repl is None:
             return
         transcript = self._transcripts.get(evaluation.id) if evaluation else None
-        if isinstance(event, values.Value):
+        if isinstance(event, adapter_values.Value):
             text = self._transcripts.redactor(event.text)
             if evaluation is not None and (event.is_late or evaluation.over):
                 # Its result was given, or is about to be: what is asked for twice is answered alike.
@@ -67,7 +69,7 @@ class Hearing:
         line = self._log.append(
             category,
             text,
-            timestamp_ms=self._reporter.now(),
+            timestamp_ms=self._core.now(),
             who=evaluation.who if evaluation else None,
             namespace=namespace,
             session_key=session_key(repl, evaluation.session) if evaluation else repl.key,
@@ -88,39 +90,39 @@ class Hearing:
         """Record what was kept back of a REPL that says no more."""
         for key in [key for key in self._loose if key[0] == repl_id]:
             rest = self._loose.pop(key).flush()
-            repl = self._reporter.core.state.repls.get(repl_id)
+            repl = self._core.state.repls.get(repl_id)
             if rest and repl is not None:
                 self._record(_category(None, is_error=key[1].endswith("err")), rest, repl, None)
 
-    def settle(self, evaluation_id: str) -> None:
-        """An evaluation changed: wake who waits for it, and when it is over record what was kept back of its output."""
-        transcript = self._transcripts.get(evaluation_id)
+    def settle(self, effect: SettleEvaluation) -> None:
+        """Wake who waits for an evaluation that changed; when it is over, record what was kept back of its output."""
+        transcript = self._transcripts.get(effect.evaluation)
         if transcript is None:
             return
-        evaluation = self._reporter.core.state.evaluations[evaluation_id]
+        evaluation = self._core.state.evaluations[effect.evaluation]
         if evaluation.over:
-            repl = self._reporter.core.state.repls.get(evaluation.repl)
+            repl = self._core.state.repls.get(evaluation.repl)
             for stream, is_error in ((transcript.out, False), (transcript.err, True)):
                 rest = stream.end()
                 if rest and repl is not None:
                     self._record(_category(evaluation, is_error=is_error), rest, repl, evaluation)
-            self._transcripts.settle(evaluation_id)
+            self._transcripts.settle(effect.evaluation)
         transcript.signal()
 
     def process_said(self, repl_id: str, stream: str, text: str) -> None:
         """Output of a REPL's process that came past its connection."""
-        repl = self._reporter.core.state.repls.get(repl_id)
+        repl = self._core.state.repls.get(repl_id)
         text = self._loosely(repl_id, f"process {stream}", text)
         if repl is None or not text.strip():
             return
         self._log.append(
             "otherErrorOutput" if stream == "err" else "otherOutput",
             text,
-            timestamp_ms=self._reporter.now(),
+            timestamp_ms=self._core.now(),
             session_key=repl.key,
         )
         if repl.phase == "starting":
-            self._reporter.dispatch(actions.ReplProgress(repl_id, text.strip().splitlines()[-1][:300]))
+            self._core.report(actions.ReplProgress(repl_id, text.strip().splitlines()[-1][:300]))
 
 
 def _category(evaluation: Evaluation | None, *, is_error: bool) -> Category:

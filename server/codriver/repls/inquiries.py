@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Final, cast
 
 import anyio
 
+from codriver.core.values import MAIN_SESSION, Capability, Failure
 from codriver.errors import CodriverError
 from codriver.repls import answers
+from codriver.repls.adapter_values import (
+    NAMESPACE_MISSING,
+    ClojureDocs,
+    Completion,
+    StackFrame,
+    StackTrace,
+    Symbol,
+    TestRun,
+)
 from codriver.repls.failures import read_failure, stack_of
 from codriver.repls.locating import located
 from codriver.repls.message import Message, as_list, as_map, as_text
@@ -27,18 +37,6 @@ from codriver.repls.refusals import (
 )
 from codriver.repls.reply import Reply
 from codriver.repls.stacks import Thread, dump_of, read_python
-from codriver.repls.values import (
-    MAIN_SESSION,
-    NAMESPACE_MISSING,
-    ClojureDocs,
-    Completion,
-    EvaluationError,
-    StackFrame,
-    StackTrace,
-    Support,
-    Symbol,
-    TestRun,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +66,7 @@ class Inquiries:
     def __init__(self, sessions: SessionTable, probed: Probed, *, op_timeout_s: float, workspace: Path | None) -> None:
         self._sessions = sessions
         self._profile = probed.profile
+        self._ops = probed.ops
         self._dialect = probed.dialect
         self._op_timeout_s = op_timeout_s
         self._workspace = workspace
@@ -157,9 +156,9 @@ class Inquiries:
             trace = answers.read_stacktrace(await self._send(support.op, target))
         return self._mark(trace) if trace else None
 
-    async def unwrapped(self, error: EvaluationError, session: str = MAIN_SESSION) -> EvaluationError:
+    async def unwrapped(self, error: Failure, session: str = MAIN_SESSION) -> Failure:
         """`error`, the last one of `session`, under the class that was thrown first where the REPL tells it."""
-        if "stacktrace" not in self._profile.support or self._dialect.sends_traceback:
+        if "stacktrace" not in self._profile.capabilities or self._dialect.sends_traceback:
             return error
         with anyio.move_on_after(UNWRAP_S), suppress(CodriverError):
             trace = await self.last_stacktrace(session)
@@ -173,7 +172,7 @@ class Inquiries:
         target = self._sessions.get(session)
         op = "codriver/stacks"
         try:
-            if op in self._profile.ops:
+            if op in self._ops:
                 answer = await self._send(op, target)
                 text = next((text for message in answer if (text := message.text("stacks"))), "")
                 return dump_of(read_python(text), self._dialect.tooling)
@@ -232,14 +231,14 @@ class Inquiries:
         try:
             return await self._send(op, session, timeout_s=timeout_s, **fields)
         except (OpTimedOutError, anyio.get_cancelled_exc_class()):
-            if "interrupt" in self._profile.support:
+            if "interrupt" in self._profile.capabilities:
                 with anyio.CancelScope(shield=True), suppress(CodriverError):
                     await self._send("interrupt", session, timeout_s=INTERRUPT_S)
             raise
 
     def _all_tests_op(self, op: str) -> str:
         everything = f"{op}-all"
-        return everything if everything in self._profile.ops else op
+        return everything if everything in self._ops else op
 
     def _mark(self, trace: StackTrace) -> StackTrace:
         """`trace` with the frames in files of the workspace as the user's, wherever the workspace lies."""
@@ -257,8 +256,8 @@ class Inquiries:
     def _namespace(self, session: NreplSession, namespace: str | None) -> str:
         return namespace or session.namespace or self._dialect.home
 
-    def _require(self, capability: str) -> Support:
-        if (support := self._profile.support.get(capability)) is None:
+    def _require(self, capability: str) -> Capability:
+        if (support := self._profile.capabilities.get(capability)) is None:
             raise CapabilityMissingError(capability, self._profile.missing.get(capability))
         return support
 
@@ -282,7 +281,7 @@ class Inquiries:
             return self._dialect.read(printed[-1]) if printed else None
         except (ValueError, SyntaxError) as error:
             shown = printed[-1][:200]
-            fault = EvaluationError("unreadable", f"the REPL printed {shown!r} where JSON was expected")
+            fault = Failure("unreadable", f"the REPL printed {shown!r} where JSON was expected")
             raise EvaluationFailedError(what, fault) from error
 
     def _check(self, what: str, answer: list[Message]) -> None:

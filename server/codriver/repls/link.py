@@ -20,7 +20,7 @@ from codriver.repls.refusals import ReplUnreachableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codriver.repls.values import Endpoint
+    from codriver.repls.adapter_values import Endpoint
 
 FAREWELL_S: Final = 0.5
 """How long the other side may take to end the connection too. All servers seen do it at once, unless they are stuck."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from codriver.repls.values import TestResult, TestRun
+    from codriver.repls.adapter_values import TestResult, TestRun
 
 FOLDERS: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
 """Where projects keep namespaces, from the workspace; those of tests first."""

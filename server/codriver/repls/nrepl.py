@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver.core.values import MAIN_SESSION, NO_LIMITS
 from codriver.errors import ReplDisconnectedError
+from codriver.repls.adapter_values import Ending, Endpoint, Interruption
 from codriver.repls.heartbeat import watch
 from codriver.repls.inquiries import Inquiries
 from codriver.repls.nrepl_evaluator import Evaluator
@@ -21,16 +23,16 @@ from codriver.repls.owning import own_tasks
 from codriver.repls.profile import Probed, probe, read_ops
 from codriver.repls.refusals import CapabilityMissingError, OpTimedOutError
 from codriver.repls.reply import NEED_INPUT, Reply
-from codriver.repls.values import MAIN_SESSION, Ending, Endpoint, Interruption
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from codriver.core.values import Capability, PrintLimits, Profile, Request
+    from codriver.repls.adapter_values import Ended, Listener
     from codriver.repls.base import Adapter
     from codriver.repls.heartbeat import Beat
     from codriver.repls.message import Message
-    from codriver.repls.values import Ended, Evaluation, Listener, Profile, Support
     from codriver.wire.bencode import Value
 
 AFTER_INTERRUPT_S: Final = 2.0
@@ -140,14 +142,14 @@ class NreplAdapter:
         """What the REPL can do."""
         return self._probed.profile
 
-    def begin(self, evaluation: Evaluation, ended: Ended, *, path: str | None = None) -> None:
-        """Begin to run code, form by form, or the file `path`. See `Adapter.begin`."""
-        if path is None:
-            self._evaluator.begin(evaluation, ended)
+    def begin(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
+        """Begin to run code, form by form, or to load a file. See `Adapter.begin`."""
+        if request.kind == "load-file" and not (support := self._require("load-file")).adapted:
+            self._evaluator.begin_load(request, ended, limits, support.op)
         else:
-            self._evaluator.begin_load(evaluation, ended, path, self._require("load-file"))
+            self._evaluator.begin(request, ended, limits)
 
-    async def evaluate(self, evaluation: Evaluation, *, path: str | None = None) -> Ending:
+    async def evaluate(self, request: Request, limits: PrintLimits = NO_LIMITS) -> Ending:
         """Run code, and return when it is over. See `Adapter.evaluate`."""
         over, endings = anyio.Event(), list[Ending | Exception]()
 
@@ -155,7 +157,7 @@ class NreplAdapter:
             endings.append(how)
             over.set()
 
-        self.begin(evaluation, ended, path=path)
+        self.begin(request, ended, limits)
         await over.wait()
         if isinstance(endings[0], Exception):
             raise endings[0]
@@ -232,7 +234,7 @@ class NreplAdapter:
 
     async def subscribe_output(self) -> None:
         """Ask for the output of threads that no evaluation owns, where the server offers it."""
-        op = next((op for op in OUTPUT_OPS if op in self.profile.ops), None)
+        op = next((op for op in OUTPUT_OPS if op in self._probed.ops), None)
         if op is None:
             return
         connection = self._main.connection
@@ -242,8 +244,8 @@ class NreplAdapter:
             await exchange.over.wait()
         connection.end(exchange)
 
-    def _require(self, capability: str) -> Support:
-        if (support := self.profile.support.get(capability)) is None:
+    def _require(self, capability: str) -> Capability:
+        if (support := self.profile.capabilities.get(capability)) is None:
             raise CapabilityMissingError(capability, self.profile.missing.get(capability))
         return support
 

@@ -23,8 +23,8 @@ from codriver.wire.bencode import BencodeError, Decoder, Value, encode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from codriver.repls.adapter_values import Endpoint
     from codriver.repls.link import Link
-    from codriver.repls.values import Endpoint
 
 LINGERING: Final = 512
 """Ids whose late messages are still filed: enough for the evaluations of an hour, a few KB of memory."""

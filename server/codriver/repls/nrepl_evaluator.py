@@ -11,22 +11,24 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver.core.values import Failure, Form
 from codriver.errors import ReplDisconnectedError
+from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending
 from codriver.repls.failures import WRAPPERS, read_failure
 from codriver.repls.placing import no_namespace, placed
 from codriver.repls.refusals import RequestUnsafeError, SessionLostError
 from codriver.repls.reply import Reply
-from codriver.repls.values import NAMESPACE_MISSING, Ending, EvaluationError, Form
 from codriver.taskset import TaskSet
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from codriver.core.values import PrintLimits, Request
+    from codriver.repls.adapter_values import Ended, Listener
     from codriver.repls.inquiries import Inquiries
     from codriver.repls.nrepl_connection import Exchange, NreplConnection
     from codriver.repls.nrepl_sessions import NreplSession, SessionTable
     from codriver.repls.profile import Probed
-    from codriver.repls.values import Ended, Evaluation, Listener, Support
     from codriver.wire.bencode import Value
 
 AFTER_FAILURE_S: Final = 5.0
@@ -40,7 +42,7 @@ TIDY_EVERY: Final = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Request:
+class _Sent:
     """A request that evaluates, and the reply to it as far as it came."""
 
     exchange: Exchange
@@ -52,16 +54,17 @@ class _Request:
 class _Work:
     """What one call of `begin` began."""
 
-    evaluation: Evaluation
+    request: Request
     session: NreplSession
     ended: Ended
-    first: _Request | None = None
+    limits: PrintLimits
+    first: _Sent | None = None
     """Its first request, where that was sent at once."""
 
     @property
     def forms(self) -> tuple[Form, ...]:
         """What is sent, one after the other."""
-        return self.evaluation.forms or (Form(self.evaluation.code, 1, 1),)
+        return self.request.forms or (Form(self.request.code, 1, 1),)
 
 
 class Evaluator:
@@ -86,39 +89,36 @@ class Evaluator:
         self._op_timeout_s = op_timeout_s
         self._tasks = TaskSet()
 
-    def begin(self, evaluation: Evaluation, ended: Ended) -> None:
+    def begin(self, request: Request, ended: Ended, limits: PrintLimits) -> None:
         """Begin to run code, form by form. See `Adapter.begin`."""
-        work = self._work(evaluation, ended)
+        work = self._work(request, ended, limits)
         if self._is_free(work):
             work.session.is_stopping = False
-            request = self._request(work)
-            fields = {**work.session.address(), **self._form_fields(evaluation, work.forms[0])}
+            sent = self._open(work)
+            fields = {**work.session.address(), **self._form_fields(work, work.forms[0])}
             try:
-                is_sent = request.connection.send_at_once(request.exchange, "eval", fields)
+                is_sent = sent.connection.send_at_once(sent.exchange, "eval", fields)
             except BaseException:
-                self._finish(work, request)
+                self._finish(work, sent)
                 raise
             if is_sent:
-                work.first = request
+                work.first = sent
             else:
-                self._finish(work, request)
+                self._finish(work, sent)
         self._tasks.start(self._run(work, self._evaluate_forms(work)))
 
-    def begin_load(self, evaluation: Evaluation, ended: Ended, path: str, support: Support) -> None:
-        """Begin to load the text of the file `path`, as that file. See `Adapter.begin`."""
-        if support.adapted:
-            self.begin(replace(evaluation, file=path, line=1, column=1), ended)
-            return
-        work = self._work(evaluation, ended)
-        self._tasks.start(self._run(work, self._load(work, op=support.op, path=path)))
+    def begin_load(self, request: Request, ended: Ended, limits: PrintLimits, op: str) -> None:
+        """Begin to load a whole file by the server's `op` for that. See `Adapter.begin`."""
+        work = self._work(request, ended, limits)
+        self._tasks.start(self._run(work, self._load(work, op)))
 
     async def end(self) -> None:
         """End all that runs, when its connection is over."""
         await self._tasks.end()
 
-    def _work(self, evaluation: Evaluation, ended: Ended) -> _Work:
-        self._refuse_unsafe(evaluation.code)
-        work = _Work(evaluation, self._sessions.get(evaluation.session), ended)
+    def _work(self, request: Request, ended: Ended, limits: PrintLimits) -> _Work:
+        self._refuse_unsafe(request.code)
+        work = _Work(request, self._sessions.get(request.session), ended, limits)
         self._main_connection.check_open()
         return work
 
@@ -126,11 +126,11 @@ class Evaluator:
         """Whether the first form can be the next thing that its session is asked."""
         session = work.session
         is_idle = session.running is None and not session.lock.locked()
-        return is_idle and session.connection.cause is None and not self._switches(work.evaluation)
+        return is_idle and session.connection.cause is None and not self._switches(work.request)
 
-    def _switches(self, evaluation: Evaluation) -> bool:
+    def _switches(self, request: Request) -> bool:
         """Whether the session has to be brought into the namespace first, as a request cannot name one."""
-        return bool(evaluation.namespace) and self._dialect.namespace_by != "key"
+        return bool(request.namespace) and self._dialect.namespace_by != "key"
 
     async def _run(self, work: _Work, act: Coroutine[object, object, Ending]) -> None:
         how: Ending | Exception = ReplDisconnectedError("it was closed by us")
@@ -158,18 +158,18 @@ class Evaluator:
             work.ended(how)
 
     async def _evaluate_forms(self, work: _Work) -> Ending:
-        evaluation, session = work.evaluation, work.session
+        request, session = work.request, work.session
         before = session.namespace
-        switches = self._switches(evaluation)
-        if switches and (error := await self._enter(session, evaluation.namespace or "")):
-            return Ending("failed", namespace=before, error=error)
+        switches = self._switches(request)
+        if switches and (failure := await self._enter(session, request.namespace or "")):
+            return Ending("failed", namespace=before, failure=failure)
         try:
             for index, form in enumerate(work.forms, 1):
                 if session.is_stopping and work.first is None:
                     return Ending("interrupted", namespace=before)
-                request = work.first or await self._send(work, "eval", self._form_fields(evaluation, form))
+                sent = work.first or await self._send(work, "eval", self._form_fields(work, form))
                 work.first = None
-                reply = await self._settle(work, request)
+                reply = await self._settle(work, sent)
                 if reply.is_failed or reply.is_interrupted or session.is_stopping:
                     return self._conclude(work, reply, index)
             return self._conclude(work, reply, None)
@@ -178,81 +178,74 @@ class Evaluator:
                 with anyio.CancelScope(shield=True):
                     await self._switch(session, before or "user")
 
-    async def _load(self, work: _Work, *, op: str, path: str) -> Ending:
-        evaluation, session = work.evaluation, work.session
+    async def _load(self, work: _Work, op: str) -> Ending:
+        request, session = work.request, work.session
+        path = request.file or ""
         fields: dict[str, Value] = {
-            "file": evaluation.code,
+            "file": request.code,
             "file-path": path,
             "file-name": path.rpartition("/")[2],
-            **self._print_fields(evaluation),
+            **self._print_fields(work),
         }
         before = session.namespace
         reply = await self._settle(work, await self._send(work, op, fields))
         if self._dialect.load_moves_namespace:
             await self._switch(session, before or "user")
-        return self._conclude(work, reply, None, path)
+        return self._conclude(work, reply, None)
 
     # One request
 
-    def _request(self, work: _Work) -> _Request:
-        """A request that counts as what runs in its session, until `_finish`."""
-        reply = Reply(work.evaluation.id, self._listener)
+    def _open(self, work: _Work) -> _Sent:
+        """An exchange that counts as what runs in its session, until `_finish`."""
+        reply = Reply(work.request.id, self._listener)
         connection = work.session.connection
         work.session.running = exchange = connection.begin(reply.take)
-        return _Request(exchange, reply, connection)
+        return _Sent(exchange, reply, connection)
 
-    def _finish(self, work: _Work, request: _Request) -> None:
+    def _finish(self, work: _Work, sent: _Sent) -> None:
         work.session.running = None
-        request.connection.end(request.exchange)
+        sent.connection.end(sent.exchange)
 
-    async def _send(self, work: _Work, op: str, fields: dict[str, Value]) -> _Request:
-        request = self._request(work)
+    async def _send(self, work: _Work, op: str, fields: dict[str, Value]) -> _Sent:
+        sent = self._open(work)
         try:
-            await request.connection.send(request.exchange, op, {**work.session.address(), **fields})
+            await sent.connection.send(sent.exchange, op, {**work.session.address(), **fields})
         except BaseException:
-            self._finish(work, request)
+            self._finish(work, sent)
             raise
-        return request
+        return sent
 
-    async def _settle(self, work: _Work, request: _Request) -> Reply:
+    async def _settle(self, work: _Work, sent: _Sent) -> Reply:
         """The whole reply to what was sent, when it is over."""
-        session, exchange, reply = work.session, request.exchange, request.reply
+        session, exchange, reply = work.session, sent.exchange, sent.reply
         try:
-            await request.connection.settle(exchange, after_failure_s=AFTER_FAILURE_S)
+            await sent.connection.settle(exchange, after_failure_s=AFTER_FAILURE_S)
         finally:
-            self._finish(work, request)
+            self._finish(work, sent)
         session.evaluations += 1
         if session.evaluations % TIDY_EVERY == 0:
             self._tasks.start(self._inquiries.tidy(session.name))
         # An interrupt whose `done` went elsewhere marks the exchange, not the reply.
         reply.status |= exchange.status
-        if reply.namespace and not work.evaluation.namespace:
+        if reply.namespace and not work.request.namespace:
             session.namespace = reply.namespace
         return reply
 
-    def _form_fields(self, evaluation: Evaluation, form: Form) -> dict[str, Value]:
-        fields: dict[str, Value] = {"code": form.text, **self._print_fields(evaluation)}
-        if evaluation.namespace and self._dialect.namespace_by == "key":
-            fields["ns"] = evaluation.namespace
-        if evaluation.file:
-            fields["file"] = evaluation.file
-        line = evaluation.line + form.line - 1
-        # Only the first line of the code begins at the caller's column.
-        column = form.column + (evaluation.column - 1 if form.line == 1 else 0)
+    def _form_fields(self, work: _Work, form: Form) -> dict[str, Value]:
+        request = work.request
+        fields: dict[str, Value] = {"code": form.text, **self._print_fields(work)}
+        if request.namespace and self._dialect.namespace_by == "key":
+            fields["ns"] = request.namespace
+        if request.file:
+            fields["file"] = request.file
         if self._probed.takes_positions:
-            fields |= {"line": line, "column": column}
+            fields |= {"line": form.line, "column": form.column}
         else:
-            fields["code"] = "\n" * (line - 1) + " " * (column - 1) + form.text
+            fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
         return fields
 
-    def _print_fields(self, evaluation: Evaluation) -> dict[str, Value]:
-        if not self._probed.honours_print_limits:
-            return {}
-        return self._dialect.print_fields(
-            max_length=evaluation.max_length,
-            max_depth=evaluation.max_depth,
-            max_value_bytes=evaluation.max_value_bytes,
-        )
+    def _print_fields(self, work: _Work) -> dict[str, Value]:
+        return self._dialect.print_fields(work.limits) if self._probed.honours_print_limits else {}
 
     def _refuse_unsafe(self, code: str) -> None:
         limit = self._dialect.unsafe_bytes
@@ -267,7 +260,7 @@ class Evaluator:
 
     # How it ended
 
-    def _conclude(self, work: _Work, reply: Reply, form: int | None, path: str | None = None) -> Ending:
+    def _conclude(self, work: _Work, reply: Reply, form: int | None) -> Ending:
         session = work.session
         namespace = reply.namespace or session.namespace
         if reply.is_failed:
@@ -276,28 +269,27 @@ class Evaluator:
             return Ending("interrupted", namespace=namespace)
         if not reply.is_failed:
             return Ending("done", namespace=namespace)
-        error = read_failure(reply.failure, self._dialect)
-        if error.type == NAMESPACE_MISSING and work.evaluation.namespace:
-            return Ending("failed", namespace=session.namespace, error=no_namespace(work.evaluation.namespace))
-        path = path or work.evaluation.file
-        error = placed(error, work.evaluation, form, path=path, counts_lines=self._dialect.counts_lines)
-        return Ending("failed", namespace=namespace, error=error)
+        failure = read_failure(reply.failure, self._dialect)
+        if failure.type == NAMESPACE_MISSING and work.request.namespace:
+            return Ending("failed", namespace=session.namespace, failure=no_namespace(work.request.namespace))
+        failure = placed(failure, work.request, form, counts_lines=self._dialect.counts_lines)
+        return Ending("failed", namespace=namespace, failure=failure)
 
     async def _name_class(self, work: _Work, ending: Ending) -> Ending:
         """The ending with the class of what was thrown, where the server names but the compiler's wrapper of it."""
-        if ending.error is None or not ending.error.type.endswith(WRAPPERS):
+        if ending.failure is None or not ending.failure.type.endswith(WRAPPERS):
             return ending
-        return replace(ending, error=await self._inquiries.unwrapped(ending.error, work.session.name))
+        return replace(ending, failure=await self._inquiries.unwrapped(ending.failure, work.session.name))
 
     # Namespaces, where a request cannot name one
 
-    async def _enter(self, session: NreplSession, namespace: str) -> EvaluationError | None:
+    async def _enter(self, session: NreplSession, namespace: str) -> Failure | None:
         """Switch `session` to `namespace`, unless it does not exist: asking for it would make a broken one."""
         if self._dialect.namespace_by == "none":
             if namespace in {session.namespace, "user", "Hy"}:
                 return None
             words = f"this REPL evaluates in one namespace only, and {namespace!r} was asked for; nothing was evaluated"
-            return EvaluationError(NAMESPACE_MISSING, words)
+            return Failure(NAMESPACE_MISSING, words)
         code = self._dialect.json % f"(some? (find-ns (symbol {self._dialect.quote(namespace)})))"
         answer = await session.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
         if not any("true" in (message.text("value") or "") for message in answer):

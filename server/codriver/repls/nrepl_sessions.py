@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver.core.values import MAIN_SESSION
 from codriver.errors import CodriverError, RefusedError
 from codriver.repls.nrepl_connection import Exchange, NreplConnection, OnMessage, dial
 from codriver.repls.refusals import CapabilityMissingError, NotAnReplError
-from codriver.repls.values import MAIN_SESSION, Endpoint
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from codriver.repls.adapter_values import Endpoint
     from codriver.repls.dialects import Dialect
-    from codriver.repls.failures import Failure
+    from codriver.repls.failures import SentFailure
     from codriver.wire.bencode import Value
 
 TOOL_SESSION: Final = "codriver/tool"
@@ -56,7 +57,7 @@ class NreplSession:
     """How many requests have evaluated in it."""
     is_stopping: bool = False
     """An interrupt came: no further form of what runs is sent."""
-    failure: Failure | None = None
+    failure: SentFailure | None = None
     """The last failure, where servers send its trace with it."""
 
     def address(self) -> dict[str, Value]:

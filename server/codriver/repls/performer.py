@@ -1,4 +1,4 @@
-"""Performs the core's `repl` effects: owns the connections and processes, and reports back by dispatching.
+"""The supervisor of a server's REPLs: owns connections and processes, performs effects on them, and reports back.
 
 Each REPL has at most one *life*: the task that starts its process if it is ours, connects, and waits until the
 connection is over. A life that ends by itself dispatches `ReplLost`; one that was ended on purpose dispatches nothing.
@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
 from codriver.core import actions, effects
-from codriver.core.state import Capability, Profile
 from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.repls import nrepl, process, recipes, values
+from codriver.repls import nrepl, process, recipes
+from codriver.repls.adapter_values import Endpoint
 from codriver.repls.hearing import Hearing
 from codriver.repls.heartbeat import Beat
-from codriver.repls.reporting import Reporter
-from codriver.repls.running import Limits, Running
+from codriver.repls.reporting import Faults
+from codriver.repls.running import Running
 from codriver.repls.stopping import Stopping
-from codriver.repls.values import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from codriver.core.dispatch import Effect
+    from codriver.core.dispatch import Core, Performer
     from codriver.core.state import Repl
     from codriver.outputlog import OutputLog
     from codriver.repls.base import Adapter
@@ -54,13 +54,12 @@ class Repls:
     def __init__(
         self,
         *,
+        core: Core,
         tasks: TaskGroup,
         workspace: Path,
         environ: Mapping[str, str],
         log: OutputLog,
         transcripts: Transcripts,
-        limits: Limits,
-        now: Callable[[], int],
         is_accepted: Callable[[], bool] = lambda: True,
     ) -> None:
         """`is_accepted`: whether programs that lie in the workspace may be started; it may wait for a disk."""
@@ -70,16 +69,12 @@ class Repls:
         self._environ = environ
         self._lives: dict[str, _Life] = {}
         self._adapters: dict[str, Adapter] = {}
-        self._reporter = Reporter(now)
-        self._hearing = Hearing(self._reporter, log, transcripts)
-        self._stopping = Stopping(self._reporter, self._adapters, transcripts)
-        self._running = Running(self._reporter, self._adapters, self._stopping, self._begin, limits)
-        self.attach = self._reporter.attach
+        self._core = core
+        self._faults = Faults(core)
+        self._hearing = Hearing(core, log, transcripts)
+        self._stopping = Stopping(core, self._adapters, transcripts)
+        self._running = Running(core, self._faults, self._adapters, self._stopping, self._begin)
         self.stop = self._stopping.stop
-
-    def limit(self, limits: Limits) -> None:
-        """Bound the evaluations that begin from now on by `limits`."""
-        self._running.limits = limits
 
     def adapter(self, repl: str) -> Adapter:
         """The adapter of a connected REPL.
@@ -92,36 +87,39 @@ class Repls:
             raise ReplDisconnectedError("it is not connected at the moment")
         return adapter
 
-    def perform(self, effect: Effect) -> None:
-        """Do what a `repl` effect asks, in a task of its own where it takes time."""
-        match effect:
-            case effects.StartRepl() | effects.ConnectRepl():
-                self._begin_life(effect.id)
-            case effects.EndRepl():
-                life = self._lives.get(effect.id)
-                if life is not None:
-                    life.scope.cancel()
-            case effects.RetryRepl():
-                self._begin("trying to reach a REPL again", self._retry, effect)
-            case effects.AwaitGrace():
-                self._begin("ending what a client left", self._await_grace, effect)
-            case effects.RunEvaluation():
-                self._running.begin(effect)
-            case effects.CloseSession():
-                self._begin(f"closing the session {effect.name}", self._close_session, effect)
-            case effects.StopEvaluation():
-                self._begin(f"stopping the evaluation {effect.evaluation}", self._stop_left, effect)
-            case effects.SettleEvaluation():
-                self._hearing.settle(effect.evaluation)
+    @property
+    def performers(self) -> Mapping[type[effects.Effect], Performer]:
+        """The performers of all effects on REPLs."""
+        return {
+            effects.StartRepl: self._begin_life,
+            effects.ConnectRepl: self._begin_life,
+            effects.EndRepl: self._end_life,
+            effects.RetryRepl: partial(self._begin, "trying to reach a REPL again", self._retry),
+            effects.AwaitGrace: partial(self._begin, "ending what a client left", self._await_grace),
+            effects.RunEvaluation: self._running.begin,
+            effects.CloseSession: partial(self._begin, "closing the session {0.name}", self._close_session),
+            effects.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
+            effects.SettleEvaluation: self._hearing.settle,
+        }
+
+    def _begin_life(self, effect: effects.StartRepl | effects.ConnectRepl) -> None:
+        before = self._lives.get(effect.id)
+        life = self._lives[effect.id] = _Life()
+        self._tasks.start_soon(self._live, effect.id, life, before)
+
+    def _end_life(self, effect: effects.EndRepl) -> None:
+        life = self._lives.get(effect.id)
+        if life is not None:
+            life.scope.cancel()
 
     def _begin(self, what: str, act: Callable[[E], Awaitable[None]], effect: E) -> None:
-        """Do `what` in a task of its own, whose faults end nothing but itself."""
+        """Do `what`, in which the effect may be named, in a task of its own, whose faults end nothing but itself."""
 
         async def guarded() -> None:
             try:
                 await act(effect)
             except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
-                self._reporter.fault(what, error)
+                self._faults.latch(what.format(effect), error)
 
         self._tasks.start_soon(guarded)
 
@@ -134,12 +132,6 @@ class Repls:
 
     # Lives
 
-    def _begin_life(self, repl: str) -> None:
-        before = self._lives.get(repl)
-        life = _Life()
-        self._lives[repl] = life
-        self._tasks.start_soon(self._live, repl, life, before)
-
     async def _live(self, repl_id: str, life: _Life, before: _Life | None) -> None:
         cause, final = "the connection ended", False
         try:
@@ -148,21 +140,21 @@ class Repls:
                 await before.over.wait()
             with life.scope:
                 try:
-                    cause = await self._connect(self._reporter.core.state.repls[repl_id])
+                    cause = await self._connect(self._core.state.repls[repl_id])
                 except recipes.RecipeError as error:
                     cause, final = str(error), True
                 except CodriverError as error:
                     cause = str(error)
                 except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
-                    cause = self._reporter.fault(f"the connection to the REPL {repl_id}", error)
+                    cause = self._faults.latch(f"the connection to the REPL {repl_id}", error)
         finally:
             life.over.set()
             self._hearing.end(repl_id)
             if self._lives.get(repl_id) is life:
                 del self._lives[repl_id]
-        if not life.scope.cancel_called and self._reporter.core.state.life.phase in ("starting", "started"):
-            self._reporter.dispatch(actions.ReplLost(repl_id, cause, final))
-            given_up = self._reporter.core.state.repls.get(repl_id)
+        if not life.scope.cancel_called and self._core.state.life.phase in ("starting", "started"):
+            self._core.report(actions.ReplLost(repl_id, cause, final))
+            given_up = self._core.state.repls.get(repl_id)
             if given_up is not None and given_up.phase == "stopped":
                 logger.warning("the REPL %s is stopped: %s", given_up.key, given_up.note)
 
@@ -173,7 +165,7 @@ class Repls:
             return await self._stay_connected(repl.id, endpoint, elsewhere=repl.origin.kind == "address")
         recipe = await anyio.to_thread.run_sync(self._recipe, repl.origin.text)
         for note in recipe.notes:
-            self._reporter.dispatch(actions.ReplProgress(repl.id, note))
+            self._core.report(actions.ReplProgress(repl.id, note))
         async with process.start(
             recipe.command,
             cwd=self._workspace,
@@ -183,7 +175,7 @@ class Repls:
             start_timeout_s=recipe.start_timeout_s,
         ) as running:
             endpoint = await running.endpoint()
-            self._reporter.dispatch(actions.ReplStarted(repl.id, str(endpoint)))
+            self._core.report(actions.ReplStarted(repl.id, str(endpoint)))
             async with anyio.create_task_group() as tasks:
                 causes: list[str] = []
 
@@ -212,19 +204,19 @@ class Repls:
         ) as adapter:
             self._adapters[repl_id] = adapter
             try:
-                self._reporter.dispatch(actions.ReplConnected(repl_id, _profile(adapter.profile), str(endpoint)))
+                self._core.report(actions.ReplConnected(repl_id, adapter.profile, str(endpoint)))
                 return await adapter.wait_closed()
             finally:
                 del self._adapters[repl_id]
 
     async def _retry(self, effect: effects.RetryRepl) -> None:
         await anyio.sleep(effect.delay_s)
-        if self._reporter.core.state.life.phase == "started":
-            self._reporter.core.resume({"now": self._reporter.now()}, effect, None)
+        if self._core.state.life.phase == "started":
+            self._core.resume(effect, None)
 
     async def _await_grace(self, effect: effects.AwaitGrace) -> None:
         await anyio.sleep(effect.grace_ms / 1000)
-        self._reporter.core.resume({"now": self._reporter.now()}, effect, None)
+        self._core.resume(effect, None)
 
     async def _close_session(self, effect: effects.CloseSession) -> None:
         adapter = self._adapters.get(effect.id)
@@ -233,7 +225,7 @@ class Repls:
                 await adapter.close_session(effect.name)
         except CodriverError as error:
             logger.info("closing the session %s of %s: %s", effect.name, effect.id, error)
-        self._reporter.dispatch(actions.SessionClosed(effect.id, effect.name))
+        self._core.report(actions.SessionClosed(effect.id, effect.name))
 
     async def _stop_left(self, effect: effects.StopEvaluation) -> None:
         said = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=LEFT_S)
@@ -244,17 +236,3 @@ def _endpoint(address: str) -> Endpoint:
     """`host:port`, `[v6]:port` or `port` as an endpoint."""
     host, _, port = address.rpartition(":")
     return Endpoint(host.strip("[]") or "127.0.0.1", int(port))
-
-
-def _profile(profile: values.Profile) -> Profile:
-    return Profile(
-        dialect=profile.dialect,
-        versions=profile.versions,
-        capabilities={name: Capability(s.op, s.adapted) for name, s in profile.support.items()},
-        missing=profile.missing,
-        isolation=profile.isolation,
-        is_serial=profile.is_serial,
-        process_id=profile.process_id,
-        project_root=profile.project_root,
-        notes=profile.notes,
-    )

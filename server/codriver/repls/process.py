@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from codriver.errors import StartError
+from codriver.repls.adapter_values import Endpoint
 from codriver.repls.owning import own_tasks
-from codriver.repls.values import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from codriver.core.values import Capability, PrintLimits, Profile
 from codriver.repls import dialects
+from codriver.repls.adapter_values import CAPABILITIES
 from codriver.repls.message import Message, as_int, as_map, as_text
 from codriver.repls.refusals import OpTimedOutError
-from codriver.repls.values import CAPABILITIES, Profile, Support
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,6 +86,8 @@ class Probed:
     """A profile and how to talk to the server that has it."""
 
     profile: Profile
+    ops: frozenset[str]
+    """The server's own names of what it can do, as `describe` lists them."""
     dialect: Dialect
     honours_print_limits: bool
     takes_positions: bool
@@ -136,8 +139,7 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
     profile = Profile(
         dialect=dialect.name,
         versions=read_versions(answer),
-        ops=ops,
-        support=support,
+        capabilities=support,
         missing={name: line for name in CAPABILITIES if name not in support and (line := missing(name, dialect.name))},
         isolation=isolation,
         is_serial=dialect.is_serial,
@@ -145,7 +147,7 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         project_root=root if isinstance(root, str) else None,
         notes=notes,
     )
-    return Probed(profile, dialect, limits, takes_positions=not facts.get("tools-nrepl"))
+    return Probed(profile, ops, dialect, limits, takes_positions=not facts.get("tools-nrepl"))
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
@@ -193,7 +195,7 @@ async def _runs(connection: NreplConnection, code: str) -> bool:
 async def _honours_print_limits(connection: NreplConnection, dialect: Dialect) -> bool:
     if dialect.print_limits is None:
         return False
-    fields = dialect.print_fields(max_length=2, max_depth=None, max_value_bytes=None)
+    fields = dialect.print_fields(PrintLimits(max_length=2))
     try:
         messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.print_limits, **fields)
     except OpTimedOutError:
@@ -222,24 +224,24 @@ async def _probe_isolation(connection: NreplConnection, ops: frozenset[str]) -> 
     return "session" if values and "codriver-probe" not in values[-1] else "none"
 
 
-def _support(dialect: Dialect, ops: frozenset[str], *, isolation: str, limits: bool) -> dict[str, Support]:
-    support: dict[str, Support] = {}
+def _support(dialect: Dialect, ops: frozenset[str], *, isolation: str, limits: bool) -> dict[str, Capability]:
+    support: dict[str, Capability] = {}
     for name in CAPABILITIES:
         given = next((op for op in OP_NAMES.get(name, ()) if op in ops and name not in dialect.broken), None)
         if given:
-            support[name] = Support(given)
+            support[name] = Capability(given)
         elif name in dialect.ask or name in dialect.adapted:
-            support[name] = Support(dialect.adapted.get(name, "eval"), adapted=True)
+            support[name] = Capability(dialect.adapted.get(name, "eval"), adapted=True)
     if isolation == "session":
-        support["sessions"] = Support("clone")
+        support["sessions"] = Capability("clone")
     elif isolation == "connection":
-        support["sessions"] = Support("one connection each", adapted=True)
+        support["sessions"] = Capability("one connection each", adapted=True)
     if limits:
-        support["print-limits"] = Support("eval")
+        support["print-limits"] = Capability("eval")
     return {name: support[name] for name in CAPABILITIES if name in support}
 
 
-def _java_notes(facts: Mapping[str, object], support: Mapping[str, Support]) -> tuple[str, ...]:
+def _java_notes(facts: Mapping[str, object], support: Mapping[str, Capability]) -> tuple[str, ...]:
     java = _number(facts.get("java"))
     if java is None or java < ATTACH_NEEDED_FROM_JAVA or "interrupt" not in support or facts.get("attach"):
         return ()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from codriver.errors import RefusedError
 
 if TYPE_CHECKING:
-    from codriver.repls.values import Endpoint, EvaluationError
+    from codriver.core.values import Failure
+    from codriver.repls.adapter_values import Endpoint
 
 
 class ReplUnreachableError(RefusedError):
@@ -84,7 +85,7 @@ class EvaluationFailedError(RefusedError):
 
     reason = "evaluation-failed"
 
-    def __init__(self, what: str, error: EvaluationError) -> None:
+    def __init__(self, what: str, error: Failure) -> None:
         super().__init__(f"{what} failed: {error.type}: {error.message}", hint="correct what was given and call again")
         self.error = error
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.failures import Failure
+from codriver.repls.adapter_values import InputNeeded, Listener, Output, Value
+from codriver.repls.failures import SentFailure
 from codriver.repls.message import FAILED, NOTHING, Message, as_map
-from codriver.repls.values import InputNeeded, Listener, Output, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +77,6 @@ class Reply:
         return "interrupted" in self.status
 
     @property
-    def failure(self) -> Failure:
+    def failure(self) -> SentFailure:
         """What was sent about the failure."""
-        return Failure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)
+        return SentFailure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)

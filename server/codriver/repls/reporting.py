@@ -1,4 +1,4 @@
-"""The way from the REPLs back to the core: by dispatching, and by nothing else."""
+"""Faults of codriver itself while it serves REPLs: latched, said in the log, and never fatal."""
 
 from __future__ import annotations
 
@@ -8,47 +8,30 @@ from typing import TYPE_CHECKING
 from codriver.core import actions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from codriver.core.dispatch import Action, Core
+    from codriver.core.dispatch import Core
 
 logger = logging.getLogger(__name__)
 
 
-class Reporter:
-    """Whom the REPLs of one server report to, for its life. `now` gives epoch milliseconds."""
+class Faults:
+    """Latches the faults met in one server, for its life."""
 
-    def __init__(self, now: Callable[[], int]) -> None:
-        self.now = now
-        self._core: Core | None = None
-
-    def attach(self, core: Core) -> None:
-        """Tell whom to report to. Called once, before the first effect."""
+    def __init__(self, core: Core) -> None:
         self._core = core
 
-    @property
-    def core(self) -> Core:
-        """Whom to report to."""
-        assert self._core is not None, "attach comes first"  # noqa: S101  # a programming error
-        return self._core
-
-    def dispatch(self, *what: Action) -> None:
-        """Report to the core."""
-        self.core.dispatch({"now": self.now()}, what)
-
-    def fault(self, what: str, error: Exception) -> str:
+    def latch(self, what: str, error: Exception) -> str:
         """Remember that codriver itself failed in `what`; in words, for who is concerned."""
         text = f"codriver itself failed in {what}: {_words(error)}"
         logger.error("%s", text, exc_info=error)
         try:
-            self.dispatch(actions.LatchError("internal-error", text), actions.Say(text, error=True))
+            self._core.report(actions.LatchError("internal-error", text), actions.Say(text, error=True))
         except Exception:
             logger.exception("this could not be put into the log")
         return text
 
 
 def _words(error: BaseException) -> str:
-    """What went wrong: of a group of faults, the first."""
+    """The fault in words: of a group of faults, the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"

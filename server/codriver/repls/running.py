@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from codriver.core import actions
-from codriver.core.state import Failure
+from codriver.core.values import Failure, PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.repls import values
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codriver.core import effects
+    from codriver.core.dispatch import Core
+    from codriver.repls.adapter_values import Ending
     from codriver.repls.base import Adapter
-    from codriver.repls.reporting import Reporter
+    from codriver.repls.reporting import Faults
     from codriver.repls.stopping import Stopping
 
     Spawn = Callable[[str, Callable[[effects.RunEvaluation], Awaitable[None]], effects.RunEvaluation], None]
 
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What bounds evaluations: see the settings of the same names."""
-
-    max_run_s: float
-    max_length: int
-    max_depth: int
-    max_value_bytes: int = 32 * 2**20
-    """What the REPL is asked to stop printing at: far above what an answer shows, as the rest can be asked for."""
+MAX_VALUE_BYTES: Final = 32 * 2**20
+"""Where the REPL is asked to stop printing: far above what an answer shows, as the rest can be asked for."""
 
 
 class Running:
@@ -42,95 +34,74 @@ class Running:
 
     def __init__(
         self,
-        reporter: Reporter,
+        core: Core,
+        faults: Faults,
         adapters: Mapping[str, Adapter],
         stopping: Stopping,
         spawn: Spawn,
-        limits: Limits,
     ) -> None:
-        self._reporter = reporter
+        self._core = core
+        self._faults = faults
         self._adapters = adapters
         self._stopping = stopping
         self._spawn = spawn
-        self.limits = limits
-        """What bounds the evaluations that begin from now on."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._overlong: dict[str, str] = {}
         """By evaluation that is being ended because it ran too long: that in words."""
 
     def begin(self, effect: effects.RunEvaluation) -> None:
         """Run it. Its end is reported, whatever happens; by the life of the connection if that ends first."""
-        request, limits = effect.request, self.limits
-        evaluation = values.Evaluation(
-            id=effect.evaluation,
-            code=request.code,
-            session=effect.session,
-            namespace=request.namespace,
-            forms=tuple([values.Form(text, line, column) for text, line, column in request.forms]),
-            max_length=limits.max_length,
-            max_depth=limits.max_depth,
-            max_value_bytes=limits.max_value_bytes,
-        )
+        evaluation, loop = effect.request.id, asyncio.get_running_loop()
         adapter = self._adapters.get(effect.repl)
         if adapter is None:
             return
-        path = (request.path or "") if request.kind == "load-file" else None
-        overlong = partial(self._spawn, f"ending the evaluation {effect.evaluation}", self._end_overlong, effect)
-        timer = asyncio.get_running_loop().call_later(limits.max_run_s, overlong)
-        self._timers[effect.evaluation] = timer
+        overlong = partial(self._spawn, f"ending the evaluation {evaluation}", self._end_overlong, effect)
+        self._timers[evaluation] = loop.call_later(effect.max_run_ms / 1000, overlong)
+        ended = partial(self._ended, evaluation)
         try:
-            adapter.begin(evaluation, partial(self._ended, effect.evaluation), path=path)
+            adapter.begin(effect.request, ended, PrintLimits(effect.max_length, effect.max_depth, MAX_VALUE_BYTES))
         except Exception as error:  # noqa: BLE001  # who waits for its end must be told of it, whatever happened
             # The dispatch that asked for this is not over yet.
-            asyncio.get_running_loop().call_soon(self._ended, effect.evaluation, error)
+            loop.call_soon(ended, error)
 
-    def _ended(self, evaluation: str, how: values.Ending | Exception) -> None:
+    def _ended(self, evaluation: str, how: Ending | Exception) -> None:
         self._timers.pop(evaluation).cancel()
         why = self._overlong.pop(evaluation, None)
         if isinstance(how, ReplDisconnectedError):
             return  # the life of the connection ends all its evaluations at once, with the cause
         try:
-            self._reporter.dispatch(_ending(evaluation, how, notes=(why,) if why else ()))
+            self._core.report(_ending(evaluation, how, notes=(why,) if why else ()))
         except Exception as error:  # noqa: BLE001  # as above
-            text = self._reporter.fault(f"the evaluation {evaluation}", error)
+            text = self._faults.latch(f"the evaluation {evaluation}", error)
             failure = Failure("internal-error", f"{text}; the code was sent and may have run, in part or whole")
-            self._reporter.dispatch(actions.EvaluationEnded(evaluation, "failed", failure=failure))
+            self._core.report(actions.EvaluationEnded(evaluation, "failed", failure=failure))
 
     async def _end_overlong(self, effect: effects.RunEvaluation) -> None:
         """It ran longer than anything may: interrupt it, and say so whatever comes of it."""
-        why = f"it ran longer than the run limit of {self.limits.max_run_s:g} s"
-        await self._stopping.keep_stacks(effect.evaluation, effect.repl, effect.session)
+        evaluation, session = effect.request.id, effect.request.session
+        why = f"it ran longer than the run limit of {effect.max_run_ms / 1000:g} s"
+        await self._stopping.keep_stacks(evaluation, effect.repl, session)
         adapter = self._adapters.get(effect.repl)
-        if adapter is None or effect.evaluation not in self._timers:
+        if adapter is None or evaluation not in self._timers:
             return
-        self._overlong[effect.evaluation] = f"{why} and was interrupted"
+        self._overlong[evaluation] = f"{why} and was interrupted"
         try:
-            done = await adapter.interrupt(effect.session)
+            done = await adapter.interrupt(session)
         except CodriverError as error:
             text = f"{why} and could not be interrupted: {error}"
-            if effect.evaluation in self._overlong:  # it may still end by itself
-                self._overlong[effect.evaluation] = text
-            self._reporter.dispatch(actions.LatchError("run-limit", text), actions.Say(text, error=True))
+            if evaluation in self._overlong:  # it may still end by itself
+                self._overlong[evaluation] = text
+            self._core.report(actions.LatchError("run-limit", text), actions.Say(text, error=True))
             return
         notes = (f"{why} and was interrupted ({done.outcome})", *([done.note] if done.note else []))
-        self._reporter.dispatch(actions.EvaluationEnded(effect.evaluation, "interrupted", notes=notes))
+        self._core.report(actions.EvaluationEnded(evaluation, "interrupted", notes=notes))
 
 
-def _ending(evaluation: str, how: values.Ending | Exception, *, notes: tuple[str, ...]) -> actions.EvaluationEnded:
-    """What to report. A fault of ours is raised again: the words for it are found where it is remembered."""
+def _ending(evaluation: str, how: Ending | Exception, *, notes: tuple[str, ...]) -> actions.EvaluationEnded:
+    """The action that reports an end. A fault of ours is raised again: its words are found where it is latched."""
     if isinstance(how, CodriverError):
         failure = Failure(getattr(how, "reason", type(how).__name__), str(how))
         return actions.EvaluationEnded(evaluation, "failed", failure=failure, notes=notes)
     if isinstance(how, Exception):
         raise how
-    failed = how.error and Failure(
-        type=how.error.type,
-        message=how.error.message,
-        phase=how.error.phase,
-        file=how.error.file,
-        line=how.error.line,
-        column=how.error.column,
-        form=how.error.form,
-        trace=how.error.trace,
-    )
-    return actions.EvaluationEnded(evaluation, how.status, how.namespace, failed or None, (*how.notes, *notes))
+    return actions.EvaluationEnded(evaluation, how.status, how.namespace, how.failure, (*how.notes, *notes))

@@ -13,8 +13,8 @@ from codriver.repls.refusals import OpTimedOutError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from codriver.core.dispatch import Core
     from codriver.repls.base import Adapter
-    from codriver.repls.reporting import Reporter
     from codriver.transcripts import Transcripts
 
 ASK_AGAIN_S = 0.1
@@ -30,8 +30,8 @@ STACKS_AT_INPUT_S = 0.5
 class Stopping:
     """Ends evaluations in the REPLs of one server, for its life. `adapters` are those connected at any moment."""
 
-    def __init__(self, reporter: Reporter, adapters: Mapping[str, Adapter], transcripts: Transcripts) -> None:
-        self._reporter = reporter
+    def __init__(self, core: Core, adapters: Mapping[str, Adapter], transcripts: Transcripts) -> None:
+        self._core = core
         self._adapters = adapters
         self._transcripts = transcripts
 
@@ -40,11 +40,11 @@ class Stopping:
 
         Gives, in words, what was done and how the session is now.
         """
-        evaluation = self._reporter.core.state.evaluations[evaluation_id]
-        repl = self._reporter.core.state.repls.get(evaluation.repl)
+        evaluation = self._core.state.evaluations[evaluation_id]
+        repl = self._core.state.repls.get(evaluation.repl)
         if repl is None or repl.profile is None:
             return ("its REPL is gone, and the evaluation with it",)
-        self._reporter.dispatch(actions.StopAsked(evaluation_id, why))
+        self._core.report(actions.StopAsked(evaluation_id, why))
         await self.keep_stacks(evaluation_id, evaluation.repl, evaluation.session)
         said: list[str] = []
         if "interrupt" in repl.profile.capabilities:
@@ -63,7 +63,7 @@ class Stopping:
                     "which loses everything defined in it"
                 ),
             )
-        self._reporter.dispatch(actions.RestartRepl(repl.id, why))
+        self._core.report(actions.RestartRepl(repl.id, why))
         return (*said, "the REPL process is being restarted: everything defined in it is gone")
 
     async def keep_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
@@ -71,7 +71,7 @@ class Stopping:
         transcript, adapter = self._transcripts.get(evaluation_id), self._adapters.get(repl_id)
         if transcript is None or adapter is None:
             return
-        evaluation = self._reporter.core.state.evaluations.get(evaluation_id)
+        evaluation = self._core.state.evaluations.get(evaluation_id)
         is_reading = evaluation is not None and evaluation.status == "needs-input"
         with anyio.move_on_after(STACKS_AT_INPUT_S if is_reading else STACKS_S):
             dump = await adapter.stacks(session)
@@ -84,7 +84,7 @@ class Stopping:
 
         A REPL that says nothing runs may not have begun with what we just sent, so it is asked again for a while.
         """
-        evaluation = self._reporter.core.state.evaluations[evaluation_id]
+        evaluation = self._core.state.evaluations[evaluation_id]
         deadline = anyio.current_time() + settle_s
         while True:
             said, idle = await self._interrupt(evaluation.repl, evaluation.session)
@@ -115,6 +115,6 @@ class Stopping:
     async def _over(self, evaluation_id: str, settle_s: float) -> bool:
         transcript = self._transcripts.get(evaluation_id)
         with anyio.move_on_after(max(0, settle_s)):
-            while not self._reporter.core.state.evaluations[evaluation_id].over and transcript is not None:
+            while not self._core.state.evaluations[evaluation_id].over and transcript is not None:
                 await transcript.wait_changed()
-        return self._reporter.core.state.evaluations[evaluation_id].over
+        return self._core.state.evaluations[evaluation_id].over

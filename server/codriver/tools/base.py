@@ -21,7 +21,8 @@ from codriver.tools.standing import Waits
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codriver.core.dispatch import Action, Core
+    from codriver.core.actions import Action
+    from codriver.core.dispatch import Core
     from codriver.core.state import State
     from codriver.datalog.answer import QueryAnswer
     from codriver.editing import Editor
@@ -121,9 +122,10 @@ class Call:
         """The state now."""
         return self.services.core.state
 
-    def dispatch(self, *actions: Action) -> None:
-        """Dispatch for this client, now."""
-        self.services.core.dispatch({"client": self.client, "now": self.services.now()}, actions)
+    def dispatch(self, *actions: Action, who: str | None = None) -> None:
+        """Dispatch for this client; `who`: the caller, for actions that ask for it."""
+        context: dict[str, object] = {"client": self.client}
+        self.services.core.dispatch(context if who is None else {**context, "who": who}, actions)
 
     def who(self, given: str | None) -> str:
         """The slug of the caller, without secrets: the one given, else made from the client's name.

@@ -16,7 +16,7 @@ from codriver.transcripts import head
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.repls.values import ClojureDocs
+    from codriver.repls.adapter_values import ClojureDocs
     from codriver.tools.base import Services
 
 SITE: Final = "https://clojuredocs.org"

@@ -10,9 +10,9 @@ import anyio
 from pydantic import Field
 
 from codriver import files
-from codriver.core import evaluations
+from codriver.core import evaluation_queue
 from codriver.core.actions import Evaluate
-from codriver.core.state import Request
+from codriver.core.values import Form, Request
 from codriver.errors import RefusedError
 from codriver.lisp.reader import top_level_forms
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Schema, Tool, answer_schema
@@ -24,15 +24,12 @@ from codriver.tools.target import Target, evaluation_of, resolve
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codriver.core.state import Evaluation
+    from codriver.core.values import Evaluation
 
 FILE = files.Rules(files.Links.ANY, most_bytes=16 * 2**20)
 """Of a file to load: wherever its caller says, who could as well send its text."""
 AT_ONCE_CHARACTERS = 2**15
 """Reading the brackets of more takes so long that others would notice."""
-
-Form = tuple[str, int, int]
-"""The text of a top-level form, its line and its column."""
 
 
 class FileUnreadableError(RefusedError):
@@ -84,18 +81,20 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     if arguments.isolate:
         target = await isolated(call, target, who)
     request = Request(
+        id=evaluation_queue.next_id(call.state),
         code=arguments.code,
+        session=target.session.name,
         namespace=arguments.namespace,
         description=arguments.description,
         forms=forms,
     )
     settings = call.services.settings
     timeout_ms = arguments.timeout_ms or settings.evaluate_timeout_ms
-    evaluation = _begin(call, target, who, request)
-    current = await wait(call, evaluation, timeout_ms / 1000)
+    _begin(call, target, who, request)
+    current = await wait(call, request.id, timeout_ms / 1000)
     notes: tuple[str, ...] = ()
     if current.status == "running" and arguments.on_timeout == "interrupt":
-        return await _interrupt_late(call, evaluation, timeout_ms, arguments)
+        return await _interrupt_late(call, request.id, timeout_ms, arguments)
     return await describe(
         call, current, max_images=arguments.max_images, max_bytes=settings.max_text_bytes, notes=notes
     )
@@ -109,24 +108,28 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     lisp = path.suffix != ".py" and speaks_lisp(call.state, arguments.repl_session_key)
     forms = await _forms(call, arguments.repl_session_key, text, lisp=lisp)
     target = resolve(call.state, arguments.repl_session_key)
-    request = Request(code=text, kind="load-file", path=str(path), forms=forms)
+    request = Request(
+        id=evaluation_queue.next_id(call.state),
+        code=text,
+        session=target.session.name,
+        forms=forms,
+        file=str(path),
+        kind="load-file",
+    )
     settings = call.services.settings
-    evaluation = _begin(call, target, who, request)
-    current = await wait(call, evaluation, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000)
+    _begin(call, target, who, request)
+    current = await wait(call, request.id, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000)
     return await describe(call, current, max_images=0, max_bytes=settings.max_text_bytes)
 
 
-def _begin(call: Call, target: Target, who: str, request: Request) -> str:
-    """Accept the evaluation; its id."""
-    evaluation = evaluations.next_id(call.state)
+def _begin(call: Call, target: Target, who: str, request: Request) -> None:
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    asked = (target.repl.id, target.session.name, request.namespace, request.path, code)
+    asked = (target.repl.id, request.session, request.namespace, request.file, code)
     transcripts = call.services.transcripts
-    transcripts.open(evaluation, asked)
+    transcripts.open(request.id, asked)
     # Secrets are taken out before it is cut: half of one would not be known for what it is.
-    head = transcripts.redactor(f"load-file {request.path}" if request.path else request.code)
-    call.dispatch(Evaluate(evaluation, target.repl.id, target.session.name, who, call.client, request, head))
-    return evaluation
+    head = transcripts.redactor(f"load-file {request.file}" if request.file else request.code)
+    call.dispatch(Evaluate(target.repl.id, request, head), who=who)
 
 
 async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:
@@ -169,7 +172,7 @@ async def _forms(call: Call, key: str | None, code: str, *, lisp: bool) -> tuple
 
 def _lisp_forms(code: str) -> tuple[Form, ...]:
     spans = top_level_forms(code, check_brackets(code))
-    return tuple([(code[span.start : span.end], span.line, span.column) for span in spans])
+    return tuple([Form(code[span.start : span.end], span.line, span.column) for span in spans])
 
 
 def _read(path: Path) -> str:

@@ -10,7 +10,7 @@ import anyio
 
 from codriver.core import lanes
 from codriver.core.actions import CancelQueued
-from codriver.repls.values import NAMESPACE_MISSING
+from codriver.repls.adapter_values import NAMESPACE_MISSING
 from codriver.tools.base import Answer, Call
 from codriver.tools.images import Images
 from codriver.tools.notes import notes_of_home, notes_of_others, notes_of_repetition
@@ -20,7 +20,7 @@ from codriver.transcripts import Cut, Transcript, head, read, tail
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.core.state import Evaluation, Failure
+    from codriver.core.values import Evaluation, Failure
 
 PROGRESS_S = 5.0
 SETTLE_S = 2.0
@@ -104,7 +104,8 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     holder = lanes.holder(state, evaluation)
     if holder is None:
         return ["other evaluations are ahead of it in this session"]
-    since_s = max(0, call.services.now() - (holder.started_at or holder.requested_at)) // 1000
+    now = call.services.now()
+    since_s = max(0, now - (holder.started_at or now)) // 1000
     how = ", which waits for input," if holder.status == "needs-input" else ""
     ways = ["give it input with send_input" if how else "wait with get_evaluation"]
     ways.append("end that one with interrupt_evaluation")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from codriver.core.actions import InputGiven
-from codriver.core.state import HELD
+from codriver.core.values import HELD
 from codriver.errors import RefusedError
 from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.evaluate import EVALUATION

@@ -11,7 +11,7 @@ from codriver.tools.target import resolve
 from codriver.transcripts import head
 
 if TYPE_CHECKING:
-    from codriver.repls.values import StackFrame, StackTrace
+    from codriver.repls.adapter_values import StackFrame, StackTrace
 
 NEAREST = 5
 """Frames shown of a trace that never passes through the user's code."""

@@ -37,7 +37,7 @@ async def isolated(call: Call, target: Target, who: str) -> Target:
         await call.services.repls.adapter(repl.id).open_session(name)
         # Somebody may have taken the name meanwhile: then the next one is tried.
         if name not in _still_there(call, repl).sessions:
-            call.dispatch(SessionOpened(repl.id, name, who, call.client))
+            call.dispatch(SessionOpened(repl.id, name), who=who)
 
 
 def _still_there(call: Call, repl: Repl) -> Repl:

@@ -6,14 +6,14 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codriver.core import homes, others
+from codriver.core import activity, foreign_repl
 from codriver.core.actions import ClientTold
 from codriver.tools.parts import is_same
 from codriver.tools.target import key_of
 from codriver.transcripts import read
 
 if TYPE_CHECKING:
-    from codriver.core.state import Evaluation
+    from codriver.core.values import Evaluation
     from codriver.tools.base import Call
     from codriver.transcripts import Part, Transcript
 
@@ -28,8 +28,8 @@ MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them t
 
 def notes_of_others(call: Call, who: str) -> list[str]:
     """What others did since this caller's last call, one line each, the newest last; from now on it counts as told."""
-    theirs = others.since_told(call.state, call.client, who)
-    call.dispatch(ClientTold(call.client, who))
+    theirs = activity.since_told(call.state, call.client, who)
+    call.dispatch(ClientTold(), who=who)
     lines = [_line(call, evaluation) for evaluation in theirs[-MAX_OTHERS:]]
     more = len(theirs) - len(lines)
     return [*lines, f"and {more} more by others before these: see repl_output_log"] if more else lines
@@ -48,8 +48,8 @@ def _line(call: Call, evaluation: Evaluation) -> str:
 def notes_of_home(call: Call, evaluation: Evaluation) -> list[str]:
     """With a caller's first evaluation in a REPL: that it seems to be another project's, where it does."""
     repl = call.state.repls.get(evaluation.repl)
-    strange = homes.stray(call.state, repl) if repl is not None else None
-    return [strange] if strange and homes.is_first(call.state, evaluation) else []
+    strange = foreign_repl.stray(call.state, repl) if repl is not None else None
+    return [strange] if strange and foreign_repl.is_first(call.state, evaluation) else []
 
 
 async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> list[str]:

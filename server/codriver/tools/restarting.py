@@ -8,7 +8,7 @@ import anyio
 from pydantic import Field
 
 from codriver.core.actions import RestartRepl
-from codriver.core.evaluations import session_key
+from codriver.core.evaluation_queue import session_key
 from codriver.repls.refusals import CapabilityMissingError
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.target import ReplStoppedError, resolve

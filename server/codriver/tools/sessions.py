@@ -5,14 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from codriver.core import homes
-from codriver.core.evaluations import session_key
-from codriver.core.state import HELD
-from codriver.repls.values import CAPABILITIES
+from codriver.core import foreign_repl
+from codriver.core.evaluation_queue import session_key
+from codriver.core.values import HELD
+from codriver.repls.adapter_values import CAPABILITIES
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
 
 if TYPE_CHECKING:
-    from codriver.core.state import Evaluation, Profile, Repl, Session, State
+    from codriver.core.state import Repl, Session, State
+    from codriver.core.values import Evaluation, Profile
 
 
 class NoArguments(Arguments):
@@ -108,7 +109,7 @@ def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]
         row["running"] = {"evaluationId": running.id, "who": running.who, "code": running.head}
     if repl.profile is not None:
         row |= _abilities(repl, repl.profile)
-        strange = homes.stray(state, repl)
+        strange = foreign_repl.stray(state, repl)
         if strange:
             row["elsewhere"] = True
         notes = [*([strange] if strange else []), *repl.profile.notes]

@@ -12,7 +12,7 @@ from codriver.tools.target import resolve
 from codriver.transcripts import head
 
 if TYPE_CHECKING:
-    from codriver.repls.values import Symbol
+    from codriver.repls.adapter_values import Symbol
     from codriver.tools.base import Services
 
 MAX_COMPLETIONS = 200

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver.core.evaluations import session_key
-from codriver.core.state import MAIN, Evaluation, Repl, Session, State
+from codriver.core.evaluation_queue import session_key
+from codriver.core.values import MAIN_SESSION, Evaluation
 from codriver.errors import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from codriver.core.state import Repl, Session, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def resolve(state: State, key: str | None, *, may_leave: bool = False) -> Target
             raise NoReplError(tuple(state.repls.values()))
         if len(reachable) > 1:
             raise AmbiguousSessionError([repl.key for repl in reachable])
-        return Target(reachable[0], reachable[0].sessions[MAIN])
+        return Target(reachable[0], reachable[0].sessions[MAIN_SESSION])
     for repl in state.repls.values():
         for session in repl.sessions.values():
             if session_key(repl, session.name) == key and (may_leave or not session.is_leaving):

@@ -15,7 +15,7 @@ from codriver.tools.target import resolve
 from codriver.transcripts import head, tail
 
 if TYPE_CHECKING:
-    from codriver.repls.values import TestResult, TestRun
+    from codriver.repls.adapter_values import TestResult, TestRun
 
 MAX_RESULTS = 100
 """Results of one answer: who fails more than this reads the first ones first."""

@@ -1,16 +1,17 @@
-"""What is given to an adapter and what comes out of it: the REPL's profile, evaluations, and answers to inquiries.
+"""Values that only adapters give: events, endings, and answers to questions about code.
 
-What an adapter promises about them stands in `codriver.repls.base`.
+Those that core and tools share with them are in `codriver.core.values`; an adapter's promises about both stand in
+`codriver.repls.base`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-MAIN_SESSION = "main"
-"""The adapter's name of the session that all callers share unless they ask for their own."""
+if TYPE_CHECKING:
+    from codriver.core.values import Failure
 
 NAMESPACE_MISSING = "namespace-not-found"
 """The type of the failure of an evaluation in a namespace that is not there; nothing was evaluated then."""
@@ -45,67 +46,6 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
-    """How one capability is provided: by the server's op `op`, or by us on top of it (`adapted`)."""
-
-    op: str
-    adapted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """What a REPL showed that it can do, from `describe` and probes and never from what its name promises."""
-
-    dialect: str
-    """`clojure`, `clojurescript`, `babashka`, `basilisp`, `python`, `hy`, `nbb`, `squint` or `unknown`."""
-    versions: Mapping[str, str]
-    ops: frozenset[str]
-    support: Mapping[str, Support]
-    """By capability name. What is not a key cannot be had."""
-    missing: Mapping[str, str] = field(default_factory=dict)
-    """By capability name: one line that says what would provide it."""
-    isolation: Literal["session", "connection", "none"] = "session"
-    """Whether sessions of one connection, only separate connections, or nothing at all keep namespaces apart."""
-    is_serial: bool = False
-    """It runs one evaluation at a time, whatever their sessions."""
-    process_id: int | None = None
-    project_root: str | None = None
-    notes: tuple[str, ...] = ()
-    """Sentences a user should know, such as why this REPL cannot be interrupted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One top-level form of the code to evaluate. `line` and `column` count from 1 within the code."""
-
-    text: str
-    line: int
-    column: int
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """A request to evaluate.
-
-    `forms` are the top-level forms of `code` in order, or empty when the caller did not split it. They are sent one by
-    one and the first that fails stops the rest: nREPL 1.0.0 goes on with the next form after a failure, and others
-    answer only the last value. Without `forms`, `code` is sent whole and the server decides.
-    """
-
-    id: str
-    code: str
-    session: str = MAIN_SESSION
-    namespace: str | None = None
-    forms: tuple[Form, ...] = ()
-    file: str | None = None
-    line: int = 1
-    column: int = 1
-    max_length: int | None = None
-    max_depth: int | None = None
-    max_value_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Output:
     """Text the program printed. `evaluation` events carry it as it comes; it may hold part of a line."""
 
@@ -136,26 +76,12 @@ It must return quickly and not raise."""
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationError:
-    """Why an evaluation failed. Lines and columns count from 1; `form` is the index, from 1, of the failing form."""
-
-    type: str
-    message: str
-    phase: str | None = None
-    file: str | None = None
-    line: int | None = None
-    column: int | None = None
-    form: int | None = None
-    trace: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Ending:
     """How an evaluation ended."""
 
     status: Literal["done", "failed", "interrupted"]
     namespace: str | None = None
-    error: EvaluationError | None = None
+    failure: Failure | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -12,8 +12,10 @@ from codriver.core.records import replace
 from codriver.core.state import with_item, without_item
 
 if TYPE_CHECKING:
-    from codriver.core.dispatch import Action, Effect
-    from codriver.core.state import Evaluation, Session, State
+    from codriver.core.actions import Action
+    from codriver.core.effects import Effect
+    from codriver.core.state import Session, State
+    from codriver.core.values import Evaluation
 
 WHY = "its client left, and the session was its own"
 

@@ -1,8 +1,8 @@
 """The server's life cycle: exclusive states, and what is asked of the shell at each step."""
 
-from codriver.core import app
 from codriver.core.actions import Listening, Start, Stop, Stopped
 from codriver.core.effects import Announce, Listen, WindDown
+from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 
 START = Start("s-1", 42, "1.0", "/w", now=5)
@@ -12,7 +12,7 @@ def run(*actions, state=None):
     state = state or State()
     effects = []
     for action in actions:
-        outcome = app.handle(state, action, {})
+        outcome = HANDLERS[type(action)](state, action)
         state = outcome.state
         effects += outcome.effects
     return state, effects

@@ -5,21 +5,22 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.core import mcp, others
+from codriver.core import activity, mcp_clients
 from codriver.core.actions import ClientConnected, ClientTold
-from codriver.core.state import Evaluation, State
+from codriver.core.state import State
+from codriver.core.values import Evaluation
 
 
 def state_of(*clients):
     state = State()
     for client in clients:
-        state = mcp.handle(state, ClientConnected(client, now=1), {}).state
+        state = mcp_clients.connected(state, ClientConnected(client)).state
     return state
 
 
 def begun(state, client, who):
     number = state.evaluated + 1
-    evaluation = Evaluation(f"e{number}", number, "r1", "main", who, client, None, "(code)", "running", 1)
+    evaluation = Evaluation(f"e{number}", number, "r1", "main", who, client, None, "(code)", "running")
     return replace(state, evaluated=number, evaluations={**state.evaluations, evaluation.id: evaluation})
 
 
@@ -29,11 +30,11 @@ def ended(state, identity):
 
 
 def told(state, client, who):
-    return mcp.handle(state, ClientTold(client, who), {}).state
+    return mcp_clients.told(state, ClientTold(client, who)).state
 
 
 def since(state, client, who):
-    return [evaluation.id for evaluation in others.since_told(state, client, who)]
+    return [evaluation.id for evaluation in activity.since_told(state, client, who)]
 
 
 def test_a_caller_that_was_told_nothing_yet_hears_nothing():
@@ -67,10 +68,10 @@ def test_callers_that_share_a_connection_are_told_apart():
 
 def test_only_the_newest_callers_of_a_connection_are_remembered():
     state = state_of("c1")
-    for number in range(others.MAX_CALLERS + 5):
+    for number in range(activity.MAX_CALLERS + 5):
         state = told(state, "c1", f"who-{number}")
     kept = state.clients["c1"].told
-    assert len(kept) == others.MAX_CALLERS
+    assert len(kept) == activity.MAX_CALLERS
     assert "who-0" not in kept
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from codriver.core.state import Evaluation, Repl, State
+    from codriver.core.state import Repl, State
+    from codriver.core.values import Evaluation
 
 
 def stray(state: State, repl: Repl) -> str | None:

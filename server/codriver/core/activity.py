@@ -12,7 +12,8 @@ from codriver.core.state import Told
 if TYPE_CHECKING:
     from collections.abc import Reversible
 
-    from codriver.core.state import Client, Evaluation, State
+    from codriver.core.state import Client, State
+    from codriver.core.values import Evaluation
 
 MAX_CALLERS = 64
 """Callers of one client that are remembered; each needs a name of its own, so more are hardly ever met."""

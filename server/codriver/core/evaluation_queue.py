@@ -1,0 +1,248 @@
+"""The queue of evaluations: accepted, run one at a time in each lane, ended.
+
+Within a lane (`core.lanes`) evaluations run in the order they were accepted. An evaluation accepted while its REPL is
+on its way waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codriver.core import client_departure, orphans
+from codriver.core.actions import (
+    Action,
+    CancelQueued,
+    Evaluate,
+    EvaluationEnded,
+    InputGiven,
+    InputWanted,
+    StopAsked,
+)
+from codriver.core.dispatch import Outcome
+from codriver.core.effects import Append, Effect, RunEvaluation, SettleEvaluation
+from codriver.core.lanes import holder, lane
+from codriver.core.records import replace
+from codriver.core.state import Repl, Session, State, with_item
+from codriver.core.values import HELD, MAIN_SESSION, Evaluation, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from codriver.core.dispatch import Handler
+    from codriver.core.values import Request
+
+KEPT = 1000
+"""How many evaluations that are over can still be asked about."""
+TRIMMED_AT_ONCE = 100
+"""How many more are there before the oldest are dropped: each change copies the mapping, so it is kept small."""
+HEAD_CHARACTERS = 200
+
+
+def next_id(state: State) -> str:
+    """The id of the next evaluation: unique also across restarts, as it begins with the server's own."""
+    return f"{state.life.session_id[:4]}-{state.evaluated + 1}"
+
+
+def session_key(repl: Repl, session: str) -> str:
+    """The name clients know a session by: the REPL's key, and behind a slash the name of an isolated one."""
+    return repl.key if session == MAIN_SESSION else f"{repl.key}/{session}"
+
+
+def of_unfinished(handle: Callable[[State, Evaluation, Any], Outcome]) -> Handler:
+    """A handler for actions about one evaluation, which is given it; of one that is over nothing more is to be done."""
+
+    def handled(state: State, action: Any) -> Outcome:
+        evaluation = state.evaluations.get(action.evaluation)
+        return Outcome(state) if evaluation is None or evaluation.over else handle(state, evaluation, action)
+
+    return handled
+
+
+def endings(state: State, repl: str, cause: str, *, restarted: bool = False) -> tuple[Action, ...]:
+    """The actions that end all of a REPL's evaluations because its connection is gone."""
+    return tuple(
+        _ending(evaluation, cause, restarted=restarted) for evaluation in state.unfinished() if evaluation.repl == repl
+    )
+
+
+def _ending(evaluation: Evaluation, cause: str, *, restarted: bool) -> EvaluationEnded:
+    """The end of an evaluation: code that ran may have done its work, code that was queued was never sent."""
+    if evaluation.status == "queued":
+        return _lost(evaluation, f"{cause}; this evaluation was still queued, so its code was never sent")
+    if restarted:
+        return EvaluationEnded(evaluation.id, "interrupted", notes=(f"{cause}: what was defined in it is gone",))
+    return _lost(evaluation, f"{cause}; the code was sent and may have run, in part or whole, and is not sent again")
+
+
+def _lost(evaluation: Evaluation, why: str, kind: str = "repl-disconnected") -> EvaluationEnded:
+    return EvaluationEnded(evaluation.id, "lost", failure=Failure(kind, why))
+
+
+def fill_lanes(state: State, repl: str, now: int, follow_ups: tuple[Action, ...] = ()) -> Outcome:
+    """Start the oldest queued evaluation of each free lane of a connected REPL."""
+    effects: list[Effect] = []
+    evaluations = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl]
+    taken = {lane(state, evaluation) for evaluation in evaluations if evaluation.status in HELD}
+    for evaluation in evaluations:
+        own = lane(state, evaluation)
+        if evaluation.status == "queued" and evaluation.request is not None and own not in taken:
+            taken.add(own)
+            begun = _running(evaluation, state.repls[repl], now)
+            state = _put(state, begun)
+            effects += _run(begun, evaluation.request, state.repls[repl])
+    return Outcome(state, tuple(effects), follow_ups)
+
+
+def accept(state: State, action: Evaluate) -> Outcome:
+    """Run it now if its lane is free, else queue it."""
+    repl = state.repls[action.repl]
+    # A session that ended in this very moment: the REPL refuses the evaluation, and that ends what is put here.
+    name = action.request.session
+    session = repl.sessions.get(name, Session(name, is_leaving=True))
+    evaluation = _accepted(state, action, repl, session)
+    if state.life.phase in ("stopping", "stopped"):
+        # A connected client goes on calling until its connection is closed, which is the last thing.
+        why = "the server stops, so this code was never sent"
+        state = _put_new(state, evaluation, repl, session, action.now)
+        return Outcome(state, follow_ups=(_lost(evaluation, why, "server-stopped"),))
+    if repl.phase != "connected" or holder(state, evaluation) is not None:
+        return orphans.end_unwanted(_put_new(state, evaluation, repl, session, action.now))
+    evaluation = _running(evaluation, repl, action.now)
+    state = _put_new(state, evaluation, repl, session, action.now)
+    return Outcome(state, _run(evaluation, action.request, repl))
+
+
+def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> Evaluation:
+    return Evaluation(
+        id=action.request.id,
+        number=state.evaluated + 1,
+        repl=action.repl,
+        session=session.name,
+        who=action.who,
+        client=action.client,
+        request=action.request,
+        head=action.head[:HEAD_CHARACTERS],
+        status="queued",
+        generation=repl.generation,
+        previous=session.last_evaluation_by.get(action.who, 0),
+    )
+
+
+def _put_new(state: State, evaluation: Evaluation, repl: Repl, session: Session, now: int) -> State:
+    newest = with_item(session.last_evaluation_by, evaluation.who, evaluation.number)
+    session = replace(session, last_activity=now, last_evaluation_by=newest)
+    repl = replace(repl, sessions=with_item(repl.sessions, session.name, session))
+    return replace(
+        state,
+        repls=with_item(state.repls, repl.id, repl),
+        evaluations=with_item(_trimmed(state), evaluation.id, evaluation),
+        live=(*state.live, evaluation.id),
+        evaluated=evaluation.number,
+    )
+
+
+def _trimmed(state: State) -> Mapping[str, Evaluation]:
+    """The evaluations that can be asked about: those that are not over, and the newest of the others."""
+    excess = len(state.evaluations) - KEPT
+    if excess < TRIMMED_AT_ONCE:
+        return state.evaluations
+    dropped = set([name for name in state.evaluations if name not in state.live][:excess])
+    return {name: evaluation for name, evaluation in state.evaluations.items() if name not in dropped}
+
+
+def _running(evaluation: Evaluation, repl: Repl, now: int) -> Evaluation:
+    return replace(evaluation, status="running", started_at=now, generation=repl.generation)
+
+
+def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, ...]:
+    """The effects that run it. The log gets its description, then its code, before anything it prints.
+
+    It is sent first: the log is written while the REPL works, and what that says is heard in a later turn.
+    """
+    session = repl.sessions.get(evaluation.session)
+    code = Append(
+        category="evaluatedCode",
+        text=request.code,
+        who=evaluation.who,
+        ns=request.namespace or (session.namespace if session else None),
+        session_key=session_key(repl, evaluation.session),
+        evaluation=evaluation.id,
+    )
+    run = RunEvaluation(repl=repl.id, request=request)
+    if not request.description:
+        return (run, code)
+    return (run, replace(code, category="otherOutput", text=request.description, ns=None), code)
+
+
+def ask_to_stop(state: State, evaluation: Evaluation, action: StopAsked) -> Outcome:
+    """Remember who wants it to end, to be told with its end."""
+    return Outcome(_put(state, replace(evaluation, stop_asked=action.why)))
+
+
+def cancel(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcome:
+    """End an evaluation that has not begun; it never runs."""
+    if evaluation.status != "queued":
+        return Outcome(state)
+    return end(state, evaluation, EvaluationEnded(evaluation.id, "interrupted", notes=(action.why,), now=action.now))
+
+
+def want_input(state: State, evaluation: Evaluation, _action: InputWanted) -> Outcome:
+    """Wait for input, unless nobody will think of giving it."""
+    waiting = _set_status(state, replace(evaluation, status="needs-input"))
+    ended = orphans.end_unwanted(waiting.state)
+    return replace(ended, effects=(*waiting.effects, *ended.effects))
+
+
+def give_input(state: State, evaluation: Evaluation, _action: InputGiven) -> Outcome:
+    """Go on."""
+    if evaluation.status != "needs-input":
+        return Outcome(state)
+    return _set_status(state, replace(evaluation, status="running"))
+
+
+def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcome:
+    """End it, wake who waits for it, and run the next in its lane."""
+    state = _ended(state, evaluation, action)
+    settle = SettleEvaluation(evaluation=evaluation.id)
+    repl = state.repls.get(evaluation.repl)
+    if repl is None:
+        return Outcome(state, (settle,))
+    session = repl.sessions.get(evaluation.session)
+    if session is not None:
+        namespace = action.session_namespace or session.namespace
+        session = replace(session, namespace=namespace, last_activity=action.now)
+        state = client_departure.put(state, repl.id, session)
+    effects = (settle, *client_departure.settle(state, repl.id, evaluation.session))
+    if repl.phase != "connected":
+        return Outcome(state, effects)
+    filled = fill_lanes(state, repl.id, action.now)
+    return Outcome(filled.state, (*effects, *filled.effects))
+
+
+def _ended(state: State, evaluation: Evaluation, action: EvaluationEnded) -> State:
+    ended = replace(
+        evaluation,
+        status=action.status,
+        ended_at=action.now,
+        namespace=action.session_namespace,
+        failure=action.failure,
+        notes=(*evaluation.notes, *action.notes, *_stopped_by(evaluation, action)),
+        request=None,
+    )
+    return replace(_put(state, ended), live=tuple([name for name in state.live if name != ended.id]))
+
+
+def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, ...]:
+    """Who ended it and why, where somebody did; code that ended by itself meanwhile says nothing of that."""
+    if evaluation.stop_asked is None or action.status not in ("interrupted", "failed"):
+        return ()
+    how = "it was interrupted" if action.status == "interrupted" else "it failed after an interrupt"
+    return (f"{how}: {evaluation.stop_asked}",)
+
+
+def _put(state: State, evaluation: Evaluation) -> State:
+    return replace(state, evaluations=with_item(state.evaluations, evaluation.id, evaluation))
+
+
+def _set_status(state: State, evaluation: Evaluation) -> Outcome:
+    return Outcome(_put(state, evaluation), effects=(SettleEvaluation(evaluation=evaluation.id),))

@@ -1,0 +1,49 @@
+"""The handlers: one table of the function that serves each class of action."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from codriver.core import actions, evaluation_queue, lifecycle, mcp_clients, repl_connections, server_messages
+from codriver.core.evaluation_queue import of_unfinished
+from codriver.core.repl_connections import announcing, of_known
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.dispatch import Handler
+
+HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
+    {
+        actions.Start: lifecycle.start,
+        actions.Listening: lifecycle.listening,
+        actions.Stop: lifecycle.stop,
+        actions.Stopped: lifecycle.stopped,
+        actions.ClientConnected: mcp_clients.connected,
+        actions.ClientTold: mcp_clients.told,
+        actions.ClientGone: mcp_clients.gone,
+        actions.GraceOver: mcp_clients.grace_over,
+        actions.ResourcesChanged: mcp_clients.resources_changed,
+        actions.ToolsChanged: mcp_clients.tools_changed,
+        actions.ReplFound: announcing(repl_connections.found),
+        actions.ReplForgotten: of_known(repl_connections.forgotten),
+        actions.ReplProgress: of_known(repl_connections.progress),
+        actions.ReplStarted: of_known(repl_connections.started),
+        actions.ReplConnected: of_known(repl_connections.connected),
+        actions.ReplLost: of_known(repl_connections.lost),
+        actions.RetryDue: of_known(repl_connections.retry_due),
+        actions.RestartRepl: of_known(repl_connections.restart),
+        actions.SessionOpened: of_known(repl_connections.session_opened),
+        actions.SessionClosed: of_known(repl_connections.session_closed),
+        actions.Evaluate: evaluation_queue.accept,
+        actions.InputWanted: of_unfinished(evaluation_queue.want_input),
+        actions.InputGiven: of_unfinished(evaluation_queue.give_input),
+        actions.EvaluationEnded: of_unfinished(evaluation_queue.end),
+        actions.StopAsked: of_unfinished(evaluation_queue.ask_to_stop),
+        actions.CancelQueued: of_unfinished(evaluation_queue.cancel),
+        actions.Say: server_messages.say,
+        actions.LatchError: server_messages.latch_error,
+        actions.HistoryRestored: server_messages.history_restored,
+    }
+)

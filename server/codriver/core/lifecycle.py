@@ -1,0 +1,58 @@
+"""The server's own life cycle: stopped → starting → started → stopping → stopped.
+
+An action that does not fit the phase changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.core.actions import Listening, Start, Stop, Stopped
+from codriver.core.dispatch import Outcome
+from codriver.core.effects import Announce, Listen, WindDown
+from codriver.core.records import replace
+from codriver.core.state import Life
+
+if TYPE_CHECKING:
+    from codriver.core.state import State
+
+
+def start(state: State, action: Start) -> Outcome:
+    """Open the listener first: until it is open nobody is told of the server."""
+    if state.life.phase != "stopped":
+        return Outcome(state)
+    life = Life(
+        phase="starting",
+        session_id=action.session_id,
+        process_id=action.process_id,
+        version=action.version,
+        workspace=action.workspace,
+        started_at=action.now,
+    )
+    return Outcome(replace(state, life=life), effects=(Listen(then=(Listening(),)),))
+
+
+def listening(state: State, action: Listening) -> Outcome:
+    """Announce the server, with a note where it listens on another port than the one asked for."""
+    if state.life.phase != "starting":
+        return Outcome(state)
+    note = None
+    if action.asked_port not in (0, action.port):
+        note = f"port {action.asked_port} was taken, so this server listens on {action.port}"
+    life = replace(state.life, phase="started", host=action.host, port=action.port, port_note=note)
+    return Outcome(replace(state, life=life), effects=(Announce(),))
+
+
+def stop(state: State, action: Stop) -> Outcome:
+    """Wind down, once."""
+    if state.life.phase not in ("starting", "started"):
+        return Outcome(state)
+    life = replace(state.life, phase="stopping")
+    return Outcome(replace(state, life=life), effects=(WindDown(reason=action.reason),))
+
+
+def stopped(state: State, _action: Stopped) -> Outcome:
+    """The end: all is closed."""
+    if state.life.phase != "stopping":
+        return Outcome(state)
+    return Outcome(replace(state, life=replace(state.life, phase="stopped")))

@@ -1,0 +1,49 @@
+"""The connected MCP clients: who comes and goes, and the changes they are notified of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.core import activity, client_departure, orphans
+from codriver.core.dispatch import Outcome
+from codriver.core.effects import NotifyClients
+from codriver.core.records import replace
+from codriver.core.state import Client, with_item, without_item
+
+if TYPE_CHECKING:
+    from codriver.core.actions import ClientConnected, ClientGone, ClientTold, GraceOver, ResourcesChanged, ToolsChanged
+    from codriver.core.state import State
+
+
+def connected(state: State, action: ClientConnected) -> Outcome:
+    """One client more."""
+    return Outcome(replace(state, clients=with_item(state.clients, action.client, Client(action.client))))
+
+
+def told(state: State, action: ClientTold) -> Outcome:
+    """A caller knows now how every evaluation stands."""
+    if action.client not in state.clients:
+        return Outcome(state)
+    client = activity.with_told(state, state.clients[action.client], action.who)
+    return Outcome(replace(state, clients=with_item(state.clients, client.id, client)))
+
+
+def gone(state: State, action: ClientGone) -> Outcome:
+    """One client less; what was its own ends with it."""
+    without = replace(state, clients=without_item(state.clients, action.client))
+    return client_departure.leave(without, action.client)
+
+
+def grace_over(state: State, action: GraceOver) -> Outcome:
+    """Nothing that the client left may hold up others any more."""
+    return orphans.mark(state, action.client)
+
+
+def resources_changed(state: State, _action: ResourcesChanged) -> Outcome:
+    """Notify the clients that the list of resources changed."""
+    return Outcome(state, effects=(NotifyClients(changed="resources"),))
+
+
+def tools_changed(state: State, _action: ToolsChanged) -> Outcome:
+    """Notify the clients that the list of tools changed."""
+    return Outcome(state, effects=(NotifyClients(changed="tools"),))

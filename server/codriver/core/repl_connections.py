@@ -1,0 +1,253 @@
+"""The REPLs: found or started, connected, lost, tried again, given up.
+
+A REPL that cannot be reached is tried again after 0.25 s, doubling to 10 s. A process of ours that ends is started
+again the same way, at most three times in a minute; then it is given up with its reason.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.core import client_departure, evaluation_queue, foreign_repl
+from codriver.core.actions import (
+    Action,
+    LatchError,
+    ReplConnected,
+    ReplForgotten,
+    ReplFound,
+    ReplLost,
+    ReplProgress,
+    ReplStarted,
+    RestartRepl,
+    RetryDue,
+    Say,
+    SessionClosed,
+    SessionOpened,
+)
+from codriver.core.dispatch import Outcome
+from codriver.core.effects import ConnectRepl, EndRepl, NotifyClients, RetryRepl, StartRepl
+from codriver.core.records import replace
+from codriver.core.state import Repl, Session, State, with_item, without_item
+from codriver.core.values import MAIN_SESSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from codriver.core.dispatch import Handler
+
+FIRST_RETRY_S = 0.25
+LONGEST_RETRY_S = 10.0
+STARTS_PER_MINUTE = 4
+"""The first start and three more."""
+MINUTE_MS = 60_000
+KEPT_STARTS = 8
+
+KEYS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "clojure": "clj",
+        "clojurescript": "cljs",
+        "babashka": "bb",
+        "basilisp": "lpy",
+        "python": "py",
+        "hy": "hy",
+        "nbb": "nbb",
+        "squint": "squint",
+    }
+)
+"""The key that a REPL of a dialect gets when nobody gave it one."""
+
+
+def announcing(handle: Handler) -> Handler:
+    """The handler, which also notifies the clients when what the REPLs can do together changed."""
+
+    def announced(state: State, action: Action) -> Outcome:
+        outcome = handle(state, action)
+        if outcome.state.capabilities() == state.capabilities():
+            return outcome
+        return replace(outcome, effects=(*outcome.effects, NotifyClients(changed="tools")))
+
+    return announced
+
+
+def of_known(handle: Callable[[State, Repl, Any], Outcome]) -> Handler:
+    """A handler for actions about one REPL, which is given that REPL; for one that is unknown nothing happens."""
+
+    def handled(state: State, action: Any) -> Outcome:
+        repl = state.repls.get(action.id)
+        return Outcome(state) if repl is None else handle(state, repl, action)
+
+    return announcing(handled)
+
+
+def found(state: State, action: ReplFound) -> Outcome:
+    """Connect to a REPL or start it, unless it is known already at this address."""
+    known = state.repls.get(action.id)
+    if known is not None and known.phase != "stopped":
+        return _found_again(state, known, action)
+    repl = Repl(
+        id=action.id,
+        key=known.key if known else _free_key(state, action.key, action.id),
+        origin=action.origin,
+        keyed=known.keyed if known else action.keyed,
+        address=action.address,
+        expected_dialect=action.dialect,
+        generation=known.generation if known else state.generations.get(action.id, 0),
+    )
+    return _begin(state, repl, action.now)
+
+
+def _found_again(state: State, known: Repl, action: ReplFound) -> Outcome:
+    moved_away = action.address not in (None, known.address)
+    if known.phase == "connected" or not (moved_away or (action.rewritten and known.phase == "waiting")):
+        return Outcome(state)
+    # Its port file was rewritten while it could not be reached: try the address in it at once.
+    moved = replace(known, address=action.address, phase="connecting", note=None)
+    return Outcome(_put(state, moved), effects=(EndRepl(id=moved.id), ConnectRepl(id=moved.id)))
+
+
+def forgotten(state: State, repl: Repl, _action: ReplForgotten) -> Outcome:
+    """Drop a REPL whose port file is gone. If the file comes back, the REPL's generation goes on from here."""
+    if repl.phase not in ("waiting", "stopped", "connecting"):
+        return Outcome(state)
+    generations = with_item(state.generations, repl.id, repl.generation) if repl.generation else state.generations
+    without = replace(state, repls=without_item(state.repls, repl.id), generations=generations)
+    return Outcome(without, follow_ups=evaluation_queue.endings(without, repl.id, "its port file is gone"))
+
+
+def progress(state: State, repl: Repl, action: ReplProgress) -> Outcome:
+    """Keep what a person waiting for the REPL would want to know."""
+    return Outcome(_put(state, replace(repl, note=action.note)))
+
+
+def started(state: State, repl: Repl, action: ReplStarted) -> Outcome:
+    """The process listens."""
+    return Outcome(_put(state, replace(repl, phase="connecting", address=action.address)))
+
+
+def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
+    """Take a connection into use: a new generation, in which what was queued runs."""
+    connected = replace(
+        repl,
+        key=repl.key if repl.keyed else _free_key(state, KEYS.get(action.profile.dialect, "repl"), repl.id),
+        keyed=True,
+        phase="connected",
+        address=action.address,
+        note=None,
+        generation=repl.generation + 1,
+        failures=0,
+        profile=action.profile,
+        sessions=_main_alone(repl),
+    )
+    says = _connected_says(state, connected)
+    return evaluation_queue.fill_lanes(_put(state, connected), repl.id, action.now, follow_ups=says)
+
+
+def _connected_says(state: State, repl: Repl) -> tuple[Action, ...]:
+    words = f"REPL {repl.key} connected: {repl.dialect} at {repl.address}, generation {repl.generation}"
+    says: tuple[Action, ...] = (Say(words, repl=repl.key),)
+    if strange := foreign_repl.stray(state, repl):
+        says += (Say(strange, error=True, repl=repl.key),)
+    return says
+
+
+def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
+    """Try again after a pause, or give up; what ran or waited in a connection that stood ends with it."""
+    # A clock that was set back makes starts of long ago lie ahead.
+    recent = tuple(start for start in repl.starts if 0 <= action.now - start < MINUTE_MS)
+    final, cause = action.final, action.cause
+    if repl.owned and len(recent) >= STARTS_PER_MINUTE:
+        final = True
+        cause += f"; it was started {len(recent)} times within a minute and is not started again (use restart_repl)"
+    lost = replace(
+        repl,
+        phase="stopped" if final else "waiting",
+        note=cause,
+        failures=repl.failures + 1,
+        starts=recent,
+        profile=None,
+        sessions=_main_alone(repl),
+    )
+    effects = () if final else (_retry(lost),)
+    state = _put(state, lost)
+    if not final and repl.phase != "connected":
+        return Outcome(state, effects)
+    ends = evaluation_queue.endings(state, repl.id, cause)
+    return Outcome(state, effects, (*ends, *_lost_says(repl, cause, action.now, final=final)))
+
+
+def _retry(repl: Repl) -> RetryRepl:
+    delay_s = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(repl.failures - 1, 10))
+    return RetryRepl(id=repl.id, delay_s=delay_s, then=(RetryDue(repl.id, repl.failures),))
+
+
+def _lost_says(repl: Repl, cause: str, now: int, *, final: bool) -> tuple[Action, ...]:
+    says: tuple[Action, ...] = (Say(f"REPL {repl.key} lost: {cause}", error=True, repl=repl.key),)
+    if final:
+        says += (LatchError(f"repl-given-up:{repl.key}", f"REPL {repl.key} was given up: {cause}", now),)
+    return says
+
+
+def retry_due(state: State, repl: Repl, action: RetryDue) -> Outcome:
+    """Try again, unless something else happened to the REPL meanwhile."""
+    if repl.phase != "waiting" or repl.failures != action.failures:
+        return Outcome(state)
+    return _begin(state, repl, action.now)
+
+
+def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
+    """End the process and start it anew; a REPL that is not ours is left alone."""
+    if not repl.owned:
+        return Outcome(state)
+    restarting = replace(
+        repl,
+        phase="starting",
+        note=f"restarting: {action.why}",
+        profile=None,
+        failures=0,
+        starts=repl.starts[:-1],
+        sessions=_main_alone(repl),
+    )
+    state = _put(state, restarting)
+    ends = evaluation_queue.endings(state, repl.id, f"the REPL was restarted ({action.why})", restarted=True)
+    says = Say(f"REPL {repl.key} restarts: {action.why}; what was defined in it is gone", repl=repl.key)
+    return Outcome(state, (EndRepl(id=repl.id), StartRepl(id=repl.id)), (*ends, says))
+
+
+def session_opened(state: State, repl: Repl, action: SessionOpened) -> Outcome:
+    """One session more."""
+    session = Session(action.name, action.who, action.client)
+    return Outcome(client_departure.put(state, repl.id, session))
+
+
+def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
+    """One session less, if it is one that was left."""
+    return Outcome(client_departure.forget(state, repl.id, action.name))
+
+
+def _put(state: State, repl: Repl) -> State:
+    return replace(state, repls=with_item(state.repls, repl.id, repl))
+
+
+def _free_key(state: State, wanted: str, own_id: str) -> str:
+    """`wanted`, or `wanted-2` and so on when another REPL has it."""
+    taken = {repl.key for repl in state.repls.values() if repl.id != own_id}
+    key, number = wanted, 1
+    while key in taken:
+        number += 1
+        key = f"{wanted}-{number}"
+    return key
+
+
+def _begin(state: State, repl: Repl, now: int) -> Outcome:
+    """Start the process or make the connection."""
+    if not repl.owned:
+        return Outcome(_put(state, replace(repl, phase="connecting")), effects=(ConnectRepl(id=repl.id),))
+    starts = (*repl.starts, now)[-KEPT_STARTS:]
+    starting = replace(repl, phase="starting", note=f"starting {repl.origin.text}", starts=starts)
+    return Outcome(_put(state, starting), effects=(StartRepl(id=repl.id),))
+
+
+def _main_alone(repl: Repl) -> Mapping[str, Session]:
+    """The sessions that a lost connection leaves: all but the main one live in the REPL, and end with it."""
+    return MappingProxyType({MAIN_SESSION: replace(repl.sessions[MAIN_SESSION], namespace=None)})

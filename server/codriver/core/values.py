@@ -1,0 +1,143 @@
+"""The values that core, adapters and tools share: what a REPL can do, what is asked of it, and how that went.
+
+Each concept has one class here, which travels unchanged from the adapter to the answer, or from the tool to the
+adapter; `codriver.core` says by which way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAIN_SESSION = "main"
+"""The name of the session that all callers of a REPL share unless they ask for their own."""
+
+EvaluationStatus = Literal["queued", "running", "needs-input", "done", "failed", "interrupted", "lost"]
+LIVE: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input"})
+HELD: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
+"""The statuses in which an evaluation holds its lane: nothing else runs there meanwhile."""
+
+
+@dataclass(frozen=True)
+class Capability:
+    """Support for one capability: by the server's op `op`, or by us on top of that op (`adapted`)."""
+
+    op: str
+    adapted: bool = False
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The abilities of a connected REPL: from `describe` and probes, never from what its name promises."""
+
+    dialect: str = "unknown"
+    """`clojure`, `clojurescript`, `babashka`, `basilisp`, `python`, `hy`, `nbb`, `squint` or `unknown`."""
+    versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    capabilities: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
+    """By name. What is not a key cannot be had."""
+    missing: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By capability name: one line that says what would provide it."""
+    isolation: Literal["session", "connection", "none"] = "session"
+    """Whether sessions of one connection, only separate connections, or nothing at all keep namespaces apart."""
+    is_serial: bool = False
+    """It runs one evaluation at a time, whatever their sessions."""
+    process_id: int | None = None
+    project_root: str | None = None
+    notes: tuple[str, ...] = ()
+    """Sentences a user should know, such as why this REPL cannot be interrupted."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One top-level form of the code to evaluate. `line` and `column` count from 1 within the code."""
+
+    text: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """The code to evaluate and where: made by a tool, kept while it waits, given to the adapter.
+
+    `forms` are the top-level forms of `code` in order, or empty when the caller did not split it. They are sent one by
+    one and the first that fails stops the rest: nREPL 1.0.0 goes on with the next form after a failure, and others
+    answer only the last value. Without `forms`, `code` is sent whole and the server decides.
+    """
+
+    id: str
+    """The id of its evaluation."""
+    code: str
+    session: str = MAIN_SESSION
+    namespace: str | None = None
+    forms: tuple[Form, ...] = ()
+    file: str | None = None
+    """The file that the code is from; with the kind `load-file` the code is all of it, and is loaded as that file."""
+    kind: Literal["evaluate", "load-file"] = "evaluate"
+    description: str | None = None
+    """One line for the log."""
+
+
+@dataclass(frozen=True)
+class PrintLimits:
+    """Bounds for printed values, for a REPL that honours them; None bounds nothing."""
+
+    max_length: int | None = None
+    """Items of a collection."""
+    max_depth: int | None = None
+    max_value_bytes: int | None = None
+
+
+NO_LIMITS = PrintLimits()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an evaluation failed. Lines and columns count from 1; `form` is the index, from 1, of the failing form."""
+
+    type: str
+    message: str
+    phase: str | None = None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    form: int | None = None
+    trace: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One evaluation, from the moment it was accepted: who asked for it, and how it stands."""
+
+    id: str
+    number: int
+    repl: str
+    session: str
+    who: str
+    client: str | None
+    request: Request | None
+    """Kept until the evaluation is over, then only the head of its code."""
+    head: str
+    status: EvaluationStatus
+    started_at: int | None = None
+    ended_at: int | None = None
+    generation: int = 0
+    namespace: str | None = None
+    """The session's namespace when it was over."""
+    failure: Failure | None = None
+    notes: tuple[str, ...] = ()
+    previous: int = 0
+    """The number of the same caller's evaluation before this one in the same session, 0 for none."""
+    stop_asked: str | None = None
+    """Who last wanted it to end, and why."""
+    is_orphan: bool = False
+    """Its client is gone, and the grace after that is over."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.status not in LIVE

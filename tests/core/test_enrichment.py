@@ -1,0 +1,56 @@
+"""Values that are named and filled in: only where a class says so, and only what can be found."""
+
+from dataclasses import dataclass
+
+from codriver.core import actions, effects
+from codriver.core.dispatch import Core
+from codriver.core.enrichment import NOT_YET, Later, fill, from_context, from_result, later_fields
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import State
+
+
+@dataclass(frozen=True)
+class Asked:
+    text: str
+    now: Later[int] = from_context("now")
+
+
+def test_only_fields_that_default_to_a_named_value_are_looked_at():
+    assert later_fields(Asked) == ("now",)
+    assert later_fields(actions.Say) == ()
+    asked = Asked(from_context("now"), 5)
+    assert fill(asked, {}) is asked
+
+
+def test_a_field_that_was_given_a_value_keeps_it():
+    assert fill(Asked("x"), {"context": {"now": 3}}) == Asked("x", 3)
+    assert fill(Asked("x", 4), {"context": {"now": 3}}) == Asked("x", 4)
+
+
+def test_what_takes_a_result_that_is_not_there_yet_is_left_as_it_is():
+    asked = Asked("x", from_result())
+    assert fill(asked, {"result": NOT_YET}) is asked
+    assert fill(asked, {"result": None}) == Asked("x", None)
+
+
+class Settings:
+    host = "127.0.0.1"
+    mcp_socket_server_port = 1664
+
+
+def test_a_start_is_filled_in_from_settings_state_time_and_the_listeners_result():
+    performed = []
+    core = Core(
+        state=State(),
+        settings=Settings(),
+        now=lambda: 5,
+        handlers=HANDLERS,
+        performers=lambda _: dict.fromkeys(effects.EFFECTS, performed.append),
+    )
+    core.report(actions.Start("s-1", 42, "1.0", "/w"))
+    (listen,) = performed
+    assert (listen.host, listen.port, core.state.life.started_at) == ("127.0.0.1", 1664, 5)
+    core.resume(listen, ("127.0.0.1", 40_001))
+    assert performed[1].life == core.state.life
+    assert (core.state.life.phase, core.state.life.port) == ("started", 40_001)
+    assert "1664" in core.state.life.port_note

@@ -1,0 +1,34 @@
+"""What the server tells of itself, and what its clients are notified of."""
+
+import pytest
+
+from codriver.core.actions import ClientTold, HistoryRestored, LatchError, ResourcesChanged, Say, ToolsChanged
+from codriver.core.effects import NotifyClients
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import State
+
+
+def after(action, state=None):
+    return HANDLERS[type(action)](state or State(), action)
+
+
+def test_a_history_that_was_read_whole_is_no_news():
+    assert after(HistoryRestored()).follow_ups == ()
+
+
+def test_a_history_that_could_not_be_read_is_said_and_latched():
+    assert after(HistoryRestored("it is broken")).follow_ups == (
+        LatchError("history", "it is broken"),
+        Say("it is broken", error=True),
+    )
+
+
+@pytest.mark.parametrize(("action", "changed"), [(ResourcesChanged(), "resources"), (ToolsChanged(), "tools")])
+def test_clients_are_notified_of_a_list_that_changed(action, changed):
+    outcome = after(action)
+    assert outcome.effects == (NotifyClients(changed=changed),)
+    assert outcome.state == State()
+
+
+def test_what_a_client_that_is_gone_was_told_is_not_kept():
+    assert after(ClientTold("c1", "ann")).state == State()
