@@ -2,16 +2,27 @@
 
 import io
 import json
+import os
 import stat
-from pathlib import Path
+import tracemalloc
 
 import anyio
 import pytest
 from transit.reader import Reader
 from transit.transit_types import Keyword
+from transit.writer import Writer
 
-from codriver.history import LOST_LINES, RESERVED_LINES, History, read_transit, to_transit
+from codriver.history import (
+    LOST_LINES,
+    RESERVED_LINES,
+    History,
+    UnreadableError,
+    read_transit,
+    remembered,
+    to_transit,
+)
 from codriver.history import history as module
+from codriver.history.format import journal_line, transit_pieces
 from codriver.outputlog import Entry, OutputLog
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +47,10 @@ def ended(path, *entries):
     for entry in entries:
         history.add(entry)
     history.close()
+
+
+def stored(path):
+    return tuple(read_transit([path.read_bytes()]))
 
 
 def journal_of(path):
@@ -223,7 +238,7 @@ def with_journal(path):
 
 def test_a_large_file_is_not_rewritten_for_each_entry(path):
     _, first, later = with_journal(path)
-    assert read_transit(path.read_bytes()) == (first,)
+    assert stored(path) == (first,)
     assert len(journal_of(path).read_bytes().splitlines()) == len(later)
     assert started(path)[1].entities == (first, *later)
 
@@ -231,7 +246,7 @@ def test_a_large_file_is_not_rewritten_for_each_entry(path):
 def test_a_start_moves_the_journal_into_the_file(path):
     _, first, later = with_journal(path)
     started(path)
-    assert read_transit(path.read_bytes()) == (first, *later)
+    assert stored(path) == (first, *later)
     assert not journal_of(path).exists()
 
 
@@ -239,7 +254,7 @@ def test_a_journal_that_outgrows_the_file_moves_into_it(path):
     history, _, _ = with_journal(path)
     history.add(code(5, "y" * 3 * module.SMALL_BYTES))
     history.flush()
-    assert len(read_transit(path.read_bytes())) == 5
+    assert len(stored(path)) == 5
     assert not journal_of(path).exists()
 
 
@@ -284,14 +299,13 @@ def test_an_append_after_a_torn_line_is_whole(path):
 
 def test_what_cannot_be_written_is_written_later(path):
     history, _ = started(path)
-    blocked = path.with_name(f"{path.name}.tmp")
-    blocked.mkdir()
+    path.mkdir()
     history.add(code(1))
-    with pytest.raises(OSError, match="tmp"):
+    with pytest.raises(OSError, match="folder"):
         history.flush()
-    blocked.rmdir()
+    path.rmdir()
     history.flush()
-    assert read_transit(path.read_bytes()) == (code(1),)
+    assert stored(path) == (code(1),)
 
 
 def test_closing_twice_is_harmless_and_nothing_is_written_after(path):
@@ -319,7 +333,7 @@ async def test_the_loop_writes_what_is_added(path):
             while not path.exists():
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
-    assert read_transit(path.read_bytes()) == (code(1),)
+    assert stored(path) == (code(1),)
 
 
 async def test_the_loop_moves_the_journal_when_things_are_quiet(path, monkeypatch):
@@ -331,20 +345,19 @@ async def test_the_loop_moves_the_journal_when_things_are_quiet(path, monkeypatc
             while journal_of(path).exists():
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
-    assert len(read_transit(path.read_bytes())) == 4
+    assert len(stored(path)) == 4
 
 
 async def test_the_loop_survives_a_disk_that_fails_and_says_so_once(path, caplog):
     history, _ = started(path)
-    blocked = path.with_name(f"{path.name}.tmp")
-    blocked.mkdir()
+    path.mkdir()
     history.add(code(1))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(history.run)
         with anyio.fail_after(10):
             while "cannot be written" not in caplog.text:
                 await anyio.sleep(0.01)
-            blocked.rmdir()
+            path.rmdir()
             while not path.exists():
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
@@ -368,7 +381,180 @@ def test_a_journal_line_is_json_by_the_contracts_keys(path):
 
 def test_a_leftover_of_a_crash_is_cleared(path):
     ended(path, code(1))
-    leftover = Path(f"{path}.tmp")
+    leftover = path.with_name(f".{path.name}.0123456789ab.tmp")
     leftover.write_text("half")
     started(path)
     assert not leftover.exists()
+
+
+# How much it takes
+
+
+def held_bytes(path):
+    return sum(file.stat().st_size for file in path.parent.iterdir())
+
+
+def test_bytes_are_bounded_in_memory_and_on_disk(path):
+    history, _ = started(path, max_bytes=256 * 1024)
+    for line in range(1, 101):
+        history.add(code(line, f"{line} " + "x" * 30_000))
+        if line % 7 == 0:
+            history.flush()
+            assert held_bytes(path) < 2 * 256 * 1024 + 2 * module.SMALL_BYTES + 7 * 31_000
+    usage = history.usage()
+    assert usage["entities"] == len(history.snapshot()) == 8
+    assert usage["bytes"] <= usage["maxBytes"] == 256 * 1024
+    history.close()
+    assert history.usage()["diskBytes"] == path.stat().st_size < 256 * 1024 + 4096
+    assert [entry.line for entry in started(path, max_bytes=256 * 1024)[1].entities] == list(range(93, 101))
+
+
+@pytest.mark.parametrize("text", ["x" * 10**6, "ü\n" * 10**6, "😀" * 10**5, "\x00" * 10**6])
+def test_a_long_text_is_kept_as_head_tail_and_size(path, text):
+    history, _ = started(path)
+    history.add(code(1, f"(begin {text} end)"))
+    history.close()
+    (kept,) = started(path)[1].entities
+    head, omitted, tail = kept.text.split("...")
+    assert head.startswith(f"(begin {text[:1000]}")
+    assert tail.endswith(f"{text[-1000:]} end)")
+    words = omitted.replace(",", "").split()
+    assert int(words[2]) == len(text) + len("(begin  end)")
+    assert len(head) + len(tail) + int(words[0]) - 2 == int(words[2])
+    assert len(kept.text.encode()) <= 64 * 1024
+    assert started(path)[1].entities == (kept,), "it is not cut again"
+
+
+def test_a_text_of_64_kib_is_whole(path):
+    entry = code(1, "y" * 64 * 1024)
+    ended(path, entry)
+    assert started(path)[1].entities == (entry,)
+
+
+def test_a_disk_that_takes_nothing_does_not_make_memory_grow(path):
+    history, _ = started(path, max_bytes=256 * 1024)
+    path.mkdir()
+    for line in range(1, 101):
+        history.add(code(line, "z" * 30_000))
+    path.rmdir()
+    history.flush()
+    assert [entry.line for entry in stored(path)] == list(range(93, 101))
+    assert sum(map(len, journal_of(path).read_bytes().splitlines()) if journal_of(path).exists() else [0]) < 300_000
+
+
+def peak_of(work):
+    tracemalloc.start()
+    try:
+        result = work()
+        return result, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("where", ["file", "journal"])
+def test_a_start_takes_memory_for_what_is_held_not_for_what_lies_there(path, where):
+    path.parent.mkdir()
+    entries = (code(line, f"{line} " + "x" * 2**20) for line in range(1, 61))
+    if where == "file":
+        with path.open("wb") as file:
+            file.writelines(transit_pieces(entries))
+    else:
+        with journal_of(path).open("wb") as file:
+            file.writelines(map(journal_line, entries))
+    path.parent.chmod(0o700)
+    (_, loaded), peak = peak_of(lambda: started(path, max_bytes=2**20))
+    assert [entry.line for entry in loaded.entities] == list(range(45, 61))
+    assert loaded.report is None
+    assert peak < 30 * 2**20
+    assert held_bytes(path) < 2 * 2**20
+
+
+HOSTILE = {
+    "one value without end": b'["^ ","~:format-version",1,"~:entities",[["^ ","~:output/text","' + b"x" * 20 * 2**20,
+    "brackets": b'["^ ","~:format-version",1,"~:entities",[' + b"[],[]," * 2**20,
+    "depth": b'["^ ","~:format-version",1,"~:entities",' + b"[" * 2**22,
+    "spaces": b" " * 2**25,
+    "no text": b"\xff" * 2**22,
+    "a number": b'["^ ","~:format-version",' + b"9" * 2**22 + b"]",
+    "a version": b'["^ ","~:format-version",true,"~:entities",[]]',
+    "keys": b'["^ ",' + b",".join(b'"%d",1' % number for number in range(10**6)) + b"]",
+    "a line": b'["^ ","~:format-version",1,"~:entities",[["^ ","~:output/line",%d,"~:output/category","evaluatedCode",'
+    b'"~:output/text","x","~:output/timestamp",0]]]' % 10**30,
+    "a code of no key": b'["^ ","~:format-version",1,"~:entities",[["^ ","^~",1]]]',
+    "more behind its end": b'["^ ","~:format-version",1,"~:entities",[]]5',
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_takes_little_memory_and_is_set_aside(path, content):
+    path.parent.mkdir()
+    path.write_bytes(content)
+    (_, loaded), peak = peak_of(lambda: started(path))
+    assert "could not be read" in loaded.report
+    assert peak < 60 * 2**20
+    assert [file.read_bytes() == content for file in path.parent.glob("*.unreadable-*")] == [True]
+
+
+def test_a_file_that_is_far_too_large_is_set_aside_unread(path):
+    path.parent.mkdir()
+    with path.open("wb") as sparse:
+        sparse.truncate(100 * 2**30)
+    _, loaded = started(path)
+    assert "107,374,182,400 bytes" in loaded.report
+
+
+@pytest.mark.parametrize("what", ["file", "journal", "lines"])
+@pytest.mark.parametrize("shape", ["link", "pipe", "folder", "dangling link"])
+def test_nothing_but_a_regular_file_is_read_or_written(path, tmp_path, what, shape):
+    ended(path, code(1))
+    victim = tmp_path / "victim"
+    if shape == "link":
+        victim.write_bytes(path.read_bytes())
+    place = path if what == "file" else path.with_name(f"{path.name}.{what}")
+    place.unlink(missing_ok=True)
+    if shape == "pipe":
+        os.mkfifo(place)
+    elif shape == "folder":
+        place.mkdir()
+    else:
+        place.symlink_to(victim)
+    before = victim.read_bytes() if victim.exists() else None
+    history, loaded = started(path)
+    assert str(place) in loaded.report
+    history.add(code(loaded.next_line, "w" * 2 * module.SMALL_BYTES))
+    history.flush()
+    history.add(code(loaded.next_line + 1))
+    history.close()
+    assert [entry.line for entry in stored(path)][-2:] == [loaded.next_line, loaded.next_line + 1]
+    assert (victim.read_bytes() if victim.exists() else None) == before
+
+
+def test_what_replaces_the_file_is_written_through_no_link(path, tmp_path):
+    history, _ = started(path)
+    victim = tmp_path / "bashrc"
+    victim.write_text("mine")
+    path.with_name(f"{path.name}.tmp").symlink_to(victim)
+    history.add(code(1))
+    history.close()
+    assert victim.read_text() == "mine"
+    assert [entry.line for entry in stored(path)] == [1]
+
+
+def test_the_file_is_as_the_transit_library_writes_it(path):
+    entries = [code(1, "^weird"), code(2, "~x ü \x01 😀"), code(3, "`q"), Entry(2**60 // 10**3, "evaluatedCode", "", 0)]
+    keys = {name: Keyword(f"output/{name}") for name in ("line", "category", "text", "timestamp", "who", "evaluation")}
+    stream = io.StringIO()
+    maps = [{keys[name]: value for name, value in entry.to_json().items()} for entry in entries]
+    Writer(stream, "json").write({Keyword("format-version"): 1, Keyword("entities"): maps})
+    assert to_transit(entries).decode() == stream.getvalue()
+    for size in (1, 7, 4096):
+        content = to_transit(entries)
+        assert list(read_transit(content[i : i + size] for i in range(0, len(content), size))) == entries
+
+
+def test_what_is_on_disk_is_read_without_a_server(path):
+    _, first, later = with_journal(path)
+    assert remembered(path) == (first, *later)
+    path.write_text("{")
+    with pytest.raises(UnreadableError):
+        remembered(path)

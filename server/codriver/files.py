@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 KIBIBYTE: Final = 1 << 10
 MEBIBYTE: Final = 1 << 20
@@ -216,20 +216,29 @@ class Place:
         """Whether mode and file system let this user write to what has the name."""
         return os.access(self.name, os.W_OK, dir_fd=self._folder)
 
-    def stage(self, data: bytes, *, mode: int | None = PRIVATE_FILE, owner: tuple[int, int] | None = None) -> str:
-        """Write `data` to a new file beside the name, on the disk for good; its name, for `put` or `discard`.
+    def stage(
+        self,
+        data: bytes | Iterable[bytes],
+        *,
+        mode: int | None = PRIVATE_FILE,
+        owner: tuple[int, int] | None = None,
+        is_durable: bool = True,
+    ) -> str:
+        """Write `data` to a new file beside the name; its name, for `put` or `discard`.
 
         `mode` None leaves what the user's umask leaves to a new file. `owner`: user and group, kept where we may.
+        `is_durable`: it is on the disk for good, whenever the machine ends, when this is over.
         """
         temporary = self._beside(f".{Path(self.name).name[:100]}.{os.urandom(6).hex()}.tmp")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC | _NOFOLLOW
         descriptor = os.open(temporary, flags, 0o666 if mode is None else PRIVATE_FILE, dir_fd=self._folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
+                file.writelines((data,) if isinstance(data, bytes) else data)
                 file.flush()
                 _give(descriptor, mode, owner)
-                os.fsync(descriptor)
+                if is_durable:
+                    os.fsync(descriptor)
         except BaseException:
             self.discard(temporary)
             raise
@@ -336,6 +345,22 @@ def read(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
         return place.read(rules)
 
 
+def read_pieces(path: Path, rules: Rules, *, root: Path | None = None) -> Iterator[bytes]:
+    """The same in pieces of up to 1 MiB, for a file that may be larger than what is to be held of it.
+
+    Raises like `read`: before the first piece, but for a file that grows meanwhile.
+    """
+    with locate(path, rules.links, root=root) as place:
+        descriptor = place.open(rules)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size > rules.most_bytes:
+                raise TooLargeError(place.path, rules.most_bytes, size)
+            yield from _pieces(descriptor, rules.most_bytes, place.path)
+        finally:
+            os.close(descriptor)
+
+
 def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
     """The same as text: UTF-8, its byte order mark left out. Raises UnicodeDecodeError, a ValueError, for no text."""
     return read(path, rules, root=root).decode("utf-8-sig")
@@ -343,16 +368,19 @@ def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
 
 def replace(
     path: Path,
-    data: bytes,
+    data: bytes | Iterable[bytes],
     *,
     links: Links,
     root: Path | None = None,
     mode: int | None = PRIVATE_FILE,
     make_mode: int | None = None,
+    is_durable: bool = True,
 ) -> None:
     """Write the whole file, so that nobody ever sees half of it, also after a loss of power.
 
     Its folder must be there, unless `make_mode` says how to make what is missing.
+
+    What is not durable outlives the process, and the machine only when the system has written it meanwhile.
 
     Raises:
         UnsafeFileError: what is there is no regular file, or is reached by a link that is not followed.
@@ -362,13 +390,14 @@ def replace(
         now = place.status()
         if now is not None and not stat.S_ISREG(now.st_mode) and not stat.S_ISLNK(now.st_mode):
             raise NotRegularError(place.path, now.st_mode)
-        temporary = place.stage(data, mode=mode)
+        temporary = place.stage(data, mode=mode, is_durable=is_durable)
         try:
             place.put(temporary)
         except BaseException:
             place.discard(temporary)
             raise
-        place.sync()
+        if is_durable:
+            place.sync()
 
 
 def open_for_writing(path: Path, *, links: Links, root: Path | None = None, truncate: bool = False) -> int:

@@ -85,7 +85,11 @@ def build(
     settings = live.settings
     redactor = Redactor.from_environment(os.environ)
     kept_in = workspace_state_folder(workspace)
-    history = History(kept_in / "eval-history.transit.json", max_entities=settings.history_max_entities)
+    history = History(
+        kept_in / "eval-history.transit.json",
+        max_entities=settings.history_max_entities,
+        max_bytes=settings.history_max_bytes,
+    )
     loaded = history.load()
     transcripts = _transcripts(settings, kept_in / "spill", redactor)
     logbook = Logbook(
@@ -149,6 +153,7 @@ def _services(
         client_counters=clients.counters,
         clojuredocs=Export(cache_folder()),
         query=logbook.query,
+        history_usage=history.usage,
         editor=Editor(workspace),
         withheld=lambda: tuple(map(held_back, live.withheld)),
     )

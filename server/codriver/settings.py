@@ -108,6 +108,9 @@ class Settings(BaseModel):
     log_max_entities: int = Field(1000, ge=10, le=1_000_000, description="Entities the output log holds.")
     log_max_bytes: int = Field(16 * MIB, ge=64 * 1024, le=1024 * MIB, description="Bytes of text the output log holds.")
     history_max_entities: int = Field(10_000, ge=10, le=1_000_000, description="Evaluations the history holds.")
+    history_max_bytes: int = Field(
+        16 * MIB, ge=256 * 1024, le=1024 * MIB, description="Bytes of code the history holds, in memory and on disk."
+    )
     spill_max_bytes: int = Field(
         1024 * MIB,
         ge=0,
@@ -141,8 +144,8 @@ class Settings(BaseModel):
 NEED_RESTART = frozenset(
     {
         "host", "mcp_socket_server_port", "require_token", "repl", "nrepl", "port_files", "log_max_entities",
-        "log_max_bytes", "history_max_entities", "spill_max_bytes", "outbox_messages", "outbox_bytes", "max_clients",
-        "event_loop",
+        "log_max_bytes", "history_max_entities", "history_max_bytes", "spill_max_bytes", "outbox_messages",
+        "outbox_bytes", "max_clients", "event_loop",
     }
 )  # fmt: skip
 """The settings that a running server keeps as they were when it started."""

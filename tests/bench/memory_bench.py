@@ -10,9 +10,12 @@ from pathlib import Path
 
 from report import main
 
+from codriver.history import to_transit
+from codriver.outputlog import Entry
 from live_server import serving
 
 TITLE = "memory of the server"
+HISTORY_TITLE = "history: a start with 200 texts of 1 MB in its file"
 CLIENTS = 200
 TEXT_BYTES = 16_000
 """So long that a thousand of them are about as many bytes as the log may hold: it is full in both ways."""
@@ -42,11 +45,36 @@ def held_kib(client):
     return health["log"]["textBytes"] / 1024, health["evaluations"]["keptBytes"] / 1024
 
 
+def peak_kib(live):
+    for line in Path(f"/proc/{live.process.pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1])
+    raise RuntimeError("the server is gone")
+
+
+def measure_history(report, folder):
+    with serving(folder, "--repl", "none") as live, live.client() as client:
+        client.tools()
+        without = peak_kib(live)
+    [lines] = (folder / "state").rglob("eval-history.transit.json.lines")
+    entries = (Entry(line, "evaluatedCode", f"{line} " + "x" * 10**6, line) for line in range(1, 201))
+    file = lines.with_name(lines.name.removesuffix(".lines"))
+    file.write_bytes(to_transit(entries))
+    began = time.perf_counter()
+    with serving(folder, "--repl", "none") as live, live.client() as client:
+        report.fact(HISTORY_TITLE, "until the first client is served", time.perf_counter() - began, "s")
+        report.fact(HISTORY_TITLE, "peak above a start without", (peak_kib(live) - without) / 1024, "MiB", at_most=60)
+        taken = client.call("server_health")["history"]
+    report.fact(HISTORY_TITLE, "held", taken["bytes"] / 2**20, "MiB", at_most=16)
+    report.fact(HISTORY_TITLE, "on disk afterwards", file.stat().st_size / 2**20, "MiB", at_most=17)
+
+
 def measure(report):
     if sys.platform != "linux":
         report.skip(TITLE, "it is read from /proc, which only Linux has")
         return
     with tempfile.TemporaryDirectory() as folder:
+        measure_history(report, Path(folder) / "history")
         with serving(Path(folder) / "rest", "--repl", "python") as live:
             first = live.client()
             first.call("evaluate_code", code="1")

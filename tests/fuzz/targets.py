@@ -137,11 +137,11 @@ def door(data):
 def transit(data):
     """A file is a history, which is written and read back the same, or is refused as none."""
     try:
-        entries = read_transit(data)
+        entries = tuple(read_transit([data]))
     except (UnreadableError, NewerFormatError) as error:
         assert str(error)
         return
-    again = read_transit(to_transit(entries))
+    again = tuple(read_transit([to_transit(entries)]))
     assert [_whole(entry) for entry in again] == [_whole(entry) for entry in entries]
 
 

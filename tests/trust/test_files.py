@@ -55,7 +55,7 @@ def history_file(live):
 
 def kept(live):
     file = history_file(live)
-    return [entry.text for entry in read_transit(file.read_bytes())] if file else []
+    return [entry.text for entry in read_transit([file.read_bytes()])] if file else []
 
 
 def refused_start(folder, *options):

@@ -19,6 +19,7 @@ LIMITS = """
 maxClients = 6
 maxRequestsPerClient = 4
 maxLineBytes = 5000
+historyMaxBytes = 262144
 """
 
 
@@ -267,3 +268,17 @@ def test_whoever_shows_no_token_gets_no_answer(guarded, line):
 def test_the_relay_shows_the_token_by_itself(guarded):
     with guarded.relay("::1") as client:
         assert client.request("ping")["result"] == {}
+
+
+# The history
+
+
+def test_health_tells_what_the_history_takes_and_that_stays_bounded(live, client):
+    code = "'" + "x" * 4000 + "'; None"
+    for _ in range(80):
+        assert client.call("evaluate_code", code=code)["ok"]
+    taken = client.call("server_health")["history"]
+    assert taken["maxBytes"] == 262_144
+    assert 200_000 < taken["bytes"] <= taken["maxBytes"]
+    assert 50 < taken["entities"] < 70
+    assert taken["diskBytes"] < 3 * taken["maxBytes"]

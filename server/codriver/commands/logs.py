@@ -122,11 +122,14 @@ def _remembered(workspace: Path, text: str) -> list[tuple[int, int, str, str, st
             answer = connection.call("repl_output_log", {"query": REMEMBERED, "limit": 10_000, "maxTextBytes": WHOLE})
         rows = [tuple(row) for row in answer.get("result", [])]
     except oneshot.NoServerError:
-        from codriver.history import read_transit  # noqa: PLC0415  # only this case reads it
+        from codriver.history import NewerFormatError, UnreadableError, remembered  # noqa: PLC0415  # only here
         from codriver.paths import workspace_state_folder  # noqa: PLC0415  # as above
 
         file = workspace_state_folder(workspace) / "eval-history.transit.json"
-        entries = read_transit(file.read_bytes()) if file.exists() else ()
+        try:
+            entries = remembered(file)
+        except (NewerFormatError, UnreadableError, OSError) as error:
+            raise click.ClickException(f"the history {file} cannot be read: {error}") from error
         rows = [(e.line, e.timestamp, e.who or "", e.session_key or "", e.text) for e in entries]
     return [row for row in rows if text in row[4]]
 

@@ -7,10 +7,12 @@ and at the end. A third small file holds the line up to which the log may count,
 
 The promise: `kill -9` at any moment loses at most what was added in the last 500 ms, and never a line number's being
 unique. This is the only door to transit.
+
+What is held is bounded in number and in bytes, in memory, on disk, and while a file is read that is larger.
 """
 
 from codriver.history.format import NewerFormatError, UnreadableError, read_transit, to_transit
-from codriver.history.history import History, Loaded
+from codriver.history.history import History, Loaded, remembered
 from codriver.history.numbering import LOST_LINES, RESERVED_LINES
 
 __all__ = [
@@ -21,5 +23,6 @@ __all__ = [
     "NewerFormatError",
     "UnreadableError",
     "read_transit",
+    "remembered",
     "to_transit",
 ]

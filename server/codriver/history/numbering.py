@@ -6,11 +6,14 @@ It is kept ahead of what is given, so that it is written once for many lines, an
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from codriver.history.files import replace
+from codriver.files import UnsafeFileError
+from codriver.history.files import MAX_LINE_FILE_BYTES, read, replace, set_aside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,12 +69,16 @@ class Numbering:
         self._reserve(self.next_line)
 
     def _read(self, last_known: int, problems: list[str]) -> int:
+        content = b""
         try:
-            content = self._file.read_bytes()
-        except FileNotFoundError:
-            return 1
-        except OSError:
-            content = b""
+            content = b"".join(read(self._file, MAX_LINE_FILE_BYTES))
+            if not content and not os.path.lexists(self._file):
+                return 1
+        except UnsafeFileError:
+            with suppress(OSError):
+                set_aside(self._file)
+        except OSError as error:
+            logger.debug("%s cannot be read: %s", self._file, error)
         if LINE_NUMBER.fullmatch(content):
             return int(content)
         problems.append(f"{self._file} held no line number; {LOST_LINES} lines after the last known are skipped")

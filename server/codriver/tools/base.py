@@ -91,6 +91,8 @@ class Services:
     clojuredocs: Export
     query: Callable[[Question], QueryAnswer]
     """What a Datalog query answers. Blocks: `work` has threads for it. Raises `QueryError`."""
+    history_usage: Callable[[], Mapping[str, int]]
+    """What the history takes, in memory and on disk."""
     editor: Editor
     work: Work = field(default_factory=Work)
     """What is done in threads, shared out between the clients."""

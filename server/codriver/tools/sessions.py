@@ -55,6 +55,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
             "textBytes": log.text_bytes,
             "evicted": log.evicted,
         },
+        "history": dict(services.history_usage()),
         "evaluations": {
             "accepted": state.evaluated,
             "queued": sum(e.status == "queued" for e in state.unfinished()),
