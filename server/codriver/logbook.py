@@ -9,7 +9,7 @@ import anyio
 from codriver.outputlog import OutputLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from codriver.core.effects import Append
     from codriver.datalog.answer import QueryAnswer
@@ -63,6 +63,10 @@ class Logbook:
         transcript = self._transcripts.get(effect.evaluation) if effect.evaluation else None
         if transcript is not None:
             transcript.saw_line(line)
+
+    def history_usage(self) -> Mapping[str, int]:
+        """How much the history takes, in entities and bytes."""
+        return self._history.usage()
 
     def query(self, asked: Question) -> QueryAnswer:
         """What a Datalog query over the log and the history answers. Meant for a thread: it takes up to two seconds.

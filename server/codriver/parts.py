@@ -153,7 +153,7 @@ def _services(
         client_counters=clients.counters,
         clojuredocs=Export(cache_folder()),
         query=logbook.query,
-        history_usage=history.usage,
+        history_usage=logbook.history_usage,
         editor=Editor(workspace),
         withheld=lambda: tuple(map(held_back, live.withheld)),
     )
