@@ -1,5 +1,6 @@
 """Nothing that strangers say is obeyed by the terminal that a command writes to, and what is piped stays as it is."""
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import threading
 import pytest
 
 from live_server import environ, serving, until
+from relay.relay_process import claimed
 from terminal import Terminal
 
 WAIT_S = 60
@@ -200,9 +202,15 @@ class Strange:
         self.line = line
         self.listener = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self.accept, daemon=True).start()
-        where = folder / ".calva" / "mcp-server"
-        where.mkdir(parents=True)
-        (where / "port").write_text(str(self.listener.getsockname()[1]))
+        self.folder = folder / ".calva" / "mcp-server"
+
+    def named(self):
+        """The files that name it, and the lock held, for the length of the context."""
+        context = contextlib.ExitStack()
+        context.enter_context(self.listener)
+        context.enter_context(claimed(self.folder))
+        (self.folder / "port").write_text(str(self.listener.getsockname()[1]))
+        return context
 
     def accept(self):
         while True:
@@ -216,7 +224,11 @@ class Strange:
         with connection, connection.makefile("rb") as file:
             for line in file:
                 message = json.loads(line)
-                if message.get("method") == "initialize":
+                if message.get("method") == "codriver/token":
+                    ours = {"workspace": message["params"]["workspace"]}
+                    said = {"jsonrpc": "2.0", "method": "codriver/workspace", "params": ours}
+                    connection.sendall(json.dumps(said).encode() + b"\n")
+                elif message.get("method") == "initialize":
                     connection.sendall(b'{"jsonrpc":"2.0","id":1,"result":{"serverInfo":{"name":"x"}}}\n')
                 elif "id" in message:
                     connection.sendall(self.line)
@@ -230,13 +242,14 @@ class Strange:
 def test_a_server_that_answers_strangely_is_told_in_words(tmp_path, name, words):
     strange = Strange(tmp_path, (CASES | LINES)[name])
     command = [sys.executable, "-m", "codriver", *words, "--workspace", str(tmp_path)]
-    with strange.listener:
+    with strange.named():
         done = subprocess.run(
             command, env=environ(tmp_path), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_S,
             check=False,
         )  # fmt: skip
     assert "Traceback" not in done.stderr + done.stdout
     assert (done.stdout + done.stderr).strip()
+    assert "no codriver server runs" not in done.stdout + done.stderr
     if words in ASKING and (name, words[0]) != ("rows that are none", "eval"):  # a result of any kind is shown
         assert done.returncode != 0
 
