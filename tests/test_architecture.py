@@ -1,6 +1,7 @@
 """The rule of the house: which room may know which. Data flows one way; this table is the map."""
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -37,7 +38,8 @@ MAY_IMPORT = {
     "keepalive": set(),
     "locking": set(),
     "transcripts": {"files", "locking"},
-    "complaints": set(),
+    "controls": set(),
+    "complaints": {"controls"},
     "taskset": set(),
     "kernel": set(),
     "record": {"files", "locking"},
@@ -69,12 +71,12 @@ MAY_IMPORT = {
         "repls", "tools", "session", "shares", "protocol", "skills", "editing", "watching",
     },
     "app": {
-        "files", "errors", "complaints", "paths", "settings", "reload", "live_settings", "core", "parts",
-        "repls", "admission", "door", "serve", "presence", "record", "oneshot", "trust",
+        "files", "errors", "complaints", "controls", "paths", "settings", "reload", "live_settings", "core",
+        "parts", "repls", "admission", "door", "serve", "presence", "record", "oneshot", "trust",
     },
     "commands": {
-        "files", "errors", "app", "oneshot", "paths", "settings", "trust", "presence", "record", "setup", "doctor",
-        "history",
+        "files", "errors", "controls", "app", "oneshot", "paths", "settings", "trust", "presence", "record", "setup",
+        "doctor", "history",
     },
     "cli": {"errors", "commands"},
     "__main__": {"cli"},
@@ -205,3 +207,39 @@ def test_importing_the_packages_opens_nothing():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+# Whoever shows something to a person does it by `codriver.commands.terminal`, where control characters become visible.
+SHOWN_BY = SERVER / "commands" / "terminal.py"
+WRITERS = {"print", "input", "click.echo", "click.secho", "click.echo_via_pager", "click.prompt", "click.confirm",
+           "click.style", "click.progressbar", "click.get_text_stream", "click.get_binary_stream"}  # fmt: skip
+STREAM_USE = re.compile(r"sys\.(__)?std(out|err)(__)?\.(?!isatty$|fileno$)\w+")
+# What else writes to a descriptor, in these functions alone: a pipe, and the screen, which shows what `painted` gives.
+DESCRIPTORS = {("detaching", "detach"), ("detaching", "reached"), ("screen", "wake"), ("screen", "_write")}
+
+
+def writes(path):
+    """Each function, and how it writes past the one that may: by a writer's name, a stream, or a descriptor."""
+    for scope in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func)
+                if name in WRITERS or (name == "os.write" and (path.stem, scope.name) not in DESCRIPTORS):
+                    yield scope.name, name
+            elif isinstance(node, ast.Attribute) and STREAM_USE.fullmatch(ast.unparse(node)):
+                yield scope.name, ast.unparse(node)
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if room(p) in ("commands", "cli")], ids=name_of)
+def test_no_command_writes_past_the_one_function_that_makes_control_characters_visible(path):
+    assert path == SHOWN_BY or list(writes(path)) == []
+
+
+def test_the_screen_shows_only_what_that_function_painted():
+    text = (SERVER / "commands" / "screen.py").read_text()
+    assert "[painted(line" in text
+    assert {line.strip() for line in text.splitlines() if "self._write(" in line} == {
+        "self._write(ENTER)", "self._write(LEAVE)", 'self._write("".join(parts).encode("utf-8", "replace"))',
+    }  # fmt: skip

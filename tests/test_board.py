@@ -1,12 +1,12 @@
 """What `codriver watch` shows, without a terminal: any text fits any screen, and every key is read as what it is."""
 
-import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver.commands.board import ERRORS, MAX_ROWS, Board, View, clean, fit, next_filter, width
 from codriver.commands.screen import KEYS, parse_keys
+from codriver.commands.terminal import plain
 
 NOW = 1_700_000_000_000
 
@@ -21,7 +21,7 @@ def code(line, text="(+ 1 2)", who="ann", evaluation=None):
 
 
 def screen(board, view=None, columns=120, lines=24):
-    return [click.unstyle(line) for line in board.screen(view or View(), columns, lines, NOW + 5000)]
+    return [plain(line) for line in board.screen(view or View(), columns, lines, NOW + 5000)]
 
 
 TEXTS = st.text(max_size=60) | st.text("a漢é\u0301\u202e\x1b[31m\n\t\ud83d🙂", max_size=60)

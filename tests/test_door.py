@@ -38,7 +38,9 @@ FOREIGN = [
     b"\x05\x01\x00",  # SOCKS
     b"\r\n\r\n\x00\r\nQUIT\n",  # PROXY v2
     b"\x00\x01\x00\x00\x21\x12\xa4\x42",  # STUN
-    b"\xef\xbb\xbf{}",
+    b"\xef\xbb\xbfGET / HTTP/1.1\r\n",
+    b"\xef\xbb{}",
+    b"\xef\xbb\xbf\xef\xbb\xbf{}",
 ]
 
 

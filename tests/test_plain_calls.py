@@ -7,6 +7,7 @@ import pytest
 from codriver.outbox import Outbox
 from codriver.protocol import calls
 from codriver.protocol.calls import FAULT, PlainCalls
+from codriver.protocol.replies import Replies
 from codriver.session import ClientSession
 from live_server import serving, until
 
@@ -161,7 +162,7 @@ async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(capl
     session = ClientSession("c1", outbox)
     session.handshake = True
     line = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
-    failing = PlainCalls(session, Failing(), max_open_requests=1)
+    failing = PlainCalls(session, Failing(), Replies(session), max_open_requests=1)
     assert failing.take(line)
     await session.open_requests.wait_removed()
     answer = json.loads(outbox.batch())
@@ -175,7 +176,7 @@ async def test_what_is_not_plain_is_left_to_the_sdk():
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
     plain = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
-    taken = PlainCalls(session, None, max_open_requests=1)
+    taken = PlainCalls(session, None, Replies(session), max_open_requests=1)
     assert not taken.take(plain), "before the handshake"
     session.envelope = {"who": "me"}
     assert not taken.take(plain), "a client that does not say what it said before"

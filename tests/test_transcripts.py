@@ -122,8 +122,11 @@ async def test_a_real_client_reads_a_long_text_piece_by_piece_by_the_name_the_an
                 if len(part) < 150_000:
                     break
             assert "".join(read) == whole
-            first = (await client.read_resource(uri)).contents[0].text
-            assert first == whole[:100_000] + f"\n[{len(whole)} characters in all: go on with ?offset=100000]"
+            first, note = (await client.read_resource(uri)).contents
+            assert first.text == whole[:100_000]
+            assert first.meta == {"codriver/totalCharacters": len(whole), "codriver/nextOffset": 100_000}
+            assert note.text == f"{len(whole)} characters in all: go on with ?offset=100000"
+            assert str(note.uri) == f"{uri}#note"
 
 
 def test_what_did_not_fit_into_memory_is_said_by_the_answer_the_part_and_the_resource(forgetful):
@@ -138,8 +141,9 @@ def test_what_did_not_fit_into_memory_is_said_by_the_answer_the_part_and_the_res
     assert 8 * MIB <= dropped < 10 * MIB
     assert (part["text"], part["from"]) == ("", dropped)
     uri = f"codriver://evaluation/{answer['evaluationId']}/stdout"
-    text = client.request("resources/read", {"uri": f"{uri}?limit=5"})["result"]["contents"][0]["text"]
-    assert text == f"[characters 0 to {dropped} were dropped, as no more is kept]\n"
+    text, note = client.request("resources/read", {"uri": f"{uri}?limit=5"})["result"]["contents"]
+    assert (text["text"], text["_meta"]) == ("", {"codriver/dropped": {"from": 0, "to": dropped}})
+    assert note["text"] == f"characters 0 to {dropped} were dropped, as no more is kept"
     last = client.request("resources/read", {"uri": f"{uri}?offset={40 * MIB - 4}"})["result"]["contents"][0]["text"]
     assert last == "3939"
 

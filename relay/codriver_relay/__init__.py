@@ -99,12 +99,24 @@ class UnreachableError(Exception):
 
 
 class Message:
-    """What the relay knows of a line. `id` is JSON text of the very value that came, `key` the same in one spelling."""
+    """What the relay knows of a line. `id` is JSON text of the very value that came, `key` the same in one spelling.
 
-    __slots__ = ("id", "is_response", "key", "line", "method")
+    `parts`: the messages of a batch, which has no id and no method itself.
+    """
 
-    def __init__(self, line: bytes, method: bytes | None, id_: bytes | None, *, is_response: bool) -> None:
+    __slots__ = ("id", "is_response", "key", "line", "method", "parts")
+
+    def __init__(
+        self,
+        line: bytes,
+        method: bytes | None,
+        id_: bytes | None,
+        *,
+        is_response: bool,
+        parts: Sequence[Message] = (),
+    ) -> None:
         self.line = line
+        self.parts = parts
         self.method = method
         self.id = id_ if id_ and id_[0] in b'"-0123456789' else None
         self.key = self.id if self.id is None or is_plain(self.id) else respell(self.id)
@@ -113,7 +125,7 @@ class Message:
     @property
     def is_request(self) -> bool:
         """Whether the peer that sent it waits for an answer."""
-        return self.method is not None and self.id is not None
+        return (self.method is not None and self.id is not None) or any(part.is_request for part in self.parts)
 
 
 def is_plain(token: bytes) -> bool:
@@ -147,6 +159,17 @@ def parse(line: bytes) -> Message:
         value = json.loads(line)
     except (ValueError, RecursionError):
         value = None
+    if isinstance(value, list):
+        parts = [describe(json.dumps(item).encode(), item) for item in value]
+        is_response = bool(parts) and all(part.is_response for part in parts)
+        return Message(line, None, None, is_response=is_response, parts=parts)
+    return describe(line, value)
+
+
+def describe(line: bytes, value: object) -> Message:
+    """What kind of message `line` is, whose JSON value is `value`."""
+    import json  # noqa: PLC0415 - see respell
+
     if not isinstance(value, dict):
         return Message(line, None, None, is_response=False)
     method = value.get("method")
@@ -1027,6 +1050,8 @@ class Relay:
 
     def note_sent(self, message: Message) -> None:
         """Remember what a lost connection would ask for: open requests, and the handshake."""
+        for part in message.parts:
+            self.note_sent(part)
         if message.key is not None and message.method is not None:
             self.in_flight[message.key] = message
             if message.method == b"initialize":
@@ -1065,9 +1090,10 @@ class Relay:
         for line in lines:
             if self.in_flight:
                 message = survey(line)
-                if message.is_response and message.key is not None:
-                    self.in_flight.pop(message.key, None)
-                    self.last_step = time.monotonic()
+                for answer in message.parts or (message,):
+                    if answer.is_response and answer.key is not None:
+                        self.in_flight.pop(answer.key, None)
+                        self.last_step = time.monotonic()
 
     def is_done(self) -> bool:
         """Whether stdin has ended and every request has its answer. A subscription never gets one."""
@@ -1128,7 +1154,7 @@ class Relay:
             "the next request makes the relay try again"
         )
         self.say(text)
-        for message in waiting:
+        for message in [part for line in waiting for part in line.parts or (line,)]:
             if message.is_request:
                 self.output.write(encode_error(message, text, "server-unreachable"))
             elif message.method == b"notifications/initialized" and self.handshake:

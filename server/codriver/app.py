@@ -24,6 +24,7 @@ import codriver_relay
 from codriver import __version__, oneshot, presence, trust
 from codriver.admission import Admission
 from codriver.complaints import on_stderr
+from codriver.controls import one_line
 from codriver.core.actions import (
     CancelQueued,
     EvaluationEnded,
@@ -222,7 +223,7 @@ class Server:
             self._tasks.start_soon(self._exit_when_idle)
         # What was made until here stays for good: looking through it again and again for garbage takes 100 ms a time.
         gc.freeze()
-        print(greeting(self._core.state, self._claim.port_file), flush=True)  # noqa: T201  # the one line serve prints
+        print(one_line(greeting(self._core.state, self._claim.port_file)), flush=True)  # noqa: T201  # the one line serve prints
         if self._options.on_reached:
             self._options.on_reached()
         if life.port_note:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from io import StringIO
 
 import click
 
 from codriver import __version__
+from codriver.commands.terminal import say
 from codriver.errors import CodriverError, StartError
 
 FAILED = 1
@@ -69,10 +71,16 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; exit with its status."""
     try:
-        cli(prog_name="codriver")
-    except StartError as error:
-        click.echo(f"codriver: {error}", err=True)
-        sys.exit(error.exit_status)
+        status = cli.main(prog_name="codriver", standalone_mode=False)
+    except click.ClickException as error:
+        words = StringIO()
+        error.show(words)
+        say(words.getvalue(), err=True, end="")
+        status = error.exit_code
+    except click.Abort:
+        say("Aborted!", err=True)
+        status = FAILED
     except CodriverError as error:
-        click.echo(f"codriver: {error}", err=True)
-        sys.exit(FAILED)
+        say(f"codriver: {error}", err=True)
+        status = error.exit_status if isinstance(error, StartError) else FAILED
+    sys.exit(status if isinstance(status, int) else 0)

@@ -14,6 +14,8 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from codriver.controls import visible
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -54,7 +56,7 @@ class PatientHandler(logging.Handler):
             dropped, self._dropped = self._dropped, 0
             if dropped:
                 text += f"\ncodriver: {dropped} more complaints were dropped, as nobody read these"
-            left = memoryview(f"{text}\n".encode("utf-8", "backslashreplace"))
+            left = memoryview(f"{visible(text)}\n".encode())
             with suppress(OSError):  # nobody can read it any more
                 # Not by `sys.stderr`: a write that blocks would hold its lock, which the interpreter wants at its end.
                 while left:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Verdict = Literal["json", "wait", "refuse"]
 
 BLANK = b" \t\r\n"
+BOM = b"\xef\xbb\xbf"
+"""The mark that some shells put before all UTF-8; no protocol begins with it."""
 JSON_STARTS = b'{["'
 """What a JSON text starts with, and no method of HTTP can: a method is a token. Source: RFC 9110, section 5.6.2."""
 FOREIGN_START = re.compile(
@@ -34,11 +36,14 @@ FOREIGN_LINE = re.compile(rb"(?:HTTP|RTSP|SIP|ICY)/[0-9]", re.IGNORECASE)
 def first_bytes_verdict(data: bytes) -> Verdict:
     """`refuse` for what belongs to another protocol, `wait` while it may still turn out so, else `json`.
 
-    The rule, for what follows leading blanks: `{`, `[` and `"` are let in at once. A verb in capitals, an SSH banner
-    and any byte that no text has are refused at once. Any other text is judged by its whole first line: one that names
-    a version of HTTP or of its kin is refused; else it is a client's mistake (`json`), which the reader answers.
+    The rule, for what follows a byte order mark and blanks: `{`, `[` and `"` are let in at once. A verb in capitals, an
+    SSH banner and any byte that no text has are refused at once. Any other text is judged by its whole first line: one
+    that names a version of HTTP or of its kin is refused; else it is a client's mistake (`json`), which the reader
+    answers.
     """
-    text = data.lstrip(BLANK)
+    if BOM.startswith(data):
+        return "wait"
+    text = data.removeprefix(BOM).lstrip(BLANK)
     if not text:
         return "wait"
     if text[0] in JSON_STARTS:

@@ -84,7 +84,17 @@ class CallError(CodriverError):
 
     def __init__(self, method: str, error: dict[str, Any]) -> None:
         super().__init__(f"{method}: {error.get('message', error)}")
-        self.is_refusal = error.get("code") in WRONG_REQUEST
+        code = error.get("code")
+        self.is_refusal = isinstance(code, int) and code in WRONG_REQUEST
+
+
+class NoMessageError(CodriverError):
+    """The server sent a line that is no message."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the server sent a line that is no JSON-RPC message: another program answers there; see `codriver doctor`"
+        )
 
 
 class StrangeServerError(CodriverError):
@@ -154,14 +164,15 @@ class Connection:
 
         Raises:
             CallError: it was answered with an error.
-            ServerGoneError: the connection ended first.
+            NoMessageError, ServerGoneError: there is no answer.
         """
         self._requests += 1
         self._send({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
         for message in self.messages():
             if message.get("id") == self._requests and "method" not in message:
                 if "error" in message:
-                    raise CallError(method, message["error"])
+                    error = message["error"]
+                    raise CallError(method, error if isinstance(error, dict) else {"message": error})
                 result = message.get("result")
                 return result if isinstance(result, dict) else {}
             self.on_notification(message)
@@ -174,14 +185,31 @@ class Connection:
         return content if isinstance(content, dict) else {}
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        """Messages as they come, until the connection ends."""
-        while line := self._file.readline():
-            message = json.loads(line)
+        """Messages as they come, until the connection ends.
+
+        Raises:
+            NoMessageError: something else came.
+            ServerGoneError: the connection broke.
+        """
+        while line := self._line():
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise NoMessageError from error
             if isinstance(message, dict):
                 yield message
 
+    def _line(self) -> bytes:
+        try:
+            return self._file.readline()
+        except ConnectionError as error:
+            raise ServerGoneError from error
+
     def _send(self, message: dict[str, Any]) -> None:
-        self.socket.sendall(json.dumps(message).encode() + b"\n")
+        try:
+            self.socket.sendall(json.dumps(message).encode() + b"\n")
+        except ConnectionError as error:
+            raise ServerGoneError from error
 
 
 def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli") -> Connection:
@@ -229,9 +257,9 @@ def _connect(workspace: Path, folder: Path, name: str) -> Connection:
     except TimeoutError as error:
         why = f"what listens on {there}, does not answer within {HEALTH_S:g} s; `codriver doctor` says how to end it"
         raise NoServerError(workspace, why) from error
-    except json.JSONDecodeError as error:
+    except NoMessageError as error:
         raise NoServerError(workspace, f"what answers on {there}, is no codriver") from error
-    except (ServerGoneError, ConnectionResetError, BrokenPipeError) as error:
+    except ServerGoneError as error:
         why = f"what listens on {there}, hung up: it is another program, or the server of another workspace"
         raise NoServerError(workspace, why) from error
     except (OSError, ValueError) as error:

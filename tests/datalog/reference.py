@@ -20,7 +20,7 @@ from codriver.datalog.clauses import (
     variables,
 )
 from codriver.datalog.functions import FUNCTIONS, is_true
-from codriver.datalog.values import own
+from codriver.datalog.value_types import own
 
 
 class UnboundError(Exception):

@@ -13,7 +13,7 @@ from codriver.datalog.errors import QueryError
 from codriver.datalog.query import parse, parse_rules
 from codriver.datalog.solve import solve
 from codriver.datalog.store import EntityStore
-from codriver.datalog.values import from_json
+from codriver.datalog.value_types import from_json
 from codriver.outputlog import SCHEMA
 from datalog.reference import Reference, UnboundError
 

@@ -622,3 +622,25 @@ def test_a_server_that_names_another_workspace_is_left(start_relay, host, tmp_pa
         peer = host.accept()
         peer.tell_workspace(tmp_path)
         assert peer.read() == request(1)
+
+
+def test_each_request_of_a_batch_is_answered_when_the_server_is_lost(relay, host):
+    peer = open_session(relay, host)
+    requests = [{"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": {}} for id_ in (1, "two")]
+    relay.send([*requests, {"jsonrpc": "2.0", "method": "notifications/none"}])
+    assert len(peer.read()) == 3
+    peer.close()
+    assert {relay.receive()["id"], relay.receive()["id"]} == {1, "two"}
+
+
+def test_a_batch_that_is_answered_is_waited_for_and_leaves_nothing_open(relay, host):
+    peer = open_session(relay, host)
+    relay.send([{"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in (1, 2)])
+    relay.end()
+    peer.read()
+    batch = [answer(1), answer(2)]
+    peer.send(batch)
+    assert relay.receive() == batch
+    assert peer.read_line() == b""
+    peer.close()
+    assert relay.wait() == 0

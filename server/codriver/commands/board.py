@@ -7,7 +7,8 @@ import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import click
+from codriver.commands.terminal import Styled
+from codriver.controls import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,12 @@ SIGNS = {"queued": "·", "running": "…", "needs-input": "?", "failed": "✗", 
 NOTHING = frozenset({"", "None", "nil"})
 """Results that say less than any output."""
 UNFINISHED = frozenset({"queued", "running", "needs-input"})
+
+
+JOINERS = dict.fromkeys(map(ord, "\u200c\u200d"))
+
+Line = tuple["str | Styled", ...]
+"""A line of the screen, as pieces of text."""
 
 
 @dataclass(slots=True)
@@ -156,37 +163,37 @@ class Board:
             and (not wanted or row.has(wanted))
         ]
 
-    def screen(self, view: View, columns: int, lines: int, now: int) -> list[str]:
+    def screen(self, view: View, columns: int, lines: int, now: int) -> list[Line]:
         """The lines of a screen of this size, from the top, coloured; none is wider than the screen."""
         if lines < 3:
-            return [self._footer(view, columns), ""][:lines]
+            return [self._footer(view, columns), ()][:lines]
         shown = self.shown(view)
         room = lines - 2
         view.back = max(0, min(view.back, len(shown) - room))
         end = len(shown) - view.back
         body = [self._line(row, columns, now) for row in shown[max(0, end - room) : end]]
-        return [self._header(view, columns), *body, *[""] * (room - len(body)), self._footer(view, columns)]
+        return [self._header(view, columns), *body, *[()] * (room - len(body)), self._footer(view, columns)]
 
-    def _header(self, view: View, columns: int) -> str:
+    def _header(self, view: View, columns: int) -> Line:
         running = sum(row.status in UNFINISHED for row in self.rows)
         broken = sum(row.is_broken for row in self.rows)
         state = "live"
         if view.paused_at is not None:
             state = f"paused, {sum(row.line > view.paused_at for row in self.rows)} new"
         counts = f"{len(self.callers())} callers  {running} running  {broken} errors  {state}"
-        left = self.trouble or self.head
+        left = clean(self.trouble or self.head)
         room = columns - width(counts) - 2
         text = fit(left, room) + "  " + counts if room >= 10 else counts
-        return click.style(fit(text, columns), reverse=True, bold=bool(self.trouble))
+        return (Styled(fit(text, columns), reverse=True, bold=bool(self.trouble)),)
 
-    def _footer(self, view: View, columns: int) -> str:
+    def _footer(self, view: View, columns: int) -> Line:
         if view.typing:
-            return fit(f"/{clean(view.search, keep_end=True)}_", columns)
-        only = {None: "all", ERRORS: "errors"}.get(view.only, view.only)
+            return (fit(f"/{clean(view.search, keep_end=True)}_", columns),)
+        only = {None: "all", ERRORS: "errors"}.get(view.only, clean(view.only or ""))
         search = f" {clean(view.search)}" if view.search else ""
-        return click.style(fit(f"q quit  space pause  f show: {only}  / search{search}", columns), dim=True)
+        return (Styled(fit(f"q quit  space pause  f show: {only}  / search{search}", columns), dim=True),)
 
-    def _line(self, row: Row, columns: int, now: int) -> str:
+    def _line(self, row: Row, columns: int, now: int) -> Line:
         cells: list[tuple[str, int, dict[str, Any]]] = []
         if columns >= ROOMY:
             cells.append((time.strftime("%H:%M:%S", time.localtime(row.began / 1000)), 8, {"dim": True}))
@@ -204,7 +211,11 @@ class Board:
             cells += [(row.text, code, {}), (_outcome(row), left - code - 1, {"fg": colour or "green"})]
         else:
             cells.append((row.text, left, {"fg": colour}))
-        return " ".join(click.style(fit(text, size), **style) for text, size, style in [*cells, *took] if size > 0)
+        pieces: list[str | Styled] = []
+        for text, size, style in [*cells, *took]:
+            if size > 0:
+                pieces += [" " if pieces else "", Styled(fit(text, size), **style)]
+        return tuple(pieces)
 
 
 def _outcome(row: Row) -> str:
@@ -231,19 +242,13 @@ def _took(row: Row, now: int) -> str:
 
 
 def clean(text: str, *, keep_end: bool = False) -> str:
-    """The text on one line, harmless to a terminal: no control characters, none that is invisible or half of one."""
+    """The text on one line, harmless to a terminal: control characters are spelt out, joiners left out."""
     kept = text[-LOOKED_AT:] if keep_end else text[:LOOKED_AT]
     kept = kept.replace("\n", " ").replace("\t", " ") if keep_end else " ".join(kept.split())
     if kept.isascii() and kept.isprintable():
         return kept
-    return "".join([_harmless(char) for char in kept])
-
-
-def _harmless(char: str) -> str:
-    category = unicodedata.category(char)
-    if category == "Cf":  # such as those that turn the direction of what follows
-        return ""
-    return "\ufffd" if category in ("Cc", "Cs", "Zl", "Zp") else char
+    # How many cells joined characters take, each terminal decides for itself.
+    return visible(kept).translate(JOINERS)
 
 
 def width(text: str) -> int:

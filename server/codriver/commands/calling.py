@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codriver import oneshot
+from codriver.commands.answers import reading
 from codriver.commands.options import complete_session, complete_tool, json_option, workspace_option
+from codriver.commands.terminal import say, say_json
+from codriver.controls import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +120,7 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_
             if not error.is_refusal:
                 raise
             raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
-    click.echo(json.dumps(answer, indent=None if as_json else 2, ensure_ascii=False))
+    say_json(answer, indent=None if as_json else 2)
     sys.exit(_status(answer))
 
 
@@ -128,19 +131,20 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_
 def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
     """List the tools on offer now."""
     with _connect(workspace.resolve(), start=start) as connection:
-        tools = connection.request("tools/list", {})["tools"]
+        answer = connection.request("tools/list", {})
+    with reading("tools/list"):
+        tools = answer["tools"]
+        described = [(f"{one_line(tool['name']):22} ", str(tool["description"])) for tool in tools]
     if as_json:
-        click.echo(json.dumps(tools, indent=2))
+        say_json(tools, indent=2)
         return
     import shutil  # noqa: PLC0415  # the commands that are called a thousand times do not need it
 
-    for tool in tools:
-        indent = f"{tool['name']:22} "
-        text = str(tool["description"])
+    for indent, text in described:
         if sys.stdout.isatty():
-            click.echo(click.wrap_text(text, shutil.get_terminal_size().columns, indent, " " * len(indent)))
+            say(click.wrap_text(visible(text), shutil.get_terminal_size().columns, indent, " " * len(indent)))
         else:  # a line a tool, for grep
-            click.echo(indent + text)
+            say(indent + text)
 
 
 def _connect(workspace: Path, *, start: bool) -> oneshot.Connection:
@@ -163,7 +167,7 @@ def _evaluate(
     with _connect(workspace.resolve(), start=start) as connection:
         answer = connection.call(tool, arguments)
     if as_json:
-        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+        say_json(answer, indent=2)
     else:
         _print(answer, workspace)
     sys.exit(_status(answer))
@@ -180,15 +184,20 @@ def _status(answer: dict[str, Any]) -> int:
 
 def _print(answer: dict[str, Any], workspace: Path) -> None:
     """Output as the program printed it, results on standard output, everything else on standard error."""
-    click.echo(answer.get("stdout", ""), nl=False)
-    click.echo(answer.get("stderr", ""), nl=False, err=True)
-    for value in answer.get("values") or ([answer["result"]] if "result" in answer else []):
+    with reading("the evaluation"):
+        values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
+        is_done = answer.get("status") == "done" and answer.get("ok")
+        lines = _ways_on(answer, workspace) if answer.get("status") in NOT_ENDED else _explained(answer)
+        words = [] if is_done else list(lines)
+        if not (words or is_done or answer.get("stderr")):
+            raise ValueError("it says neither a result nor why there is none")
+    say(str(answer.get("stdout", "")), end="")
+    say(str(answer.get("stderr", "")), end="", err=True)
+    for value in values:
         if value != "None":  # as Python's own prompt has it
-            click.echo(value)
-    if answer.get("status") == "done" and answer.get("ok"):
-        return
-    for line in _ways_on(answer, workspace) if answer.get("status") in NOT_ENDED else _explained(answer):
-        click.echo(line, err=True)
+            say(value)
+    for line in words:
+        say(line, err=True)
 
 
 def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from codriver.commands.terminal import say
+
 VARIABLE = "_CODRIVER_COMPLETE"
 
 
@@ -23,4 +25,4 @@ def completion_command(ctx: click.Context, shell: str) -> None:
     assert completion is not None  # noqa: S101  # the choices are the shells there are
     # Its source() asks the installed bash for its version; the text alone serves all shells alike.
     script = completion.source_template % completion(ctx.find_root().command, {}, "codriver", VARIABLE).source_vars()
-    click.echo(script)
+    say(script)

@@ -16,6 +16,7 @@ import anyio
 import click
 
 import codriver_relay
+from codriver.commands.terminal import Styled, say
 from codriver.errors import StartError
 from codriver.paths import port_file
 
@@ -39,7 +40,7 @@ class DemoFailedError(StartError):
 @click.command("demo", short_help="Show Codriver at work, with nothing set up.")
 def demo_command() -> None:
     """Show Codriver at work: a server, two REPLs of its own, and a real MCP client that evaluates through the relay."""
-    click.echo("(the very first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
+    say("(the very first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
     with tempfile.TemporaryDirectory(prefix="codriver-demo-") as folder, _server(Path(folder)) as file:
         anyio.run(_play, file)
 
@@ -48,7 +49,7 @@ def demo_command() -> None:
 def _server(workspace: Path) -> Iterator[Path]:
     """A server with a Python and a Lisp REPL, for as long as the context lasts; its port file."""
     command = [sys.executable, "-m", "codriver", "serve", "--workspace", str(workspace), "--port", "0"]
-    click.secho(f"$ codriver {' '.join(command[3:])} --repl python --repl lisp", bold=True)
+    say(Styled(f"$ codriver {' '.join(command[3:])} --repl python --repl lisp", bold=True))
     file = port_file(workspace)
     environ = {**os.environ, "XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
     with subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
@@ -72,27 +73,27 @@ async def _play(file: Path) -> None:
     from mcp.client.stdio import stdio_client  # noqa: PLC0415  # as above
 
     relay = ["-I", "-S", str(codriver_relay.__file__), str(file)]
-    click.secho("$ codriver-relay <port file>    # what an MCP client starts", bold=True)
+    say(Styled("$ codriver-relay <port file>    # what an MCP client starts", bold=True))
     parameters = StdioServerParameters(command=sys.executable, args=relay)
     async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
         about = await session.initialize()
         # Which tools there are shows when every REPL has come up, and the Lisp takes its time.
-        click.echo(f"connected to {about.server_info.name} {about.server_info.version}")
+        say(f"connected to {about.server_info.name} {about.server_info.version}")
         await _evaluate(session, "py", PYTHON)
         await _evaluate(session, "lpy", LISP)
         answer = await _call(session, "repl_output_log", {"category": ["evaluatedCode", "evaluationResults"]})
-        click.secho("\nthe output log, as any client can query it:", bold=True)
+        say(Styled("\nthe output log, as any client can query it:", bold=True))
         for entry in answer["result"]:
             text = " ⏎ ".join(entry["text"].splitlines())
-            click.echo(f"  {entry['line']:>3}  {entry.get('who', ''):10} {entry['category']:18} {text}")
+            say(f"  {entry['line']:>3}  {entry.get('who', ''):10} {entry['category']:18} {text}")
 
 
 async def _evaluate(session: ClientSession, key: str, code: str) -> None:
-    click.secho(f"\nevaluate_code in {key}:", bold=True)
-    click.echo("  " + code.replace("\n", "\n  "))
+    say(Styled(f"\nevaluate_code in {key}:", bold=True))
+    say("  " + code.replace("\n", "\n  "))
     arguments = {"code": code, "replSessionKey": key, "who": "demo", "timeoutMs": LISP_MS}
     answer = await _call(session, "evaluate_code", arguments)
-    click.secho(f"=> {answer['result']}", fg="green")
+    say(Styled(f"=> {answer['result']}", fg="green"))
 
 
 async def _call(session: ClientSession, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from codriver.commands.answers import reading
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
@@ -66,8 +67,9 @@ class Follower:
         answer = self.connection.call("wait_for", asked)
         if not answer.get("ok"):
             raise FollowError(answer)
-        self.since = answer["lastLine"]
-        return [row[0] for row in answer["result"]], answer["gap"]
+        with reading("wait_for"):
+            self.since = int(answer["lastLine"])
+            return [row[0] for row in answer["result"]], bool(answer["gap"])
 
 
 def _with(query: str, binding: str, clause: str) -> str:

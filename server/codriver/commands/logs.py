@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codriver import oneshot
+from codriver.commands.answers import reading
 from codriver.commands.following import GAP, WHOLE, Follower, FollowError
 from codriver.commands.options import json_option, workspace_option
+from codriver.commands.terminal import Styled, say, say_json
+from codriver.controls import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
     from pathlib import Path
 
 INTERRUPTED = 130
@@ -60,8 +63,9 @@ def log_command(  # noqa: PLR0913  # one argument an option
         if query:
             asked = {"query": query, "inputs": [_value(text) for text in inputs], "limit": limit, "maxTextBytes": WHOLE}
             answer = connection.call("repl_output_log", asked)
-            click.echo(json.dumps(answer if as_json or not answer["ok"] else answer["result"], indent=1))
-            sys.exit(0 if answer["ok"] else 1)
+            is_answered = bool(answer.get("ok")) and "result" in answer
+            say_json(answer if as_json or not is_answered else answer["result"], indent=1)
+            sys.exit(0 if is_answered else 1)
         max_bytes = WHOLE if as_json else SHOWN_BYTES
         asked = {"limit": limit, "maxTextBytes": max_bytes}
         if who:
@@ -73,13 +77,15 @@ def log_command(  # noqa: PLR0913  # one argument an option
         answer = connection.call("repl_output_log", asked)
         if not answer.get("ok"):
             raise FollowError(answer)
-        follower = Follower(connection, max(answer["lastLine"] or 0, since or 0), who, categories, max_bytes)
+        with reading("repl_output_log"):
+            last_line, entries = max(answer["lastLine"] or 0, since or 0), answer["result"]
+        follower = Follower(connection, last_line, who, categories, max_bytes)
         try:
-            _print(answer["result"], as_json=as_json)
+            _print(entries, as_json=as_json)
             while follow:
                 entries, gap = follower.next()
                 if gap:
-                    click.echo(GAP, err=True)
+                    say(GAP, err=True)
                 _print(entries, as_json=as_json)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
@@ -93,9 +99,14 @@ def _value(text: str) -> object:
         return text
 
 
-def _print(entries: Iterable[dict[str, Any]], *, as_json: bool) -> None:
-    for entry in entries:
-        click.echo(json.dumps(entry, ensure_ascii=False) if as_json else shown(entry))
+def _print(entries: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    with reading("repl_output_log"):
+        lines = [[] if as_json else shown(entry) for entry in entries]
+    for entry, line in zip(entries, lines, strict=True):
+        if as_json:
+            say_json(entry)
+        else:
+            say(*line)
 
 
 @click.command("history", short_help="Search the code that was evaluated in this workspace.")
@@ -106,8 +117,8 @@ def history_command(*, text: str, limit: int, workspace: Path) -> None:
     """Search the code evaluated in this workspace, earlier runs included, for TEXT; print it ready to paste."""
     for line, when, who, key, code in _remembered(workspace.resolve(), text)[-limit:]:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when / 1000))
-        click.echo(click.style(f";; {line} {stamp} {who} {key}".rstrip(), dim=True))
-        click.echo(code)
+        say(Styled(one_line(f";; {line} {stamp} {who} {key}".rstrip()), dim=True))
+        say(code)
 
 
 REMEMBERED = """[:find ?line ?when ?who ?key ?code :in $ $history
@@ -120,7 +131,10 @@ def _remembered(workspace: Path, text: str) -> list[tuple[int, int, str, str, st
     try:
         with oneshot.connect(workspace, name="codriver-history") as connection:
             answer = connection.call("repl_output_log", {"query": REMEMBERED, "limit": 10_000, "maxTextBytes": WHOLE})
-        rows = [tuple(row) for row in answer.get("result", [])]
+        if not answer.get("ok"):
+            raise FollowError(answer)
+        with reading("repl_output_log"):
+            rows = [_remembered_row(*row) for row in answer["result"]]
     except oneshot.NoServerError:
         from codriver.history import NewerFormatError, UnreadableError, remembered  # noqa: PLC0415  # only here
         from codriver.paths import workspace_state_folder  # noqa: PLC0415  # as above
@@ -134,14 +148,18 @@ def _remembered(workspace: Path, text: str) -> list[tuple[int, int, str, str, st
     return [row for row in rows if text in row[4]]
 
 
-def shown(entry: dict[str, Any]) -> str:
+def _remembered_row(line: int, when: int, who: str, key: str, code: str) -> tuple[int, int, str, str, str]:
+    return int(line), int(when), str(who), str(key), str(code)
+
+
+def shown(entry: dict[str, Any]) -> list[str | Styled]:
     """One entry on its own lines: when, who, where, and the text, coloured by what it is."""
     category = entry["category"]
     when = time.strftime("%H:%M:%S", time.localtime(entry["timestamp"] / 1000))
-    where = f"{entry.get('who', '-'):16.16} {entry.get('repl-session-key', '-'):8.8}"
+    where = f"{one_line(entry.get('who', '-')):16.16} {one_line(entry.get('repl-session-key', '-')):8.8}"
     text = entry["text"].rstrip("\n")
     if len(text) > SHOWN_CHARACTERS:
         text = text[:SHOWN_CHARACTERS] + f"… ({len(text)} characters)"
     indented = text.replace("\n", "\n" + " " * 40)
-    styled = click.style(f"{SIGNS.get(category, ' ')} {indented}", fg=COLOURS.get(category))
-    return f"{entry['line']:>6} {when} {where}  {styled}"
+    styled = Styled(f"{SIGNS.get(category, ' ')} {indented}", fg=COLOURS.get(category))
+    return [f"{entry['line']:>6} {when} {where}  ", styled]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from codriver import oneshot
+from codriver.commands.answers import reading
+from codriver.controls import one_line
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
@@ -37,19 +39,19 @@ def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str
     """The keys of the sessions of the running server that begin like this."""
     del param
     keys: list[str] = []
-    with contextlib.suppress(CodriverError, OSError, ValueError), _server(ctx) as connection:
+    with contextlib.suppress(CodriverError, OSError), reading("list_sessions"), _server(ctx) as connection:
         keys = [str(row["key"]) for row in connection.call("list_sessions", {}).get("sessions", [])]
-    return [key for key in keys if key.startswith(incomplete)]
+    return _completing(keys, incomplete)
 
 
 def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The names of the tools now on offer that begin like this."""
     del param
     names: list[str] = []
-    with contextlib.suppress(CodriverError, OSError, ValueError), _server(ctx) as connection:
+    with contextlib.suppress(CodriverError, OSError), reading("tools/list"), _server(ctx) as connection:
         tools: list[dict[str, Any]] = connection.request("tools/list", {}).get("tools", [])
         names = [str(tool["name"]) for tool in tools]
-    return [name for name in names if name.startswith(incomplete)]
+    return _completing(names, incomplete)
 
 
 def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -58,6 +60,11 @@ def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str)
     from codriver.setup.clients import known_clients  # noqa: PLC0415  # only this completion needs it
 
     return [name for name in (*known_clients(), "all") if name.startswith(incomplete)]
+
+
+def _completing(words: list[str], incomplete: str) -> list[str]:
+    """The words that begin like this. A shell shows them as they are, so what is no plain text is left out."""
+    return [word for word in words if word.startswith(incomplete) and word == one_line(word)]
 
 
 def _server(ctx: click.Context) -> oneshot.Connection:

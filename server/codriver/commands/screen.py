@@ -12,9 +12,13 @@ import termios
 import tty
 from typing import TYPE_CHECKING, Self
 
+from codriver.commands.terminal import painted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
+
+    from codriver.commands.terminal import Styled
 
 ENTER = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"  # another screen, no cursor, no wrapping, empty
 LEAVE = b"\x1b[m\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -86,8 +90,9 @@ class Screen:
             return FALLBACK
         return (columns, lines) if columns and lines else FALLBACK
 
-    def draw(self, lines: Sequence[str]) -> None:
+    def draw(self, drawn: Sequence[Sequence[str | Styled]], *, colours: bool = True) -> None:
         """Show these lines from the top; only what changed is written."""
+        lines = [painted(line, colours=colours) for line in drawn]
         parts: list[str] = []
         if self._size != self.size:
             self._size = self.size
@@ -96,7 +101,7 @@ class Screen:
         for number, line in enumerate(lines):
             if number >= len(self._drawn) or self._drawn[number] != line:
                 parts.append(f"\x1b[{number + 1};1H{line}\x1b[m\x1b[K")
-        self._drawn = list(lines)
+        self._drawn = lines
         if parts:
             self._write("".join(parts).encode("utf-8", "replace"))
 

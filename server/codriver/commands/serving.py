@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from codriver import oneshot, presence, record
 from codriver.commands import detaching
+from codriver.commands.answers import reading
 from codriver.commands.options import json_option, workspace_option
+from codriver.commands.terminal import say, say_json
+from codriver.controls import one_line
 from codriver.paths import presence_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from codriver.record import ServerRecord
@@ -85,21 +88,32 @@ def status_command(*, workspace: Path, as_json: bool) -> None:
         with oneshot.connect(workspace.resolve(), name="codriver-status") as connection:
             health = connection.call("server_health", {})
     except oneshot.NoServerError as error:
-        click.echo(json.dumps({"ok": False, "message": str(error)}) if as_json else str(error))
+        if as_json:
+            say_json({"ok": False, "message": str(error)})
+        else:
+            say(str(error))
         sys.exit(error.exit_status)
     if as_json:
-        click.echo(json.dumps(health, indent=2))
+        say_json(health, indent=2)
         return
-    click.echo(f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}")
+    with reading("server_health"):
+        lines = list(_health_lines(health))
+    for line in lines:
+        say(one_line(line))
+
+
+def _health_lines(health: dict[str, Any]) -> Iterator[str]:
+    """How a server is, for a person."""
+    yield f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}"
     if "portNote" in health:
-        click.echo(f"  note: {health['portNote']}")
+        yield f"  note: {health['portNote']}"
     for repl in health["repls"]:
         note = f": {repl['note']}" if "note" in repl else ""
-        click.echo(f"  REPL {repl['key']} ({repl['origin']}, {repl['dialect']}): {repl['phase']}{note}")
+        yield f"  REPL {repl['key']} ({repl['origin']}, {repl['dialect']}): {repl['phase']}{note}"
     names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
-    click.echo(f"  clients: {', '.join(names) or 'none'}")
+    yield f"  clients: {', '.join(names) or 'none'}"
     for latch in health["errors"]:
-        click.echo(f"  error: {latch['message']} ({latch['count']} times)")
+        yield f"  error: {latch['message']} ({latch['count']} times)"
 
 
 @click.command("stop")
@@ -110,7 +124,7 @@ def stop_command(*, workspace: Path) -> None:
     folder = presence_folder(workspace)
     claimed = _settled_record(folder)
     if claimed is None:
-        click.echo("no server runs for this workspace")
+        say("no server runs for this workspace")
         return
     process = oneshot.process_of(workspace, claimed)
     if process is None:
@@ -120,24 +134,24 @@ def stop_command(*, workspace: Path) -> None:
     deadline = time.monotonic() + STOP_S
     while record.read_record(folder) == claimed and presence.is_running(process):
         if time.monotonic() > deadline:
-            click.echo(f"pid {process} did not stop in {STOP_S:g} s: end it with `kill -9 {process}`", err=True)
+            say(f"pid {process} did not stop in {STOP_S:g} s: end it with `kill -9 {process}`", err=True)
             sys.exit(1)
         time.sleep(POLL_S)
-    click.echo(f"stopped pid {process}")
+    say(f"stopped pid {process}")
 
 
 def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
     """Say why nothing was stopped: files name a process that is not known to be the server."""
     if not presence.is_running(claimed.pid):
-        click.echo(f"no server runs for this workspace: pid {claimed.pid}, which its files name, is gone")
+        say(f"no server runs for this workspace: pid {claimed.pid}, which its files name, is gone")
     elif record.is_claimed(folder) is False:
-        click.echo(
+        say(
             f"no server runs for this workspace: {folder} names pid {claimed.pid}, which does not hold its lock, so it "
             "is something else; the files are left over and do no harm"
         )
     else:
         lock = record.lock_file(folder)
-        click.echo(
+        say(
             f"pid {claimed.pid}, which {folder} names, is not known to be the server of this workspace: `fuser {lock}` "
             "names who holds its lock; if that is a server that hangs, end it with `kill -9 PID`",
             err=True,
@@ -155,12 +169,12 @@ def _settled_record(folder: Path) -> ServerRecord | None:
         if claimed is not None and presence.is_running(claimed.pid):
             return claimed
         if not is_told:
-            click.echo("a server is just starting or ending here: waiting until it is one or the other", err=True)
+            say("a server is just starting or ending here: waiting until it is one or the other", err=True)
             is_told = True
         time.sleep(POLL_S)
     if is_held:
         lock = record.lock_file(folder)
-        click.echo(
+        say(
             f"a process has held {lock} for {COMING_S:g} s and cannot be reached: a server that hangs while it starts "
             f"or ends. `fuser {lock}` names its pid; end it with `kill -9 PID`",
             err=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -13,6 +12,8 @@ import click
 import codriver_relay
 from codriver import oneshot, presence
 from codriver.commands.options import complete_client, json_option, workspace_option
+from codriver.commands.terminal import say, say_json
+from codriver.controls import one_line
 from codriver.errors import StartError
 from codriver.paths import relay_file
 
@@ -60,7 +61,7 @@ def init_command(  # one argument an option
     options = InitOptions(clients, scope, dry_run, force, remove)
     held = _withheld(workspace.resolve())
     report = run_init(Launch.here(workspace), options)
-    click.echo(report.text)
+    say(report.text)
     if not dry_run and not remove:
         _accept(workspace.resolve(), held)
     sys.exit(report.exit_status)
@@ -82,7 +83,7 @@ def _accept(workspace: Path, held: tuple[str, ...] | None) -> None:
     from codriver.settings import held_back  # noqa: PLC0415  # as above
 
     for line in held or ():
-        click.echo(f"codriver: {held_back(line)}", err=True)
+        say(f"codriver: {held_back(line)}", err=True)
     if held == () and _withheld(workspace) == ():
         trust.accept(workspace, trust.read_tables(workspace))
 
@@ -108,7 +109,10 @@ def doctor_command(*, workspace: Path, as_json: bool) -> None:
             raise StartError(error.why) from error  # the doctor has its own advice
 
     report = diagnose(Launch.here(workspace), ask, Environment.here())
-    click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())
+    if as_json:
+        say_json(report.to_json(), indent=2)
+    else:
+        say(report.to_text())
     sys.exit(report.exit_status)
 
 
@@ -130,14 +134,15 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
     loaded = load(workspace.resolve(), environ=os.environ)
     rows = as_rows(loaded)
     for warning in (*loaded.warnings, *map(held_back, loaded.withheld)):
-        click.echo(f"codriver: {warning}", err=True)
+        say(f"codriver: {warning}", err=True)
     if as_json:
-        click.echo(json.dumps([dict(zip(("setting", "value", "origin"), row, strict=True)) for row in rows], indent=2))
+        say_json([dict(zip(("setting", "value", "origin"), row, strict=True)) for row in rows], indent=2)
         return
+    rows = tuple((name, one_line(value), one_line(origin)) for name, value, origin in rows)
     width = max(len(row[0]) for row in rows)
     wide = max(len(row[1]) for row in rows)
     for name, value, origin in rows:
-        click.echo(f"{name:{width}}  {value:{wide}}  {origin}")
+        say(f"{name:{width}}  {value:{wide}}  {origin}")
 
 
 @config_command.command("check")
@@ -152,7 +157,7 @@ def config_check(*, workspace: Path) -> None:
     except SettingsError as error:
         problems, usable = error.problems, False
     for problem in problems:
-        click.echo(problem, err=not usable)
+        say(problem, err=not usable)
     if not problems:
-        click.echo("the settings are fine")
+        say("the settings are fine")
     sys.exit(1 if problems else 0)

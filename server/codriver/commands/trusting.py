@@ -10,6 +10,8 @@ import click
 
 from codriver import trust
 from codriver.commands.options import workspace_option
+from codriver.commands.terminal import say
+from codriver.controls import one_line
 from codriver.settings import load
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
         _list()
     elif remove:
         was_there = trust.forget(workspace)
-        click.echo(f"{workspace.resolve()}: {'accepted no more' if was_there else 'was not accepted'}")
+        say(f"{one_line(str(workspace.resolve()))}: {'accepted no more' if was_there else 'was not accepted'}")
     else:
         _accept(workspace.resolve())
 
@@ -45,15 +47,15 @@ def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
 def _list() -> None:
     accepted = trust.list_accepted()
     for entry in accepted:
-        click.echo(entry.workspace + ("" if entry.is_current else ": its settings changed since, or are gone"))
+        say(one_line(entry.workspace) + ("" if entry.is_current else ": its settings changed since, or are gone"))
     if not accepted:
-        click.echo("you have accepted no workspace", err=True)
+        say("you have accepted no workspace", err=True)
         sys.exit(1)
 
 
 def _accept(workspace: Path) -> None:
     loaded = load(workspace, environ=os.environ)
     trust.accept(workspace, loaded.tables)
-    click.echo(f"{workspace}: accepted, with what its settings say now")
+    say(f"{one_line(str(workspace))}: accepted, with what its settings say now")
     for line in loaded.withheld:
-        click.echo(f"  counts from now on: {line}")
+        say(f"  counts from now on: {one_line(line)}")

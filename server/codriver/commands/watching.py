@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codriver import oneshot
+from codriver.commands.answers import reading
 from codriver.commands.board import ASKED_AT_START, Board, View, next_filter
 from codriver.commands.following import GAP, Follower, FollowError
 from codriver.commands.logs import INTERRUPTED, SHOWN_BYTES, shown
 from codriver.commands.options import workspace_option
+from codriver.commands.terminal import say
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
@@ -55,12 +57,13 @@ def _watch_plainly(workspace: Path, who: str | None, search: str) -> None:
         follower = Follower(connection, since, who, max_text_bytes=SHOWN_BYTES)
         entries = [entry for entry in entries if who is None or entry.get("who") == who]
         while True:
-            for entry in entries:
-                if search in entry["text"].lower():
-                    click.echo(shown(entry))
+            with reading("repl_output_log"):
+                lines = [shown(entry) for entry in entries if search in entry["text"].lower()]
+            for line in lines:
+                say(*line)
             entries, gap = follower.next()
             if gap:
-                click.echo(GAP, err=True)
+                say(GAP, err=True)
 
 
 def _newest(connection: oneshot.Connection, count: int) -> tuple[list[dict[str, Any]], int]:
@@ -72,8 +75,9 @@ def _newest(connection: oneshot.Connection, count: int) -> tuple[list[dict[str, 
     answer = connection.call("repl_output_log", {"limit": count, "maxTextBytes": SHOWN_BYTES})
     if not answer.get("ok"):
         raise FollowError(answer)
-    entries: list[dict[str, Any]] = answer["result"]
-    return entries, max([entry["line"] for entry in entries], default=0)
+    with reading("repl_output_log"):
+        entries: list[dict[str, Any]] = answer["result"]
+        return entries, max([int(entry["line"]) for entry in entries], default=0)
 
 
 def _watch_on_screen(workspace: Path, view: View) -> None:
@@ -89,7 +93,7 @@ def _watch_on_screen(workspace: Path, view: View) -> None:
             with feed.lock:
                 lines = feed.board.screen(view, *screen.size, now=time.time_ns() // 1_000_000)
                 busy = bool(feed.board.unfinished())
-            screen.draw(lines if colours else [click.unstyle(line) for line in lines])
+            screen.draw(lines, colours=colours)
             try:
                 keys = screen.keys(CLOCK_S if busy else 60)
             except EOFError:
@@ -166,7 +170,7 @@ class _Feed:
     def _follow(self, changed: Callable[[], None]) -> None:
         if self._fresh:
             entries, since = _newest(self._connection, AT_START)
-            with self.lock:
+            with self.lock, reading("repl_output_log"):
                 self.board.take(entries)
                 for old in self.board.unfinished()[:-ASKED_AT_START]:
                     self.board.settle(old, {})
@@ -180,7 +184,7 @@ class _Feed:
             busy = self._settle()
             changed()
             entries, gap = follower.next(LOOK_AGAIN_MS) if busy else follower.next()
-            with self.lock:
+            with self.lock, reading("wait_for"):
                 self.board.take(entries)
                 self.board.trouble = GAP if gap else ""
 
@@ -190,7 +194,7 @@ class _Feed:
             asked = self.board.unfinished()
         for evaluation in asked:
             answer = self._connection.call("get_evaluation", {"evaluationId": evaluation, "maxImages": 0})
-            with self.lock:
+            with self.lock, reading("get_evaluation"):
                 self.board.settle(evaluation, answer)
         with self.lock:
             return bool(self.board.unfinished())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Action:
-    """Something that happened or is wanted."""
+    """An event that happened, or a wish."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class ReplForgotten(Action):
 
 @dataclass(frozen=True)
 class ReplProgress(Action):
-    """Something a person waiting for this REPL would want to know."""
+    """Progress of a REPL on its way, for a person who waits for it."""
 
     id: str
     note: str

@@ -1,4 +1,4 @@
-"""What others did: the evaluations of other callers that began or ended since a caller was last told."""
+"""The activity of others: evaluations of other callers that began or ended since a caller was last told."""
 
 from __future__ import annotations
 

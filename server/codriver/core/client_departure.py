@@ -1,4 +1,4 @@
-"""What ends with a client: the REPL sessions that are its own, after what still runs in them."""
+"""The departure of a client: REPL sessions of its own end with it, after the evaluations that still run in them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def leave(state: State, client: str) -> Outcome:
 
 
 def settle(state: State, repl: str, name: str) -> tuple[Effect, ...]:
-    """What is to be done when an evaluation in a session is over: one that is leaving is closed after its last."""
+    """The effects of an evaluation's end on its session: one that is leaving is closed after its last."""
     session = state.repls[repl].sessions.get(name) if repl in state.repls else None
     if session is None or not session.is_leaving or _unfinished(state, repl, name):
         return ()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """Something to do outside. `then`: the actions to dispatch with its result, if it gives one."""
+    """An effect on the outside. `then`: the actions to dispatch with its result, if it gives one."""
 
     then: tuple[Action, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Whose REPL it is: a port file may be left from one that is gone, and its port serve a REPL of another project now."""
+"""A foreign REPL: a stale port file may lead to one of another project, which serves the same port now."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def stray(state: State, repl: Repl) -> str | None:
-    """What to tell of a REPL that a port file led to and that runs elsewhere; None when nothing speaks for that.
+    """The warning about a REPL that a port file led to and that runs elsewhere; None when nothing speaks for that.
 
     At home is what runs in the workspace, or above it. A REPL that somebody named by its address is never suspected:
     in a container, or behind a tunnel, it has other folders.

@@ -33,7 +33,7 @@ class _Unwanted:
 
 
 def await_grace(state: State, client: str) -> tuple[Effect, ...]:
-    """What begins the grace of a client that has just gone; nothing when it left nothing behind."""
+    """The effect that begins the grace of a client that has just gone; none when it left nothing behind."""
     if not any(one.client == client for one in state.unfinished()):
         return ()
     return (AwaitGrace(then=(GraceOver(client),)),)

@@ -1,4 +1,4 @@
-"""What the server is at this moment, as one immutable value.
+"""The state of the server at this moment, as one immutable value.
 
 Everything that outlives a call is here: the life cycle, the REPLs with their sessions, the clients, the evaluations.
 Live things (sockets, tasks, buffers) are elsewhere, found by the ids kept here, so that the state can always be
@@ -54,7 +54,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Told:
-    """What a caller knows: the evaluations up to `number`, of which those in `live` were not over."""
+    """The evaluations that a caller knows: those up to `number`, of which those in `live` were not over."""
 
     number: int
     live: frozenset[str]
@@ -116,7 +116,7 @@ class Repl:
 
     @property
     def dialect(self) -> str:
-        """What it speaks, or is expected to."""
+        """The dialect it speaks, or is expected to."""
         return self.profile.dialect if self.profile else self.expected_dialect
 
     @property
@@ -162,7 +162,7 @@ class State:
         return [self.evaluations[name] for name in self.live]
 
     def capabilities(self) -> frozenset[str]:
-        """What at least one connected REPL can do; the tools on offer follow from it."""
+        """The capabilities of at least one connected REPL; the tools on offer follow from them."""
         names: set[str] = set()
         for repl in self.repls.values():
             if repl.owned:

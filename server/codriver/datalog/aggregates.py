@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
-from codriver.datalog.values import compare, in_order, kind, quotient
+from codriver.datalog.value_types import compare, in_order, kind, quotient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from codriver.datalog.function import Function
-from codriver.datalog.values import MAX_INTEGER, Boolean, compare, kind, quotient
+from codriver.datalog.value_types import MAX_INTEGER, Boolean, compare, kind, quotient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

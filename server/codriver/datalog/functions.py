@@ -18,7 +18,7 @@ from codriver.datalog.arithmetic import ARITHMETIC
 from codriver.datalog.function import Function
 from codriver.datalog.sequences import SEQUENCES
 from codriver.datalog.strings import STRINGS
-from codriver.datalog.values import Boolean
+from codriver.datalog.value_types import Boolean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from codriver.datalog import steps
 from codriver.datalog.clauses import Query, Rules, RulesInput, Source, binding_variables
 from codriver.datalog.errors import QueryError
 from codriver.datalog.query import parse_rules
-from codriver.datalog.values import from_json
+from codriver.datalog.value_types import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import Any
 
 from codriver.datalog.arithmetic import as_number
 from codriver.datalog.function import Function
-from codriver.datalog.values import MAX_ITEMS, MAX_NESTING, ValueMap, kind, nested
+from codriver.datalog.value_types import MAX_ITEMS, MAX_NESTING, ValueMap, kind, nested
 
 
 def as_sequence(value: Any) -> tuple[Any, ...]:

@@ -29,7 +29,7 @@ from codriver.datalog.pull import pull
 from codriver.datalog.query import parse_pull
 from codriver.datalog.rules import RuleSolver
 from codriver.datalog.scope import Context, Scope
-from codriver.datalog.values import characters, to_json
+from codriver.datalog.value_types import characters, to_json
 from codriver.datalog.where import check_rule_calls, rule_calls
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from codriver.datalog.clauses import Binding, Blank, CollectionBinding, TupleBinding, Variable
 from codriver.datalog.functions import is_true
 from codriver.datalog.matching import InvalidPatternError
-from codriver.datalog.values import MAX_ITEMS, kind, own
+from codriver.datalog.value_types import MAX_ITEMS, kind, own
 
 if TYPE_CHECKING:
     from codriver.datalog.budget import Budget

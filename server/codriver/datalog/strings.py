@@ -11,7 +11,7 @@ from codriver.datalog.function import Function
 from codriver.datalog.matching import Clock, Pattern, compile_pattern
 from codriver.datalog.printing import printed, text_of
 from codriver.datalog.sequences import as_sequence
-from codriver.datalog.values import MAX_CHARACTERS, kind
+from codriver.datalog.value_types import MAX_CHARACTERS, kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

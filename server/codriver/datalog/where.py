@@ -25,7 +25,7 @@ from codriver.datalog.clauses import (
     all_variables,
 )
 from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS
-from codriver.datalog.values import constant
+from codriver.datalog.value_types import constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -81,7 +81,7 @@ def _try(ask: Ask, tool: str) -> dict[str, Any] | str:
 
 def _rows(answer: dict[str, Any] | str, key: str) -> list[dict[str, Any]]:
     rows = answer.get(key, []) if isinstance(answer, dict) else []
-    return [row for row in rows if isinstance(row, dict)]
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 def _check_versions() -> Check:

@@ -25,6 +25,7 @@ from codriver.tools.manifest import BY_NAME
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from codriver.protocol.replies import Replies
     from codriver.session import ClientSession
     from codriver.tools.base import Answer, Image, Services, Tool
 
@@ -110,8 +111,9 @@ class Caller:
 class PlainCalls:
     """The plain calls of one connection. Lives as long as it."""
 
-    def __init__(self, client: ClientSession, caller: Caller, *, max_open_requests: int) -> None:
+    def __init__(self, client: ClientSession, caller: Caller, replies: Replies, *, max_open_requests: int) -> None:
         self._client = client
+        self.replies = replies
         self._caller = caller
         self._tasks = TaskSet()
         self._max_open_requests = max_open_requests
@@ -135,7 +137,7 @@ class PlainCalls:
         is_taken = identity in opened or identity in self._running
         if tool is None or is_taken or not self._knows(meta):
             return False
-        opened.add(identity)
+        self.replies.expect(identity)
         scope = self._running[identity] = anyio.CancelScope()
         self._tasks.start(self._run(identity, tool, params.get("arguments", {}), meta.get(TOKEN), scope))
         return True
@@ -168,8 +170,7 @@ class PlainCalls:
         finally:
             del self._running[identity]
         if line is not None and not scope.cancel_called:
-            self._client.outbox.put(line)
-            self._client.open_requests.remove(identity)
+            self.replies.put(identity, line)
 
     async def _line(self, identity: str | int, tool: Tool, arguments: dict[str, Any], token: object) -> bytes:
         """The answer as a line: the result, or the error where we have failed ourselves."""

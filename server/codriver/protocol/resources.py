@@ -3,7 +3,8 @@
 * `skill://NAME/SKILL.md` and its siblings, `skill://index.json`
 * `codriver://log`, and `codriver://log?since=LINE` for what came after a line; a client can subscribe to it
 * `codriver://evaluation/ID/PART` where PART is `result`, `stdout`, `stderr` or `stacks`; `offset`, `limit`: characters
-  of all that was said. What was dropped, and that there is more where no limit was given, is said in brackets.
+  of all that was said. What was dropped, and that there is more where no limit was given, is said beside the text: in
+  `_meta`, and for a model, which seldom sees that, as a second content `…#note`.
 * `codriver://symbol/SESSION/NAMESPACE/SYMBOL` and `codriver://clojuredocs/SYMBOL`: what those tools answer.
   Each part is percent-encoded by itself, slashes too, as names hold any character.
 """
@@ -11,6 +12,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -42,6 +44,20 @@ NOT_FOUND = -32002
 INVALID_PARAMS = -32602
 NEWER = "2026"
 UNKNOWN = "there is no such resource: resources/list and resources/templates/list tell"
+
+
+ABOUT = "codriver/"
+"""How the names in a content's `_meta` begin. Source: MCP, general fields, `_meta`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a resource holds. `note` and `about` say what its text lacks, to models and to programs."""
+
+    mime_type: str
+    text: str
+    note: str = ""
+    about: dict[str, object] = field(default_factory=dict)
 
 
 class Resources:
@@ -94,8 +110,8 @@ class Resources:
             ),
         ]
 
-    async def read(self, uri: str, protocol: str) -> tuple[str, str]:
-        """The MIME type and the text of a resource.
+    async def read(self, uri: str, protocol: str) -> Found:
+        """The text of a resource.
 
         Raises:
             MCPError: there is none, said with the code of the client's protocol version.
@@ -103,15 +119,15 @@ class Resources:
         try:
             if is_skill(uri):
                 # Skills are read from the disk.
-                return await anyio.to_thread.run_sync(self._skills.read, uri)
+                return Found(*await anyio.to_thread.run_sync(self._skills.read, uri))
             split = urlsplit(uri)
             query = {key: values[0] for key, values in parse_qs(split.query).items()}
             parts = [unquote(part, errors="strict") for part in split.path.split("/")[1:]]
             match (split.scheme, split.netloc, *parts):
                 case ("codriver", "log") | ("codriver", "log", ""):
-                    return "application/json", self._log(query)
+                    return Found("application/json", self._log(query))
                 case ("codriver", "evaluation", identity, part):
-                    return "text/plain", await self._text(identity, part, query)
+                    return await self._text(identity, part, query)
                 case ("codriver", "symbol", key, namespace, symbol):
                     return _json(await describe_symbol(self._services, key, namespace, symbol))
                 case ("codriver", "clojuredocs", symbol):
@@ -164,7 +180,7 @@ class Resources:
         }
         return json.dumps(shown, ensure_ascii=False)
 
-    async def _text(self, identity: str, part: str, query: dict[str, str]) -> str:
+    async def _text(self, identity: str, part: str, query: dict[str, str]) -> Found:
         transcript = self._services.transcripts.get(identity)
         chosen = next((name for name in PARTS if name == part), None)
         if transcript is None or chosen is None:
@@ -175,13 +191,16 @@ class Resources:
         offset, limit = max(0, int(query.get("offset", 0))), max(0, int(query.get("limit", TEXT_CHARACTERS)))
         given = min(limit, MAX_TEXT_CHARACTERS)
         piece = await read_texts(partial(transcript.piece, chosen, offset, given), transcript)
-        before = after = ""
+        about: dict[str, object] = {}
+        notes: list[str] = []
         if offset < piece.dropped:
-            before = f"[characters {offset} to {piece.dropped} were dropped, {transcript.loss}]\n"
+            about[f"{ABOUT}dropped"] = {"from": offset, "to": piece.dropped}
+            notes.append(f"characters {offset} to {piece.dropped} were dropped, {transcript.loss}")
         end = piece.start + len(piece.text)
         if ("limit" not in query or given < limit) and end < piece.total:
-            after = f"\n[{piece.total} characters in all: go on with ?offset={end}]"
-        return before + piece.text + after
+            about |= {f"{ABOUT}totalCharacters": piece.total, f"{ABOUT}nextOffset": end}
+            notes.append(f"{piece.total} characters in all: go on with ?offset={end}")
+        return Found("text/plain", piece.text, "; ".join(notes), about)
 
 
 def is_skill(uri: str) -> bool:
@@ -189,8 +208,8 @@ def is_skill(uri: str) -> bool:
     return uri.startswith("skill://")
 
 
-def _json(fields: Mapping[str, object]) -> tuple[str, str]:
-    return "application/json", json.dumps(fields, ensure_ascii=False)
+def _json(fields: Mapping[str, object]) -> Found:
+    return Found("application/json", json.dumps(fields, ensure_ascii=False))
 
 
 def _missing(text: str, uri: str, protocol: str) -> MCPError:

@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from codriver.protocol import prompts
 from codriver.protocol.calls import FAULT, INTERNAL_ERROR, Caller, PlainCalls, envelope
 from codriver.protocol.listening import Streams
+from codriver.protocol.replies import Replies
 from codriver.protocol.resources import LOG_URI, Resources, is_skill
 from codriver.protocol.wire import Wire
 from codriver.protocol.wording import worded
@@ -46,6 +47,9 @@ logger = logging.getLogger(__name__)
 INVALID_PARAMS = -32602
 MODERN = "2026-07-28"
 NAME, TITLE = "codriver", "Codriver"
+
+CHANGES = NotificationOptions(tools_changed=True, resources_changed=True)
+"""The lists that may change. That of the prompts is part of the program."""
 
 SETTLING_S = 1.5
 """So long after the start a list of tools waits for the REPLs on their way: there are clients that ask for it once, as
@@ -110,7 +114,7 @@ class Protocol:
         settings = self._services.settings
         most = settings.max_requests_per_client
         about = self._about_us()
-        calls = PlainCalls(session, self._caller, max_open_requests=most)
+        calls = PlainCalls(session, self._caller, Replies(session), max_open_requests=most)
         wire = Wire(
             session,
             receive,
@@ -131,9 +135,7 @@ class Protocol:
         """What a client is told first; one object for all clients that come while nothing changes."""
         instructions = self._redactor(self._instructions())
         if self._about is None or self._about.instructions != instructions:
-            about = self._server.create_initialization_options(
-                NotificationOptions(tools_changed=True, resources_changed=True)
-            )
+            about = self._server.create_initialization_options(CHANGES)
             self._about = about.model_copy(update={"instructions": instructions})
         return self._about
 
@@ -220,10 +222,14 @@ class Protocol:
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         self._introduce(ctx)
         uri = str(params.uri)
-        mime_type, text = await self._resources.read(uri, ctx.protocol_version)
-        text = self._redactor(text).encode("utf-8", "replace").decode()
-        content = types.TextResourceContents(uri=params.uri, mime_type=mime_type, text=text)
-        return types.ReadResourceResult(contents=[content])
+        found = await self._resources.read(uri, ctx.protocol_version)
+        text = self._redactor(found.text).encode("utf-8", "replace").decode()
+        contents: list[types.TextResourceContents | types.BlobResourceContents] = [
+            types.TextResourceContents(uri=params.uri, mime_type=found.mime_type, text=text, _meta=found.about or None)
+        ]
+        if found.note:
+            contents.append(types.TextResourceContents(uri=f"{uri}#note", mime_type="text/plain", text=found.note))
+        return types.ReadResourceResult(contents=contents)
 
     async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         self._tell_of_log(ctx.lifespan_context)  # what was logged until now is no news to the new subscription
@@ -251,11 +257,12 @@ class Protocol:
     async def _discover(self, ctx: Context, params: types.RequestParams | None) -> types.DiscoverResult:
         del params
         self._introduce(ctx)
+        capabilities = self._server.get_capabilities(CHANGES, protocol_version=ctx.protocol_version)
+        if capabilities.prompts is not None:  # the SDK says of whoever serves subscriptions that all may change
+            capabilities.prompts.list_changed = CHANGES.prompts_changed
         return types.DiscoverResult(
             supported_versions=[MODERN],
-            capabilities=self._server.get_capabilities(
-                NotificationOptions(tools_changed=True, resources_changed=True), protocol_version=ctx.protocol_version
-            ),
+            capabilities=capabilities,
             instructions=self._redactor(self._instructions()),
         )
 

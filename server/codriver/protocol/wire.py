@@ -19,12 +19,23 @@ from mcp_types import (
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from codriver.errors import PeerError
+from codriver.protocol.refusals import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    TOO_MANY,
+    HugeInteger,
+    Refusal,
+    read_json,
+    refusal,
+)
+from codriver.protocol.surrogates import has_halves, renamed, without_halves
 from codriver.wire.lines import LineDecoder, LinesCrowdedError
-from codriver.wire.weight import MAX_DEPTH, Excess, excess, may_be_heavy
+from codriver.wire.weight import Excess, excess, may_be_heavy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,13 +46,6 @@ if TYPE_CHECKING:
     from codriver.shares import Shares
     from codriver.wire.lines import LineRoom
 
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-INVALID_PARAMS = -32602
-TOO_MANY = -32000
-
-TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} deep: no more is read, so send it flatter"
-
 LIGHT_BYTES = 64 * 1024
 """A line up to here is read at once, whatever is in it: it takes milliseconds at most."""
 AT_ONCE_BYTES = 2**20
@@ -49,6 +53,13 @@ AT_ONCE_BYTES = 2**20
 
 STANDING = "subscriptions/listen"
 """The one request that is answered only when the connection ends."""
+
+INITIALIZE, DISCOVER = "initialize", "server/discover"
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+BATCHED = "2025-03-26"
+"""The one version of the protocol with batches: it was the first that said so, and the next took them out again."""
+BOM = b"\xef\xbb\xbf"
+"""The mark with which some editors and shells begin all UTF-8. Before the first line it says nothing."""
 
 DRAIN_S = 5.0
 """How long a client that has said all it will is kept to hear the answers that are still to come."""
@@ -62,7 +73,7 @@ class Wire:
     """Both directions of one connection.
 
     `receive` gives the next bytes: empty when the client has said all it will, None when the connection is broken.
-    `calls` takes plain tool calls out of what is read; the SDK never sees them.
+    `calls` takes plain tool calls out of what is read; the SDK never sees them. All answers go by its `replies`.
     `threads` are for reading long lines; `room` bounds what the begun lines of all connections hold.
     `redact` takes the secrets out of errors, which repeat what was asked; results come without any.
     """
@@ -81,12 +92,14 @@ class Wire:
     ) -> None:
         self._session = session
         self._receive = receive
-        self._reading = anyio.CancelScope()
+        self._reading: anyio.CancelScope | None = None
         self._lines = LineDecoder(max_line_bytes=max_line_bytes, room=room, on_given_up=self._stop_reading)
         self._threads = threads
         self._max_open_requests = max_open_requests
         self._redact = redact
         self._calls = calls
+        self._replies = calls.replies
+        self._has_begun = False
         self._ready: list[SessionMessage] = []
         """Messages that are not taken yet, the last one first."""
         self._ended = False
@@ -131,7 +144,8 @@ class Wire:
         return b"\n"
 
     def _stop_reading(self) -> None:
-        self._reading.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
 
     def drop(self) -> None:
         """Let go of what was read, as nobody reads on."""
@@ -140,20 +154,21 @@ class Wire:
     async def _take(self, data: bytes) -> None:
         try:
             lines = self._lines.feed(data)
+            if lines and not self._has_begun:
+                self._has_begun = True
+                lines[0] = lines[0].removeprefix(BOM)
             for line in lines:
                 read = None
                 if len(line) > LIGHT_BYTES and self._threads is not None:
                     read = await self._read_long(line, self._threads)
-                    if isinstance(read, Excess):
-                        self._refuse_excess(read)
-                        continue
-                if self._calls.take(line, read):
-                    continue
-                message = self._parse(line)
-                if message is not None:
-                    self._ready.append(SessionMessage(message))
+                if isinstance(read, Excess):
+                    self._refuse_excess(read)
+                elif self._replies.version == BATCHED and line.lstrip()[:1] == b"[":
+                    self._take_batch(line)
+                elif line:
+                    self._take_message(line, read)
         except PeerError as error:
-            self._refuse(None, INVALID_REQUEST, str(error))
+            self._replies.refuse_line(str(error))
             self._ended = True
         self._ready.reverse()
 
@@ -176,11 +191,51 @@ class Wire:
         raise self._lines.fault or LinesCrowdedError(len(line), 0)
 
     def _refuse_excess(self, found: Excess) -> None:
-        identity = json.loads(found.identity) if found.identity is not None else None
+        identity = read_json(found.identity) if found.identity is not None else None
         text = f"this line has {found.problem}: no more is read, so send it in several messages, or flatter"
-        self._refuse(identity, INVALID_REQUEST, text)
+        self._replies.refuse(Refusal(None if isinstance(identity, HugeInteger) else identity, INVALID_REQUEST, text))
 
-    def _parse(self, line: bytes) -> JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError | None:
+    def _take_batch(self, line: bytes) -> None:
+        """Take in an array of messages, as the one version with batches has them."""
+        try:
+            items = json.loads(line)
+        except (ValueError, RecursionError):
+            self._refuse_line(line)
+            return
+        if not items:
+            self._replies.refuse_line("a batch holds at least one message")
+        elif len(items) > self._max_open_requests:
+            text = f"a batch of {len(items)} messages is more than a client may have open: {self._max_open_requests}"
+            self._replies.refuse_line(text)
+        else:
+            with self._replies.batch():
+                for item in items:
+                    self._take_message(json.dumps(item).encode(), in_batch=True)
+
+    def _take_message(self, line: bytes, read: object = None, *, in_batch: bool = False) -> None:
+        """Take in one message. `read`: the JSON in it, where that is known."""
+        if read is None and has_halves(line):
+            line = self._mended(line)
+        if self._calls.take(line, read):
+            return
+        message = self._parse(line, in_batch=in_batch)
+        if message is not None:
+            self._ready.append(SessionMessage(message))
+
+    def _mended(self, line: bytes) -> bytes:
+        """The line with no half of a character pair in it."""
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            return line
+        if isinstance(value, dict):
+            value, names = renamed(value)
+            self._replies.name(names)
+        return without_halves(json.dumps(value).encode())
+
+    def _parse(
+        self, line: bytes, *, in_batch: bool
+    ) -> JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError | None:
         """The message in a line; None when it is none, and then it is answered."""
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -188,56 +243,45 @@ class Wire:
             self._refuse_line(line)
             return None
         if isinstance(message, JSONRPCRequest):
-            return self._open(message)
+            return self._open(message, in_batch=in_batch)
         if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in json.loads(line):
             # An id that is null, a fraction or a boolean is no id: the sender expects an answer it cannot get.
-            self._refuse(None, INVALID_REQUEST, "the id of a request must be a string or an integer")
+            self._replies.refuse_line("the id of a request must be a string or an integer")
             return None
         if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             # A cancelled request gets no answer, so it is not open any more.
             cancelled = (message.params or {}).get("requestId")
-            self._session.open_requests.remove(cancelled)
+            self._replies.forget(cancelled)
             self._calls.cancel(cancelled)
         return message
 
-    def _open(self, request: JSONRPCRequest) -> JSONRPCRequest | None:
-        opened = self._session.open_requests
-        if len(opened) >= self._max_open_requests:
-            text = f"{self._max_open_requests} requests of this client are not answered yet: wait for answers first"
-            self._refuse(request.id, TOO_MANY, text)
+    def _open(self, request: JSONRPCRequest, *, in_batch: bool) -> JSONRPCRequest | None:
+        refused = self._refused(request, in_batch=in_batch)
+        if refused is not None:
+            self._replies.refuse(refused)
             return None
-        if request.method != STANDING:
-            opened.add(request.id)
+        if request.method == INITIALIZE or self._replies.version is None:
+            self._replies.version = version_of(request)
+        if request.method != STANDING or in_batch:
+            self._replies.expect(request.id)
         return request
 
-    def _refuse_line(self, line: bytes) -> None:
-        try:
-            value = json.loads(line)
-        except RecursionError:
-            self._refuse(None, INVALID_REQUEST, TOO_DEEP)
-            return
-        except ValueError:
-            self._refuse(None, PARSE_ERROR, "this line is not JSON: send one JSON-RPC message a line, in UTF-8")
-            return
-        if isinstance(value, list):
-            self._refuse(None, INVALID_REQUEST, "batches are not part of MCP: send one message a line")
-            return
-        given = value.get("id") if isinstance(value, dict) else None
-        identity = given if isinstance(given, str) or type(given) is int else None
-        if is_deep(value):
-            self._refuse(identity, INVALID_REQUEST, TOO_DEEP)
-            return
-        if isinstance(value, dict) and value.get("jsonrpc") == "2.0" and isinstance(value.get("method"), str):
-            if "id" not in value:  # a notification is never answered, whatever is wrong with it
-                return
-            if identity is not None and not isinstance(value.get("params"), dict | None):
-                self._refuse(identity, INVALID_PARAMS, "params must be an object, with each parameter by its name")
-                return
-        self._refuse(identity, INVALID_REQUEST, "this is no JSON-RPC 2.0 request, notification or response")
+    def _refused(self, request: JSONRPCRequest, *, in_batch: bool) -> Refusal | None:
+        """Why a request goes no further; None when it does."""
+        if len(self._session.open_requests) >= self._max_open_requests:
+            text = f"{self._max_open_requests} requests of this client are not answered yet: wait for answers first"
+            return Refusal(request.id, TOO_MANY, text)
+        if request.method == INITIALIZE and in_batch:
+            return Refusal(request.id, INVALID_REQUEST, "initialize must not be part of a batch: send it by itself")
+        if request.method == DISCOVER and version_of(request) is None:
+            # The SDK would take the connection for one with a handshake, for good.
+            return Refusal(request.id, INVALID_PARAMS, f"{DISCOVER} needs params._meta with {VERSION_KEY!r}")
+        return None
 
-    def _refuse(self, identity: str | int | None, code: int, text: str) -> None:
-        answer = {"jsonrpc": "2.0", "id": identity, "error": {"code": code, "message": text}}
-        self._session.outbox.put(json.dumps(answer).encode() + b"\n")
+    def _refuse_line(self, line: bytes) -> None:
+        refused = refusal(line)
+        if refused is not None:
+            self._replies.refuse(refused)
 
     async def _settle(self) -> None:
         with anyio.move_on_after(DRAIN_S):
@@ -255,13 +299,16 @@ class Wire:
         if isinstance(message, JSONRPCError):
             cleared = self._redact(message.error.model_dump(by_alias=True, exclude_unset=True))
             message = message.model_copy(update={"error": ErrorData.model_validate(cleared)})
+            if message.id is None:
+                self._replies.refuse(Refusal(None, message.error.code, message.error.message))
+                return
         line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         if isinstance(message, JSONRPCNotification):
             self._session.outbox.offer(line)
-            return
-        self._session.outbox.put(line)
-        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
-            self._session.open_requests.remove(message.id)
+        elif isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self._replies.put(message.id, line)
+        else:
+            self._session.outbox.put(line)
 
     async def aclose(self) -> None:
         """Nothing: the listener owns the socket and closes it when all is written."""
@@ -289,13 +336,13 @@ def _weighed(line: bytes) -> object:
         return None
 
 
-def is_deep(value: object) -> bool:
-    """Whether arrays and objects lie more than `MAX_DEPTH` deep in one another."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [
-            item
-            for outer in level
-            for item in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
-        ]
-    return any(isinstance(item, dict | list) for item in level)
+def version_of(request: JSONRPCRequest) -> str | None:
+    """The protocol version that a request settles; None when it says nothing of it."""
+    params = request.params or {}
+    if request.method == INITIALIZE:
+        # An unknown one is answered with the newest that has a handshake.
+        wanted = params.get("protocolVersion")
+        return wanted if wanted in HANDSHAKE_PROTOCOL_VERSIONS else HANDSHAKE_PROTOCOL_VERSIONS[-1]
+    meta = params.get("_meta")
+    version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
+    return version if isinstance(version, str) else None

@@ -1,0 +1,71 @@
+"""What the commands write, to people and to programs: the only way to standard output and standard error.
+
+On a terminal, control characters in any text become visible: the text may be a stranger's, and a terminal obeys what it
+is sent. Colours are ours, and are put around such text. What is piped is for a program: it gets the text as it is, and
+no colours. JSON is safe for both.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from codriver.controls import json_text, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Styled:
+    """A text, and how a terminal shows it."""
+
+    text: str
+    fg: str | None = None
+    bold: bool = False
+    dim: bool = False
+    reverse: bool = False
+
+
+def say(*pieces: str | Styled, err: bool = False, end: str = "\n") -> None:
+    """Write the pieces as one text, to standard output or standard error."""
+    stream = sys.stderr if err else sys.stdout
+    text = painted(pieces) if stream.isatty() else plain(pieces)
+    encoding = stream.encoding or "utf-8"
+    sayable = (text + end).encode(encoding, "backslashreplace").decode(encoding)
+    # Else `click` would take colours out of what is piped, where they are the program's own.
+    click.echo(sayable, nl=False, err=err, color=True)
+
+
+def say_json(value: object, *, indent: int | None = None) -> None:
+    """Write a value as JSON to standard output, the same to a terminal and to a program."""
+    text = json_text(value, indent=indent)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=indent)
+    click.echo(text)
+
+
+def painted(pieces: Iterable[str | Styled], *, colours: bool = True) -> str:
+    """The pieces for a terminal: nothing in it but text and, if wanted, our own colours."""
+    return "".join([_painted(piece, colours=colours) for piece in pieces])
+
+
+def plain(pieces: Iterable[str | Styled]) -> str:
+    """The text of the pieces, as it is."""
+    return "".join([piece if isinstance(piece, str) else piece.text for piece in pieces])
+
+
+def _painted(piece: str | Styled, *, colours: bool) -> str:
+    if isinstance(piece, str):
+        return visible(piece)
+    text = visible(piece.text)
+    if not colours:
+        return text
+    flags = {name: True for name in ("bold", "dim", "reverse") if getattr(piece, name)}
+    return click.style(text, fg=piece.fg, **flags)

@@ -1,0 +1,49 @@
+r"""Control characters made visible, so that text of strangers can be shown to a person.
+
+A terminal obeys what it is sent: text can set the clipboard, the window's title or the cursor, hide itself, or turn the
+direction of what follows. Here such characters become what source code writes for them, `\x1b` or `\u202e`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+OBEYED = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and line feed, DEL, C1
+    "\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0001\U000e0020-\U000e007f"
+    "\ud800-\udfff"  # halves of character pairs, which no encoding can say
+    "]"
+)
+"""What is no text: the categories Cc, Cf, Cs, Zl and Zp, but the two joiners of Cf, as words and emoji have them.
+Source: Unicode 16, UnicodeData.txt."""
+BREAKS = str.maketrans({"\n": r"\n", "\t": r"\t"})
+
+
+def visible(text: str) -> str:
+    """The text with its lines and tabs as they are, and every other control character spelt out."""
+    return OBEYED.sub(_spelt, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """The text on one line, line ends and tabs spelt out, too: for names, which must not look like lines of ours."""
+    return OBEYED.sub(_spelt, text).translate(BREAKS)
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """The value as JSON: readable, and harmless to a terminal, as JSON's own escapes mean the same characters."""
+    return OBEYED.sub(_escaped, json.dumps(value, indent=indent, ensure_ascii=False))
+
+
+def _spelt(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1] if found[0] != "\x7f" else r"\u007f"

@@ -1,0 +1,132 @@
+"""Answers to one client's requests, on their way to it: each by itself, or with those of the batch it was asked in."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from codriver.protocol.refusals import INVALID_REQUEST, Refusal
+from codriver.protocol.surrogates import spelt_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codriver.session import ClientSession
+
+WITHOUT_NULL = frozenset({"2025-11-25", "2026-07-28"})
+"""Versions in whose schema an error without a known id has no `id`. In the others, as in JSON-RPC, it is null."""
+
+
+class Batch:
+    """The answers to messages that came as one array. They go as one, when the last of them is there."""
+
+    def __init__(self) -> None:
+        self._waiting: set[str | int] = set()
+        self._answers: list[bytes] = []
+        self._is_whole = False
+
+    def expect(self, identity: str | int) -> None:
+        """One more request of it was read."""
+        self._waiting.add(identity)
+
+    def add(self, line: bytes) -> None:
+        """An answer of it, or an error about one of its messages."""
+        self._answers.append(line.strip())
+
+    def settle(self, identity: str | int) -> None:
+        """The request is answered, or will not be."""
+        self._waiting.discard(identity)
+
+    def end(self) -> None:
+        """All of its messages were read."""
+        self._is_whole = True
+
+    def take(self) -> bytes | None:
+        """The line that answers it; None before the last answer is there, and where nothing in it wants one."""
+        if not self._is_whole or self._waiting or not self._answers:
+            return None
+        answers, self._answers = self._answers, []
+        return b"[" + b",".join(answers) + b"]\n"
+
+
+class Replies:
+    """The answers of one connection. `version`: the protocol version, None before the client named one."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self.version: str | None = None
+        self._session = session
+        self._batches: dict[str | int, Batch] = {}
+        """By the requests in them that are not answered yet."""
+        self._reading: Batch | None = None
+        self._spelt: dict[str | int, str] = {}
+        """Ids as they came, by the names that stand for them: see `surrogates`."""
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """What is read within this context belongs to one batch."""
+        self._reading = batch = Batch()
+        try:
+            yield
+        finally:
+            self._reading = None
+            batch.end()
+            self._send(batch)
+
+    def name(self, names: dict[str, str]) -> None:
+        """Remember the ids that these names stand for."""
+        self._spelt.update(names)
+
+    def expect(self, identity: str | int) -> None:
+        """A request was read, and will be answered."""
+        self._session.open_requests.add(identity)
+        if self._reading is not None:
+            self._reading.expect(identity)
+            self._batches[identity] = self._reading
+
+    def put(self, identity: str | int, line: bytes) -> None:
+        """The answer to a request."""
+        if identity in self._spelt:
+            line = spelt_out(line, str(identity), self._spelt.pop(identity))
+        batch = self._batches.pop(identity, None)
+        if batch is None:
+            self._session.outbox.put(line)
+        else:
+            batch.add(line)
+            batch.settle(identity)
+            self._send(batch)
+        self._session.open_requests.remove(identity)
+
+    def forget(self, identity: object) -> None:
+        """A request that was cancelled gets no answer. What is not open is passed over, whatever it is."""
+        if not isinstance(identity, str | int) or identity not in self._session.open_requests:
+            return
+        self._spelt.pop(identity, None)
+        if batch := self._batches.pop(identity, None):
+            batch.settle(identity)
+            self._send(batch)
+        self._session.open_requests.remove(identity)
+
+    def refuse(self, refused: Refusal) -> None:
+        """Answer what was read now with an error."""
+        identity = refused.identity
+        if identity in self._spelt and identity not in self._session.open_requests:
+            identity = self._spelt.pop(identity)
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": identity}
+        if identity is None and self.version in WITHOUT_NULL:
+            del answer["id"]
+        answer["error"] = {"code": refused.code, "message": refused.text}
+        line = json.dumps(answer).encode() + b"\n"
+        if self._reading is not None:
+            self._reading.add(line)
+        else:
+            self._session.outbox.put(line)
+
+    def refuse_line(self, text: str) -> None:
+        """Answer a line of which no id can be known."""
+        self.refuse(Refusal(None, INVALID_REQUEST, text))
+
+    def _send(self, batch: Batch) -> None:
+        line = batch.take()
+        if line is not None:
+            self._session.outbox.put(line)
