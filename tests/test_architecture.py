@@ -194,6 +194,50 @@ def test_the_embedded_worker_is_written_in_the_oldest_python_it_runs_in(path):
     ast.parse(path.read_text(), feature_version=(3, 8))
 
 
+# Who opens files without `codriver.files`, and why; what is not here may not.
+OPENERS = {
+    "files.py": "the one that all others use",
+    "worker/start.py": "runs in the project's own Python, without ours",
+    "worker/streams.py": "runs in the project's own Python, without ours: /dev/null",
+    "kernel.py": "the kernel's tables in /proc",
+    "doctor/exposure.py": "the kernel's tables in /proc",
+    "doctor/checks.py": "the relay that comes with us",
+    "setup/clients.py": "the templates that come with us",
+    "repls/watchdog.py": "/dev/null",
+    "commands/demo.py": "a folder of its own, made for the demonstration",
+    "editing/diagnostics.py": "a folder of its own, made for a linter",
+    # Theirs is being rebuilt; each goes with that.
+    "presence.py": "the files of a running server",
+    "transcripts/spill.py": "long texts",
+}
+OPENING_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
+OPENING_MODULES = {"tempfile", "shutil.copy", "shutil.copyfile", "shutil.copytree", "shutil.move", "io.FileIO"}
+
+
+def openings(path):
+    """The lines on which a module opens a file itself."""
+    ours = {"files", "tomlfile"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import) and any(alias.name == "tempfile" for alias in node.names):
+            yield node.lineno
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        owner, _, name = called.rpartition(".")
+        is_path_open = name == "open" and (owner == "os" or "path" in owner.lower() or "file" in owner.lower())
+        if owner.split(".")[0] not in ours and (
+            called == "open" or called in OPENING_MODULES or name in OPENING_METHODS or is_path_open
+        ):
+            yield node.lineno
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_only_one_module_opens_files(path):
+    lines = list(openings(path))
+    name = path.relative_to(SERVER).as_posix()
+    assert bool(lines) == (name in OPENERS), f"{name} opens files itself on the lines {lines}"
+
+
 def test_importing_the_packages_opens_nothing():
     code = (
         "import sys, socket\n"

@@ -317,6 +317,14 @@ def test_init_accepts_what_it_leaves(workspace):
     assert trust.is_accepted(workspace)
 
 
+def test_init_accepts_the_command_line_that_it_writes_itself(workspace):
+    (workspace / "package.json").write_text('{"dependencies": {"squint-cljs": "1"}}')
+    (workspace / "node_modules" / ".bin").mkdir(parents=True)
+    (workspace / "node_modules" / ".bin" / "squint").write_text("")
+    run("init", "--client", "claude-code", cwd=workspace)
+    assert load(workspace, environ={}).settings.repl == ("squint nrepl-server",)
+
+
 def test_init_accepts_nothing_that_was_there_before_and_grants_something(workspace):
     say(workspace, "repl", ["sh -c x"])
     done = run("init", "--client", "claude-code", cwd=workspace)

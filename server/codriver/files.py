@@ -361,6 +361,26 @@ def read_pieces(path: Path, rules: Rules, *, root: Path | None = None) -> Iterat
             os.close(descriptor)
 
 
+def read_stamped(path: Path, rules: Rules, *, root: Path | None = None) -> tuple[bytes, os.stat_result]:
+    """The whole file and the status of what was read. Raises like `read`."""
+    with locate(path, rules.links, root=root) as place:
+        descriptor = place.open(rules)
+        try:
+            return _read_up_to(descriptor, rules.most_bytes, place.path), os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read_head(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
+    """The first `most_bytes` of a file of any size. Raises like `read`, but for TooLargeError."""
+    with locate(path, rules.links, root=root) as place:
+        descriptor = place.open(rules)
+        try:
+            return os.read(descriptor, rules.most_bytes)
+        finally:
+            os.close(descriptor)
+
+
 def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
     """The same as text: UTF-8, its byte order mark left out. Raises UnicodeDecodeError, a ValueError, for no text."""
     return read(path, rules, root=root).decode("utf-8-sig")

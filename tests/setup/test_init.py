@@ -173,7 +173,7 @@ def test_no_repl_is_written_where_its_program_is_missing_or_it_was_not_wanted(in
 def test_a_program_of_the_project_itself_counts_as_installed(init, workspace):
     write(workspace, {"package.json": SQUINT, "node_modules/.bin/squint": ""})
     init(clients=["zed"])
-    assert load(workspace, environ={}).settings.repl == ("squint nrepl-server",)
+    assert tomllib.loads((workspace / "codriver.toml").read_text()) == {"repl": ["squint nrepl-server"]}
 
 
 def test_a_python_project_needs_no_settings(init, workspace):

@@ -260,15 +260,49 @@ def test_a_file_changed_since_the_plan_is_left_alone(one, file_of):
     assert file_of("claude-code").read_text() == "{}"
 
 
-def test_mode_and_link_of_a_file_stay(one, file_of, tmp_path):
-    real = tmp_path / "dotfiles.json"
+@pytest.mark.parametrize("scope", ["workspace", "user"])
+def test_mode_and_link_of_a_file_stay(one, launch, machine, tmp_path, scope):
+    real = (launch.workspace if scope == "workspace" else tmp_path) / "dotfiles.json"
     real.write_text("{}")
     real.chmod(0o640)
-    file_of("zed").symlink_to(real)
-    apply(one("zed"))
-    assert file_of("zed").is_symlink()
-    assert "codriver" in json.loads(real.read_text())["context_servers"]
+    file = CLIENTS["zed"].file(scope, launch.workspace, machine)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.symlink_to(real)
+    apply(one("zed", scope=scope))
+    assert file.is_symlink()
+    assert real.read_text() != "{}"
+    assert len(json.loads(real.read_text())["context_servers"]) == 1
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("planner", [plan, plan_removal])
+def test_a_file_of_the_workspace_that_is_a_link_out_of_it_is_refused_and_left_alone(one, file_of, tmp_path, planner):
+    apply(one("zed"))
+    real = tmp_path / "elsewhere.json"
+    file_of("zed").rename(real)
+    text = real.read_text()
+    file_of("zed").symlink_to(real)
+    change = one("zed", planner, force=True)
+    assert change.state == "refused"
+    assert "leads out of" in change.problem
+    apply(change)
+    assert real.read_text() == text
+
+
+def test_a_file_exchanged_for_a_link_out_of_the_workspace_since_the_plan_is_left_alone(one, file_of, tmp_path):
+    change = one("zed")
+    real = tmp_path / "elsewhere.json"
+    real.write_text("{}")
+    file_of("zed").symlink_to(real)
+    with pytest.raises(CannotWriteError, match="leads out of"):
+        apply(change)
+    assert real.read_text() == "{}"
+
+
+@pytest.mark.parametrize("shape", ["pipe", "/dev/zero", "/dev/ptmx"])
+def test_a_file_that_is_none_is_refused_at_once(one, file_of, shape):
+    os.mkfifo(file_of("zed")) if shape == "pipe" else file_of("zed").symlink_to(shape)
+    assert one("zed").state == "refused"
 
 
 def test_a_new_file_has_the_mode_of_any_new_file(one, file_of, tmp_path):

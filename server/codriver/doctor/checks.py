@@ -14,13 +14,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver import __version__
+from codriver import __version__, files
 from codriver.doctor.exposure import wide_listener
 from codriver.doctor.passage import NAME, obstacle
 from codriver.doctor.report import Check, ReplReport, Report, Row
 from codriver.door import is_loopback
 from codriver.errors import CodriverError
-from codriver.files import LinkRefusedError, is_private
+from codriver.files import LinkRefusedError, Links, Rules, is_private
 from codriver.paths import port_file, presence_folder
 from codriver.presence import is_running
 from codriver.record import is_claimed, place, read_port, read_record
@@ -28,7 +28,7 @@ from codriver.settings import SettingsError, held_back, load
 from codriver.setup.clients import command_line, entry_name, found_clients, starts_relay
 from codriver.setup.document import find_entry
 from codriver.setup.plan import plan
-from codriver.setup.project import PORT_FILES, find_projects
+from codriver.setup.project import PORT_FILES, find_projects, port_text
 from codriver.skills import Selection, SkillLibrary
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
     spec = importlib.util.find_spec("codriver_relay")
     shipped = Path(spec.origin).read_bytes() if spec is not None and spec.origin else b""
     try:
-        installed = launch.relay.read_bytes()
+        installed = files.read(launch.relay, Rules(Links.OWN, 4 * files.MEBIBYTE))
     except OSError as error:
         text = f"{launch.relay} is not there: {error.strerror}"
         return Check("relay", "wrong", text, "codriver init installs it, and so does codriver serve")
@@ -347,7 +347,7 @@ def _check_homes(sessions: list[dict[str, Any]]) -> Iterator[Check]:
 def _check_port_files(workspace: Path) -> Iterator[Check]:
     """Without a server nobody has tried the REPLs, but who could reach them can be told."""
     for name in PORT_FILES:
-        written = _read(workspace / name).strip()
+        written = port_text(workspace, name)
         if written.isdecimal():
             yield Check("REPLs", "note", f"{name} says {written}", "codriver serve connects to it")
             yield from _check_exposure(name, "127.0.0.1", int(written))
@@ -381,11 +381,3 @@ def _repl_report(session: dict[str, Any]) -> ReplReport:
 def _map(row: dict[str, Any], key: str) -> dict[str, Any]:
     value = row.get(key)
     return value if isinstance(value, dict) else {}
-
-
-def _read(file: Path) -> str:
-    """The text of a file; empty when it cannot be had."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""

@@ -10,23 +10,23 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import tempfile
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 import anyio
 from anyio import to_thread
 
+from codriver import files
 from codriver.errors import RefusedError
+from codriver.files import Links, Rules
 from codriver.repls.adapter_values import ClojureDocs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
 FORMAT: Final = "codriver-clojuredocs-1"
 FILE: Final = "clojuredocs.lines"
@@ -38,6 +38,7 @@ MAX_BYTES: Final = 128 * 2**20
 CHUNK_BYTES: Final = 2**18
 AGAIN_S: Final = 60.0
 """After a fetch that failed the next one is tried no sooner: offline, a question should not wait each time."""
+MAX_HEADER_CHARACTERS: Final = 1 << 16
 NEVER: Final = "none"
 """The address that stands for: do not fetch."""
 
@@ -179,20 +180,11 @@ def _maps(items: object) -> list[Mapping[str, object]]:
 
 def _write(file: Path, url: str, entries: Iterable[tuple[str, str]]) -> None:
     """Replace `file` at once, so that another server that reads it sees the old or the new one."""
-    temporary: Path | None = None
+    lines = [_header(url), *(f"{name}\t{text}\n" for name, text in entries)]
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", errors="replace", newline="\n", dir=file.parent, prefix=file.name, delete=False
-        ) as out:
-            temporary = Path(out.name)
-            out.write(_header(url))
-            out.writelines(f"{name}\t{text}\n" for name, text in entries)
-        temporary.replace(file)
+        data = "".join(lines).encode("utf-8", "replace")
+        files.replace(file, data, links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
     except OSError as error:
-        if temporary is not None:
-            with suppress(OSError):
-                temporary.unlink()
         raise FetchError(f"it cannot be kept in {file.parent}: {error.strerror}") from error
 
 
@@ -203,8 +195,8 @@ def _header(url: str) -> str:
 def _age_s(file: Path, url: str) -> float | None:
     """How old the kept export is; None when there is none that can be used, of that address."""
     try:
-        with file.open(encoding="utf-8") as lines:
-            header = lines.readline()
+        with _opened(file) as lines:
+            header = lines.readline(MAX_HEADER_CHARACTERS)
             fetched_at = os.fstat(lines.fileno()).st_mtime
     except (OSError, UnicodeDecodeError):
         return None
@@ -213,11 +205,16 @@ def _age_s(file: Path, url: str) -> float | None:
     return max(0.0, time.time() - fetched_at) if header == _header(url) else None
 
 
+def _opened(file: Path) -> TextIO:
+    with files.locate(file, Links.OWN) as place:
+        return os.fdopen(place.open(Rules(Links.OWN, 0)), encoding="utf-8")
+
+
 def _scan(file: Path, symbol: str) -> Found:
     """Look for a symbol line by line."""
     name = symbol.rpartition("/")[2] or "/"
     others: list[str] = []
-    with file.open(encoding="utf-8") as lines:
+    with _opened(file) as lines:
         fetched_at = os.fstat(lines.fileno()).st_mtime
         next(lines)
         for line in lines:

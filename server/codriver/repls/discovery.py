@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver import files
+from codriver.files import Links, Rules
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
@@ -49,6 +52,8 @@ PROJECT_MARKS: Final = frozenset({
 """Files that make a folder a project in which a REPL is likely to be started."""
 
 PORT_CHARS: Final = 32
+PORT_FILE_RULES: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
+"""A port file says where code is sent: it is a file of the workspace itself, and holds some digits."""
 HIGHEST_PORT: Final = 65535
 
 
@@ -83,7 +88,7 @@ async def watch(
     while True:
         if look % RESCAN_INTERVALS == 0:
             places = await anyio.to_thread.run_sync(_places, workspace, names)
-        found = _read_all(workspace, places)
+        found = await anyio.to_thread.run_sync(_read_all, workspace, places)
         if found != before:
             before = found
             yield found
@@ -139,19 +144,28 @@ def _read(workspace: Path, path: Path) -> Found | None:
     """What the file at `path` says; None when there is none."""
     key = _suggest_key(workspace, path)
     try:
-        written_ns = path.stat().st_mtime_ns
-        with path.open("rb") as file:
-            text = file.read(PORT_CHARS + 1).decode("utf-8", "replace").strip()
+        data, status = read_port_file(path, workspace)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         return Found(path, None, f"it cannot be read: {error.strerror}", key)
+    text, written_ns = data.decode("utf-8", "replace").strip(), status.st_mtime_ns
     if not text:
         return Found(path, None, "it is empty; a REPL that is starting writes it in a moment", key, written_ns)
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= HIGHEST_PORT):
+    if not (text.isascii() and text.isdecimal() and len(text) <= PORT_CHARS and 0 < int(text) <= HIGHEST_PORT):
         problem = f"it should hold a port number, and begins with {text[:PORT_CHARS]!r}"
         return Found(path, None, problem, key, written_ns)
     return Found(path, int(text), None, key, written_ns)
+
+
+def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
+    """What a port file holds, and its status. One that the user's settings name may lie outside of the workspace.
+
+    Raises:
+        OSError: there is none, or it is a link or no regular file.
+    """
+    is_inside = Path(os.path.normpath(path)).is_relative_to(workspace)
+    return files.read_stamped(path, PORT_FILE_RULES, root=workspace if is_inside else path.parent)
 
 
 def _suggest_key(workspace: Path, path: Path) -> str:

@@ -16,6 +16,7 @@ import anyio
 
 from codriver.errors import StartError
 from codriver.repls.adapter_values import Endpoint
+from codriver.repls.discovery import read_port_file
 from codriver.repls.owning import own_tasks
 
 if TYPE_CHECKING:
@@ -245,7 +246,8 @@ def _port_file_stamp(path: Path | None) -> tuple[int, str] | None:
     if path is None:
         return None
     try:
-        return path.stat().st_mtime_ns, path.read_text("utf-8", "replace")[:64]
+        data, status = read_port_file(path, path.parent)
+        return status.st_mtime_ns, data.decode("utf-8", "replace")[:64]
     except OSError:
         return None
 

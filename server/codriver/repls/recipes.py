@@ -14,7 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from codriver import files
 from codriver.errors import StartError
+from codriver.files import Links, Rules
 from codriver.repls.process import SUPERVISED
 
 if TYPE_CHECKING:
@@ -260,8 +262,7 @@ def _which(name: str, workspace: Path, environ: Mapping[str, str]) -> str | None
 def _is_plain_launcher(program: str) -> bool:
     """Whether `clojure` is Debian's few lines around `java`, which knows no `-Sdeps`."""
     try:
-        with Path(program).open("rb") as file:
-            return b"-Sdeps" not in file.read(100_000)
+        return b"-Sdeps" not in files.read_head(Path(program), Rules(Links.ANY, 100_000))
     except OSError:
         return True
 

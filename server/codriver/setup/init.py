@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
+from codriver import tomlfile
 from codriver.errors import StartError
 from codriver.setup.clients import Environment, Launch, Scope, chosen_clients, found_clients, known_clients
 from codriver.setup.plan import Change, apply, diff, plan, plan_removal, read_file
 from codriver.setup.project import find_projects, running_repls
+from codriver.tomlfile import TomlFileError
 from codriver.workspace import is_python_or_empty
 
 if TYPE_CHECKING:
@@ -111,11 +112,12 @@ def _plan_repl(projects: Sequence[Project], workspace: Path, environment: Enviro
     file = workspace / "codriver.toml"
     if _settings_name_a_repl(workspace):
         return ()
-    before = read_file(file)
+    before = read_file(file, workspace)
     line = f'repl = ["{projects[0].repl}"]\n'
     # A bare key belongs before the first table of a TOML file.
     after = line + (before or "").removeprefix("\ufeff")
-    return (Change("codriver", file, "add", before, after, next="change repl there to use another"),)
+    told = "change repl there to use another"
+    return (Change("codriver", file, "add", before, after, next=told, root=workspace),)
 
 
 def _settings_name_a_repl(workspace: Path) -> bool:
@@ -127,17 +129,13 @@ def _settings_name_a_repl(workspace: Path) -> bool:
 def _named_repls(workspace: Path) -> dict[str, object] | None:
     """What the workspace's settings say of REPLs, by setting; None when they cannot be read."""
     try:
-        own, project = (_toml(workspace / name) for name in ("codriver.toml", "pyproject.toml"))
-    except (ValueError, RecursionError, OSError):
+        own, project = (tomlfile.read(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml"))
+    except TomlFileError:
         return None
     tool = project.get("tool")
     table = tool.get("codriver") if isinstance(tool, dict) else None
     layers = (table if isinstance(table, dict) else {}, own)
     return {key: value for layer in layers for key, value in layer.items() if key in ("repl", "nrepl")}
-
-
-def _toml(file: Path) -> dict[str, Any]:
-    return tomllib.loads((read_file(file) or "").removeprefix("\ufeff"))
 
 
 _WORDS = {

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import os
 import stat
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+from codriver import files
 from codriver.errors import StartError
+from codriver.files import Links, Rules
 from codriver.setup.clients import entry_name, starts_relay
 from codriver.setup.document import find_entry, is_left_over, remove_entry, set_entry
 from codriver.setup.jsonc import FileFaultError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
+    from codriver.files import Place
     from codriver.setup.clients import Client, Environment, Launch, Scope
+
+MAX_BYTES: Final = 32 * files.MEBIBYTE
+"""Some clients keep their conversations in the file that also has the entries."""
+NEW_FOLDER: Final = 0o777
+"""A new folder is for others what the user's umask leaves, as any is."""
 
 State = Literal["add", "replace", "remove", "same", "absent", "refused"]
 
@@ -54,6 +59,8 @@ class Change:
     problem: str = ""
     fix: str = ""
     next: str = ""
+    root: Path | None = None
+    """The workspace, for a file of it; None for the user's own."""
 
     @property
     def is_pending(self) -> bool:
@@ -116,58 +123,63 @@ def apply(change: Change) -> None:
     """
     if not change.is_pending:
         return
-    file = change.file.resolve()
+    links = _links(change.root)
     try:
-        if read_file(file) != change.before:
-            raise FileChangedError(change.file)
-        if change.after is None:
-            file.unlink()
-        else:
-            replace_file(file, change.after)
+        with files.locate(change.file, links, root=change.root, make_mode=NEW_FOLDER) as place:
+            if _read_at(place, links) != change.before:
+                raise FileChangedError(change.file)
+            if change.after is None:
+                place.remove()
+            else:
+                _put(place, change.after)
     except OSError as error:
         raise CannotWriteError(change.file, error) from error
 
 
-def replace_file(file: Path, text: str) -> None:
-    """Write `text` to `file` in one step, its folder made if need be. Line endings are written as they are."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+def _put(place: Place, text: str) -> None:
+    """Give a file this text in one step. Its mode stays; a new file has for others what any new file has."""
+    status = place.status()
+    mode, owner = (None, None) if status is None else (stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
+    staged = place.stage(text.encode("utf-8"), mode=mode, owner=owner)
     try:
-        mode = stat.S_IMODE(file.stat().st_mode)
-    except FileNotFoundError:
-        mode = None
-    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-        # A new file is for others what any new file is; `mkstemp` would keep it to its owner.
-        Path(name).chmod(mode if mode is not None else 0o666 & ~_umask())
-        Path(name).replace(file)
+        place.put(staged)
     except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
+        place.discard(staged)
         raise
+    place.sync()
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def read_file(file: Path, root: Path | None) -> str | None:
+    """The text of a file, line endings and byte order mark included; None when there is none.
 
-
-def read_file(file: Path) -> str | None:
-    """The text of a file, line endings and byte order mark included; None when there is none."""
+    `root`: the workspace, below which links have to stay; None for the user's own file, whose links are the user's.
+    """
+    links = _links(root)
     try:
-        return file.read_bytes().decode("utf-8")
+        with files.locate(file, links, root=root) as place:
+            return _read_at(place, links)
     except FileNotFoundError:
         return None
 
 
+def _read_at(place: Place, links: Links) -> str | None:
+    try:
+        return place.read(Rules(links, MAX_BYTES)).decode("utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _links(root: Path | None) -> Links:
+    return Links.OWN if root is None else Links.WITHIN
+
+
 def _plan_entry(client: Client, launch: Launch, environment: Environment, scope: Scope, *, force: bool) -> Change:
     file, name = client.file(scope, launch.workspace, environment), entry_name(scope, launch.workspace)
+    root = launch.workspace if scope == "workspace" else None
     try:
-        before = read_file(file)
+        before = read_file(file, root)
         if before is None:
-            return Change(client.title, file, "add", None, client.render(launch, name), next=client.next)
+            return Change(client.title, file, "add", None, client.render(launch, name), next=client.next, root=root)
         present = find_entry(client, before, name)
         if present == client.entry(launch, name):
             return Change(client.title, file, "same", before, before)
@@ -176,15 +188,16 @@ def _plan_entry(client: Client, launch: Launch, environment: Environment, scope:
             return Change(client.title, file, "refused", before, before, f"it has another entry {name}", fix)
         after = set_entry(client, before, launch, name)
         state: State = "add" if present is None else "replace"
-        return Change(client.title, file, state, before, after, next=client.next)
+        return Change(client.title, file, state, before, after, next=client.next, root=root)
     except (FileFaultError, OSError, UnicodeDecodeError) as error:
         return _refused(client, file, error)
 
 
 def _plan_removal(client: Client, launch: Launch, environment: Environment, scope: Scope, *, force: bool) -> Change:
     file, name = client.file(scope, launch.workspace, environment), entry_name(scope, launch.workspace)
+    root = launch.workspace if scope == "workspace" else None
     try:
-        before = read_file(file)
+        before = read_file(file, root)
         present = find_entry(client, before, name) if before is not None else None
         if before is None or present is None:
             return Change(client.title, file, "absent", before, before)
@@ -193,7 +206,8 @@ def _plan_removal(client: Client, launch: Launch, environment: Environment, scop
             fix = f"codriver init --remove --client {client.id} --force removes it all the same"
             return Change(client.title, file, "refused", before, before, problem, fix)
         after = remove_entry(client, before, name)
-        return Change(client.title, file, "remove", before, None if is_left_over(client, after) else after)
+        left = None if is_left_over(client, after) else after
+        return Change(client.title, file, "remove", before, left, root=root)
     except (FileFaultError, OSError, UnicodeDecodeError) as error:
         return _refused(client, file, error)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from codriver import files, tomlfile
+from codriver.files import Links, Rules
+from codriver.tomlfile import TomlFileError
 from codriver.workspace import PYTHON_MARKS
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 PORT_FILES: Final = (".nrepl-port", ".shadow-cljs/nrepl.port")
 """Where a running REPL says its port. Source: nREPL, shadow-cljs."""
+
+PORT_FILE: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
+PROJECT_FILE: Final = Rules(Links.WITHIN, 4 * files.MEBIBYTE)
 
 SOURCES_SEEN: Final = 2000
 """How many files are looked at to find out what language a folder without a project file has."""
@@ -81,7 +86,7 @@ def find_projects(workspace: Path) -> tuple[Project, ...]:
 
 def running_repls(workspace: Path) -> tuple[str, ...]:
     """The port files in the workspace that hold a port. A REPL may have left one behind."""
-    return tuple(name for name in PORT_FILES if _text(workspace / name).strip().isdecimal())
+    return tuple(name for name in PORT_FILES if port_text(workspace, name).isdecimal())
 
 
 def _find(workspace: Path) -> Iterator[Project]:
@@ -106,7 +111,7 @@ def _find(workspace: Path) -> Iterator[Project]:
 
 def _find_node(workspace: Path) -> Iterator[Project]:
     try:
-        package = json.loads(_text(workspace / "package.json") or "{}")
+        package = json.loads(_text(workspace, "package.json", PROJECT_FILE) or "{}")
     except (ValueError, RecursionError):
         return  # npm will tell; here it only means that nothing is known
     if not isinstance(package, dict):
@@ -128,8 +133,8 @@ def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
 def _python_needs(workspace: Path) -> frozenset[str]:
     """The names of all packages that `pyproject.toml` requires, whatever tool they are written for."""
     try:
-        document = tomllib.loads(_text(workspace / "pyproject.toml"))
-    except (ValueError, RecursionError):
+        document = tomlfile.read(workspace / "pyproject.toml", root=workspace)
+    except TomlFileError:
         return frozenset()
     project, tool, build = (_table(document.get(key)) for key in ("project", "tool", "build-system"))
     poetry = _table(tool.get("poetry"))
@@ -175,9 +180,13 @@ def _source(workspace: Path, wanted: Callable[[Path], bool]) -> str | None:
     return None
 
 
-def _text(file: Path) -> str:
-    """The text of a file; empty when it cannot be had."""
+def port_text(workspace: Path, name: str) -> str:
+    """What a port file of a REPL holds; empty when there is none, or none that is read."""
+    return _text(workspace, name, PORT_FILE).strip()
+
+
+def _text(workspace: Path, name: str, rules: Rules) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return files.read_text(workspace / name, rules, root=workspace)
     except (OSError, UnicodeDecodeError):
         return ""

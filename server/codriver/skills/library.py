@@ -111,11 +111,12 @@ class SkillLibrary:
     workspace: Path
     selection: Selection = field(default_factory=Selection)
     shipped: Path = field(default_factory=lambda: shipped_folder("skills"))
-    _jars: JarIndex = field(init=False, default_factory=JarIndex)
+    _jars: JarIndex = field(init=False)
     _found: Found = field(init=False)
     _stamp: object = field(init=False)
 
     def __post_init__(self) -> None:
+        self._jars = JarIndex(self.workspace)
         self._look()
 
     def find_all(self) -> Found:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
-import zlib
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
+
+from codriver import files
+from codriver.files import LinkRefusedError, Links, NotRegularError, Rules, TooLargeError
+from codriver.skills import jars as archives
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,8 +20,10 @@ FILE: Final = "SKILL.md"
 MAX_FILE_BYTES: Final = 1 << 20
 """A guide for agents is a few kilobytes; what is larger than this is none."""
 
-BROKEN_JAR: Final = (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile)
-"""What reading a jar can raise: damaged, cut short, encrypted, or packed in a way that is not known."""
+MAX_ENTRIES: Final = 1000
+"""Skills of one place, files of one skill, jars of one project: what is more is left out."""
+_SKILL_FILE: Final = Rules(Links.WITHIN, MAX_FILE_BYTES)
+_CLASSPATH: Final = Rules(Links.WITHIN, files.MEBIBYTE)
 
 _IN_PACKAGE: Final = ("*/skills/*/SKILL.md", "*/.codriver/skills/*/SKILL.md")
 _IN_JAR: Final = re.compile(r"((?:META-INF/)?skills/([^/]+)/)SKILL\.md")
@@ -40,22 +45,23 @@ class Folder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DiskFolder:
-    """A folder on disk, resolved."""
+    """A folder on disk. `within`: where its links have to stay, the workspace for a skill of it."""
 
     root: Path
+    within: Path
 
     def read(self, path: str) -> bytes | None:
         """See `Folder.read`."""
-        file = _resolved(self.root / path)
-        if not file.is_relative_to(self.root):
-            raise PermissionError(path)
-        if not file.is_file() or file.stat().st_size > MAX_FILE_BYTES:
+        try:
+            return files.read(self.root / path, _SKILL_FILE, root=self.within)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotRegularError, TooLargeError):
             return None
-        return file.read_bytes()
+        except LinkRefusedError as error:
+            raise PermissionError(path) from error
 
     def stamp(self) -> object:
         """See `Folder.stamp`."""
-        return tuple(_stamp(file) for file in sorted(self.root.rglob("*")))
+        return tuple(_stamp(file) for file in sorted(islice(self.root.rglob("*"), MAX_ENTRIES)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +70,11 @@ class JarFolder:
 
     jar: Path
     prefix: str
+    workspace: Path
 
     def read(self, path: str) -> bytes | None:
         """See `Folder.read`."""
-        try:
-            with zipfile.ZipFile(self.jar) as archive:
-                entry = archive.getinfo(self.prefix + path)
-                return None if entry.file_size > MAX_FILE_BYTES or entry.is_dir() else archive.read(entry)
-        except (KeyError, *BROKEN_JAR):
-            return None
+        return archives.read_entry(self.jar, self.workspace, self.prefix + path, MAX_FILE_BYTES)
 
     def stamp(self) -> object:
         """See `Folder.stamp`."""
@@ -92,7 +94,8 @@ class Candidate:
 class JarIndex:
     """What skills each jar has, for the life of a library: a jar is opened again only when it is another one."""
 
-    def __init__(self) -> None:
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
         self._known: dict[Path, tuple[object, tuple[tuple[str, str], ...]]] = {}
 
     def skills(self, jar: Path) -> tuple[tuple[str, str], ...]:
@@ -100,7 +103,7 @@ class JarIndex:
         stamp = _stamp(jar)
         known = self._known.get(jar)
         if known is None or known[0] != stamp:
-            known = self._known[jar] = (stamp, _in_jar(jar))
+            known = self._known[jar] = (stamp, _in_jar(jar, self._workspace))
         return known[1]
 
 
@@ -114,13 +117,13 @@ def find_in_dependencies(workspace: Path, jars: JarIndex) -> Iterator[Candidate]
     """Whatever looks like a skill in the packages and jars that the workspace depends on."""
     for packages in _site_packages(workspace):
         for pattern in _IN_PACKAGE:
-            for file in sorted(packages.glob(pattern)):
+            for file in sorted(islice(packages.glob(pattern), MAX_ENTRIES)):
                 if _resolved(file).is_relative_to(_resolved(packages)):
                     source = file.relative_to(packages).parts[0]
-                    yield Candidate(source, file.parent.name, DiskFolder(_resolved(file.parent)), file.parent)
+                    yield Candidate(source, file.parent.name, DiskFolder(file.parent, packages), file.parent)
     for jar in _jars(workspace):
         for prefix, name in jars.skills(jar):
-            yield Candidate(jar_name(jar), name, JarFolder(jar, prefix), jar / prefix)
+            yield Candidate(jar_name(jar), name, JarFolder(jar, prefix, workspace), jar / prefix)
 
 
 def jar_name(jar: Path) -> str:
@@ -131,13 +134,13 @@ def jar_name(jar: Path) -> str:
 def _on_disk(source: str, place: Path, within: Path) -> Iterator[Candidate]:
     """The skills in a folder of skills. Links that lead out of `within` are passed over."""
     try:
-        entries = sorted(place.iterdir())
+        entries = sorted(islice(place.iterdir(), MAX_ENTRIES))
     except OSError:
         return
     for entry in entries:
         root = _resolved(entry)
         if (root / FILE).is_file() and root.is_relative_to(_resolved(within)):
-            yield Candidate(source, entry.name, DiskFolder(root), entry)
+            yield Candidate(source, entry.name, DiskFolder(entry, within), entry)
 
 
 def _site_packages(workspace: Path) -> Iterator[Path]:
@@ -148,25 +151,22 @@ def _site_packages(workspace: Path) -> Iterator[Path]:
 
 def _jars(workspace: Path) -> tuple[Path, ...]:
     """The jars that the newest classpath of the Clojure CLI names, and those in `lib/`."""
-    jars = sorted((workspace / "lib").glob("*.jar"))
-    classpaths = sorted((workspace / ".cpcache").glob("*.cp"), key=lambda file: (_stamp(file), file), reverse=True)
+    jars = sorted(islice((workspace / "lib").glob("*.jar"), MAX_ENTRIES))
+    classpaths = list(islice((workspace / ".cpcache").glob("*.cp"), MAX_ENTRIES))
+    classpaths.sort(key=lambda file: (_stamp(file), file), reverse=True)
     for file in classpaths[:1]:
         try:
-            names = file.read_text(encoding="utf-8").strip().split(":")
+            names = files.read_text(file, _CLASSPATH, root=workspace).strip().split(":")
         except (OSError, UnicodeDecodeError):
             continue
         jars += [workspace / name for name in names if name.endswith(".jar")]
-    return tuple(jars)
+    return tuple(jars[:MAX_ENTRIES])
 
 
-def _in_jar(jar: Path) -> tuple[tuple[str, str], ...]:
+def _in_jar(jar: Path, workspace: Path) -> tuple[tuple[str, str], ...]:
     """The folder and the name of each skill in a jar."""
-    try:
-        with zipfile.ZipFile(jar) as archive:
-            found = (_IN_JAR.fullmatch(name) for name in archive.namelist())
-            return tuple((match.group(1), match.group(2)) for match in found if match)
-    except BROKEN_JAR:
-        return ()
+    found = (_IN_JAR.fullmatch(name) for name in archives.entry_names(jar, workspace))
+    return tuple(islice(((match.group(1), match.group(2)) for match in found if match), MAX_ENTRIES))
 
 
 def _stamp(file: Path) -> tuple[str, int, int]:

@@ -1,0 +1,223 @@
+"""A checkout in which every file that Codriver reads has a hostile shape: nothing reaches beyond it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import zipfile
+
+import pytest
+
+from live_server import WAIT_S, environ, serving
+
+SECRET = "a-private-key-that-nobody-may-see"
+SETTINGS = ("codriver.toml", "pyproject.toml")
+FILES = (
+    ".nrepl-port",
+    ".shadow-cljs/nrepl.port",
+    "sub/.nrepl-port",
+    "package.json",
+    ".mcp.json",
+    ".vscode/mcp.json",
+    ".cursor/mcp.json",
+    ".gemini/settings.json",
+    ".zed/settings.json",
+    ".eca/config.json",
+    "opencode.json",
+    ".codex/config.toml",
+    ".codriver/skills/ours/SKILL.md",
+    ".venv/lib/python3.11/site-packages/pack/skills/theirs/SKILL.md",
+    ".cpcache/1.cp",
+    "lib/some.jar",
+)
+"""Every file of a workspace that is read, but for its settings and those that tell of a running server."""
+PRESENCE = tuple(f".calva/mcp-server/{name}" for name in ("port", "server.json", "token", "serve.log"))
+SHAPES = (
+    "link to a secret",
+    "link to /dev/zero",
+    "link to /dev/ptmx",
+    "link in /proc",
+    "pipe",
+    "huge",
+    "folder",
+    "garbage",
+)
+COMMANDS = (
+    ("status",), ("stop",), ("config", "show"), ("config", "check"), ("doctor",), ("doctor", "--json"), ("tools",),
+    ("eval", "1"), ("call", "list_sessions"), ("log",), ("history",), ("load", "x.py"), ("trust", "--list"),
+    ("init", "--dry-run"), ("init", "--client", "all", "--scope", "workspace"),
+    ("init", "--client", "all", "--scope", "workspace", "--force"), ("init", "--remove", "--scope", "workspace"),
+    ("trust",), ("trust", "--remove"), ("completion", "bash"),
+)  # fmt: skip
+MOST_BYTES = 150 * 2**20
+MEASURE = (
+    "import resource, subprocess, sys; status = subprocess.call(sys.argv[2:]); "
+    "open(sys.argv[1], 'w').write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)); sys.exit(status)"
+)
+
+
+def shape_file(file, shape, secret):
+    """Make one file of the checkout what a stranger may make of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    match shape:
+        case "link to a secret":
+            file.symlink_to(secret)
+        case "link to /dev/zero" | "link to /dev/ptmx":
+            file.symlink_to(shape.removeprefix("link to "))
+        case "link in /proc":
+            file.symlink_to("/proc/self/environ")
+        case "pipe":
+            os.mkfifo(file)
+        case "huge":
+            with file.open("wb") as made:
+                made.truncate(1 << 40)
+        case "folder":
+            file.mkdir()
+        case "garbage":
+            file.write_bytes(os.urandom(1000) + b"[" * 10_000)
+
+
+@pytest.fixture
+def secret(tmp_path):
+    file = tmp_path / "home" / "id_ed25519"
+    file.parent.mkdir()
+    file.write_text(f"{SECRET}\n")
+    return file
+
+
+@pytest.fixture
+def checkout(tmp_path, secret):
+    """Builds the checkout with one shape for each of these files."""
+
+    def build(shape, names):
+        workspace = tmp_path / "workspace"
+        (workspace / "sub").mkdir(parents=True)
+        (workspace / "sub" / "deps.edn").write_text("{}")
+        (workspace / "x.py").write_text("1\n")
+        for name in names:
+            shape_file(workspace / name, shape, secret)
+        return workspace
+
+    return build
+
+
+def run(command, folder, env=None):
+    """Run a command to its end: what it said, its exit status, and the most memory it had."""
+    # By way of a small process: what a child is said to have had begins with what its parent has.
+    measured = folder / "memory"
+    process = subprocess.Popen(
+        [sys.executable, "-c", MEASURE, str(measured), sys.executable, "-m", "codriver", *command],
+        cwd=folder / "workspace", env=env or variables(folder), start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    timer = threading.Timer(WAIT_S, os.killpg, (process.pid, signal.SIGKILL))
+    timer.start()
+    said = process.communicate()[0].decode("utf-8", "replace")
+    timer.cancel()
+    assert process.returncode >= 0, f"{command} hung: {said}"
+    return said, process.returncode, int(measured.read_text()) * (1 if sys.platform == "darwin" else 1024)
+
+
+def variables(folder):
+    return {**environ(folder), "HOME": str(folder / "home"), "CODRIVER_SECRET_FOR_TESTS": SECRET}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [SETTINGS + FILES + PRESENCE, FILES, PRESENCE],
+    ids=["all", "project", "presence"],
+)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_command_reads_writes_or_hangs_beyond_the_workspace(checkout, tmp_path, secret, shape, names):
+    checkout(shape, names)
+    for command in COMMANDS:
+        said, status, memory = run(command, tmp_path)
+        assert status in (0, 1, 2, 3, 4), (command, said)
+        assert SECRET not in said, command
+        assert "Traceback" not in said, (command, said)
+        assert memory < MOST_BYTES, command
+    assert secret.read_text() == f"{SECRET}\n"
+    assert [entry.name for entry in secret.parent.iterdir()] == [secret.name]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_server_starts_and_serves_and_ends_in_such_a_checkout(checkout, tmp_path, shape):
+    # A folder in place of the port file is refused in words: nobody knows what it holds.
+    checkout(shape, FILES if shape == "folder" else FILES + PRESENCE)
+    with serving(tmp_path, "--repl", "python") as live:
+        assert live.greeting.startswith("codriver listens")
+        with live.client() as client:
+            assert client.call("evaluate_code", code="1 + 1", timeoutMs=WAIT_S * 1000)["result"] == "2"
+            resources = client.request("resources/list")["result"]["resources"]
+            assert not any("ours" in entry["uri"] for entry in resources)
+            assert SECRET not in json.dumps(client.call("repl_output_log", limit=1000))
+        if sys.platform == "linux":
+            with open(f"/proc/{live.process.pid}/status") as status:  # noqa: PTH123  # no file, but the kernel's words
+                peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+            assert peak * 1024 < MOST_BYTES
+    assert live.process.returncode == 0
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_server_says_why_it_does_not_start_with_such_settings(checkout, tmp_path, shape):
+    checkout(shape, ["codriver.toml"])
+    said, status, memory = run(["serve", "--port", "0", "--idle-exit", "1"], tmp_path)
+    assert status == 1
+    assert "codriver.toml: cannot be read" in said
+    assert SECRET not in said
+    assert memory < MOST_BYTES
+
+
+def jar_with(path, method, size):
+    """A jar whose guide is some bytes that make many."""
+    name = "META-INF/skills/bomb/SKILL.md"
+    with zipfile.ZipFile(path, "w", method) as archive, archive.open(name, "w", force_zip64=True) as entry:
+        for _ in range(size >> 20):
+            entry.write(b"\0" * (1 << 20))
+
+
+def claim_small(path, size):
+    """Let the jar's directory say that its guide is small."""
+    data = path.read_bytes()
+    at = data.rindex(b"PK\x01\x02")
+    path.write_bytes(data[: at + 24] + size.to_bytes(4, "little") + data[at + 28 :])
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("is_honest", [True, False])
+def test_a_jar_made_to_be_unpacked_takes_no_memory(checkout, tmp_path, method, is_honest):
+    workspace = checkout("folder", [])
+    (workspace / "lib").mkdir()
+    jar = workspace / "lib" / "bomb.jar"
+    jar_with(jar, method, 512 << 20)
+    if not is_honest:
+        claim_small(jar, 1000)
+    said, status, memory = run(["doctor"], tmp_path)
+    assert status in (0, 1), said
+    assert memory < MOST_BYTES
+
+
+def test_a_jar_of_a_million_entries_is_not_listed(checkout, tmp_path):
+    workspace = checkout("folder", [])
+    (workspace / "lib").mkdir()
+    entry = b"PK\x01\x02" + b"\x14\0" * 2 + b"\0" * 20 + (1).to_bytes(2, "little") + b"\0" * 16 + b"x"
+    directory = entry * 1_000_000
+    end = b"PK\x05\x06" + b"\0" * 4 + b"\xff\xff" * 2 + len(directory).to_bytes(4, "little") + b"\0" * 4 + b"\0\0"
+    (workspace / "lib" / "many.jar").write_bytes(directory + end)
+    _, status, memory = run(["doctor"], tmp_path)
+    assert status in (0, 1)
+    assert memory < MOST_BYTES
+
+
+def test_no_link_leads_a_client_file_out_of_the_workspace(checkout, tmp_path, secret):
+    """The fixture's links lead to no client file: this one does, and would be edited if it were followed."""
+    workspace = checkout("folder", [])
+    theirs = secret.parent / "mcp.json"
+    theirs.write_text("{}")
+    (workspace / ".mcp.json").symlink_to(theirs)
+    said, status, _ = run(["init", "--client", "claude-code"], tmp_path)
+    assert status == 1
+    assert "leads out of" in said
+    assert theirs.read_text() == "{}"
