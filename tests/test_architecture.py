@@ -16,79 +16,34 @@ RELAY = ROOT / "relay" / "codriver_relay"
 # Each room, and the rooms whose code it may import. What is not here may import nothing of ours.
 MAY_IMPORT = {
     "errors": set(),
-    "files": set(),
-    "worker": set(),
-    "oneshot": {"errors", "kernel", "paths", "record", "verification"},
-    "paths": {"files", "errors"},
-    "workspace": set(),
-    "repl_kinds": set(),
-    "tomlfile": {"files"},
-    "trust": {"files", "errors", "paths", "tomlfile"},
-    "grants": {"door", "repl_kinds"},
-    "settings": {"files", "errors", "paths", "tomlfile", "trust", "grants"},
-    "reload": {"files", "settings", "tomlfile", "trust"},
-    "clock": set(),
-    "live_settings": {"settings", "reload", "core", "repls", "skills", "tools"},
-    "redaction": set(),
+    "files": {"errors"},
     "wire": {"errors"},
     "lisp": {"errors"},
     "datalog": {"errors"},
     "core": {"errors"},
-    "outbox": set(),
-    "keepalive": set(),
-    "locking": set(),
-    "transcripts": {"files", "locking"},
-    "controls": set(),
-    "complaints": {"controls"},
-    "taskset": set(),
-    "kernel": set(),
-    "record": {"files", "locking"},
-    "verification": {"errors", "kernel", "record"},
-    "door": {"errors", "kernel"},
-    "presence": {"files", "errors", "locking", "record"},
-    "skills": {"files", "errors", "paths"},
-    "setup": {"files", "errors", "paths", "workspace", "tomlfile"},
-    "outputlog": {"errors", "datalog"},
-    "history": {"files", "errors", "outputlog", "datalog"},
-    "editing": {"files", "errors", "lisp"},
-    "repls": {"files", "errors", "wire", "lisp", "core", "outputlog", "transcripts", "paths", "workspace",
-              "keepalive", "taskset", "repl_kinds"},
-    "shares": set(),
-    "tools": {
-        "files", "errors", "settings", "core", "lisp", "datalog", "outputlog", "transcripts", "repls", "editing",
-        "skills", "shares",
-    },
-    "sources": {"core"},
-    "watching": {"core", "sources", "tools"},
-    "session": {"core", "outbox"},
-    "protocol": {"errors", "core", "session", "shares", "taskset", "tools", "wire", "skills", "transcripts"},
-    "admission": {"door"},
-    "serve": {"files", "errors", "keepalive", "outbox", "session", "settings", "admission", "protocol"},
-    "doctor": {"files", "door", "errors", "paths", "settings", "presence", "record", "setup", "skills"},
-    "logbook": {"files", "core", "outputlog", "history", "transcripts", "datalog", "tools"},
-    "parts": {
-        "clock", "paths", "settings", "live_settings", "redaction", "core", "logbook", "history", "transcripts",
-        "repls", "tools", "session", "shares", "protocol", "skills", "editing", "watching",
-    },
+    "net": {"core", "errors", "files"},
+    "log": {"core", "datalog", "errors", "files"},
+    "editing": {"errors", "files", "lisp"},
+    "skills": {"errors", "files"},
+    "repls": {"core", "errors", "files", "lisp", "log", "net", "wire"},
+    "settings": {"errors", "files", "net", "repls"},
+    "setup": {"errors", "files", "net", "repls", "settings", "skills"},
+    "tools": {"core", "datalog", "editing", "errors", "files", "lisp", "log", "net", "repls", "settings"},
+    "protocol": {"core", "errors", "log", "net", "skills", "tools", "wire"},
     "app": {
-        "files", "errors", "complaints", "controls", "paths", "settings", "reload", "live_settings", "core",
-        "parts", "repls", "admission", "door", "serve", "presence", "record", "oneshot", "trust",
+        "core", "editing", "errors", "files", "log", "net", "protocol", "repls", "settings", "skills", "tools",
     },
-    "commands": {
-        "files", "errors", "controls", "app", "oneshot", "paths", "settings", "trust", "presence", "record", "setup",
-        "doctor", "history",
-    },
-    "cli": {"errors", "commands"},
-    "__main__": {"cli"},
+    "commands": {"app", "errors", "files", "log", "net", "settings", "setup"},
+    "__main__": {"commands"},
 }  # fmt: skip
 
 # Libraries that only these rooms know.
 DOORS = {
     "mcp": {"protocol", "commands"},
     "mcp_types": {"protocol"},
-    "click": {"cli", "commands"},
-    "tinydb": {"outputlog"},
-    "transit": {"history"},
+    "click": {"commands"},
+    "tinydb": {"log"},
+    "transit": {"log"},
     "pydantic": {"settings", "tools", "protocol"},
     "pydantic_core": {"protocol"},
 }
@@ -174,13 +129,13 @@ def test_the_relay_uses_the_standard_library_alone(path):
 
 
 def test_the_embedded_worker_uses_the_standard_library_alone_but_for_the_lisp_it_hosts():
-    for path in (SERVER / "worker").glob("*.py"):
-        used = {name for name in imports(path) if not name.startswith("codriver.worker.")}
+    for path in (SERVER / "repls" / "worker").glob("*.py"):
+        used = {name for name in imports(path) if not name.startswith("codriver.repls.worker.")}
         assert {name.split(".")[0] for name in used} <= sys.stdlib_module_names, path
         assert "basilisp" not in path.read_text() or path.stem in {"lisp", "start"}
 
 
-@pytest.mark.parametrize("path", sorted((SERVER / "worker").glob("*.py")), ids=name_of)
+@pytest.mark.parametrize("path", sorted((SERVER / "repls" / "worker").glob("*.py")), ids=name_of)
 def test_the_embedded_worker_is_of_small_parts(path):
     text = path.read_text()
     assert text.count("\n") <= 400
@@ -189,26 +144,26 @@ def test_the_embedded_worker_is_of_small_parts(path):
             assert (node.end_lineno or 0) - node.lineno < 50, node.name
 
 
-@pytest.mark.parametrize("path", [*(SERVER / "worker").glob("*.py")], ids=name_of)
+@pytest.mark.parametrize("path", [*(SERVER / "repls" / "worker").glob("*.py")], ids=name_of)
 def test_the_embedded_worker_is_written_in_the_oldest_python_it_runs_in(path):
     ast.parse(path.read_text(), feature_version=(3, 8))
 
 
-# Who opens files without `codriver.files`, and why; what is not here may not.
+# Who opens files without `codriver.files.place`, and why; what is not here may not.
 OPENERS = {
-    "files.py": "the one that all others use",
-    "worker/start.py": "runs in the project's own Python, without ours",
-    "worker/streams.py": "runs in the project's own Python, without ours: /dev/null",
-    "kernel.py": "the kernel's tables in /proc",
-    "doctor/exposure.py": "the kernel's tables in /proc",
-    "doctor/checks.py": "the relay that comes with us",
+    "files/place.py": "the one that all others use",
+    "repls/worker/start.py": "runs in the project's own Python, without ours",
+    "repls/worker/streams.py": "runs in the project's own Python, without ours: /dev/null",
+    "net/kernel_sockets.py": "the kernel's tables in /proc",
+    "setup/doctor/listener_check.py": "the kernel's tables in /proc",
+    "setup/doctor/checks.py": "the relay that comes with us",
     "setup/clients.py": "the templates that come with us",
-    "repls/watchdog.py": "/dev/null",
+    "repls/launch/watchdog.py": "/dev/null",
     "commands/demo.py": "a folder of its own, made for the demonstration",
     "editing/diagnostics.py": "a folder of its own, made for a linter",
     # Theirs is being rebuilt; each goes with that.
-    "presence.py": "the files of a running server",
-    "transcripts/spill.py": "long texts",
+    "net/registration.py": "the files of a running server",
+    "log/transcripts/spill.py": "long texts",
 }
 OPENING_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 OPENING_MODULES = {"tempfile", "shutil.copy", "shutil.copyfile", "shutil.copytree", "shutil.move", "io.FileIO"}
@@ -247,7 +202,7 @@ def test_importing_the_packages_opens_nothing():
         "        raise SystemExit(f'{event} {args}')\n"
         "sys.dont_write_bytecode = True\n"
         "sys.addaudithook(refuse)\n"
-        "import codriver, codriver_relay, codriver.app, codriver.cli\n"
+        "import codriver, codriver_relay, codriver.app.serve, codriver.commands.cli\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -259,7 +214,9 @@ WRITERS = {"print", "input", "click.echo", "click.secho", "click.echo_via_pager"
            "click.style", "click.progressbar", "click.get_text_stream", "click.get_binary_stream"}  # fmt: skip
 STREAM_USE = re.compile(r"sys\.(__)?std(out|err)(__)?\.(?!isatty$|fileno$)\w+")
 # What else writes to a descriptor, in these functions alone: a pipe, and the screen, which shows what `painted` gives.
-DESCRIPTORS = {("detaching", "detach"), ("detaching", "reached"), ("screen", "wake"), ("screen", "_write")}
+DESCRIPTORS = {
+    ("daemonize", "detach"), ("daemonize", "reached"), ("watch_screen", "wake"), ("watch_screen", "_write"),
+}  # fmt: skip
 
 
 def writes(path):
@@ -276,13 +233,13 @@ def writes(path):
                 yield scope.name, ast.unparse(node)
 
 
-@pytest.mark.parametrize("path", [p for p in modules() if room(p) in ("commands", "cli")], ids=name_of)
+@pytest.mark.parametrize("path", [p for p in modules() if room(p) == "commands"], ids=name_of)
 def test_no_command_writes_past_the_one_function_that_makes_control_characters_visible(path):
     assert path == SHOWN_BY or list(writes(path)) == []
 
 
 def test_the_screen_shows_only_what_that_function_painted():
-    text = (SERVER / "commands" / "screen.py").read_text()
+    text = (SERVER / "commands" / "watch_screen.py").read_text()
     assert "[painted(line" in text
     assert {line.strip() for line in text.splitlines() if "self._write(" in line} == {
         "self._write(ENTER)", "self._write(LEAVE)", 'self._write("".join(parts).encode("utf-8", "replace"))',

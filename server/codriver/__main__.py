@@ -1,6 +1,6 @@
 """`python -m codriver`."""
 
-from codriver.cli import main
+from codriver.commands.cli import main
 
 if __name__ == "__main__":
     main()

@@ -13,10 +13,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from live_server import Bare, serving
 from report import main
 
 from codriver.protocol.resources import LOG_URI
-from live_server import Bare, serving
 
 HERE = Path(__file__).parent
 LISTENERS = 200

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from report import Report, main
 
-from codriver.outputlog import OutputLog
+from codriver.log.output_log import OutputLog
 
 SCRIPT = Path(__file__).with_name("datalog_datascript.mjs")
 ROUNDS = 15

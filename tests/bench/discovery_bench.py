@@ -11,10 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from report import main
-
 import real_repls
 from live_server import serving
+from report import main
 
 LIMIT_S = 1.0
 REPLS = ("python", "jvm", "nbb")

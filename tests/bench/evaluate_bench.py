@@ -14,12 +14,12 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+from live_server import Relayed, serving, until
+from real_repls import missing, repl
 from report import in_turns, main
 
 import codriver_relay
 from codriver.wire.bencode import Decoder, encode
-from live_server import Relayed, serving, until
-from real_repls import missing, repl
 
 TITLE = "evaluate (+ 1 2) on JVM nREPL"
 LONG_TITLE = "a value of 3 MB from the embedded Python"

@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 from clients_bench import calls_a_second
+from live_server import serving
 from report import Curve, main, timed_ms
 
 from codriver.lisp.reader import check
-from codriver.outputlog import OutputLog
-from live_server import serving
+from codriver.log.output_log import OutputLog
 
 TITLE = "how cost grows: the exponent between the ends of each curve"
 LIMIT = 1.15

@@ -14,11 +14,11 @@ import tempfile
 import threading
 import time
 
+from live_server import serving, until
+from real_repls import missing, repl
 from report import main
 
 from codriver.wire.bencode import Decoder, encode
-from live_server import serving, until
-from real_repls import missing, repl
 
 LINES = 100_000
 PING_S = 0.01

@@ -8,11 +8,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from live_server import serving
 from report import main
 
-from codriver.history import to_transit
-from codriver.outputlog import Entry
-from live_server import serving
+from codriver.log.history import to_transit
+from codriver.log.output_log import Entry
 
 TITLE = "memory of the server"
 HISTORY_TITLE = "history: a start with 200 texts of 1 MB in its file"

@@ -11,11 +11,11 @@ import time
 from contextlib import contextmanager
 
 import anyio
+import real_repls
 from report import main
 
-import real_repls
 from codriver.core.values import Request
-from codriver.repls.nrepl import connect
+from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import Decoder, encode
 
 ROUNDS = 20

@@ -11,10 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from live_server import serving
 from log_bench import PRINTING, measure_pings
 from report import main, timed_ms
-
-from live_server import serving
 
 IN_MEMORY, IN_FILES = "in memory", "in files"
 FLOOD = "import sys\nfor n in range({0}): sys.stdout.write(f'{{n:07}}\\n' * 8192); sys.stdout.flush()\nNone"

@@ -9,10 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from report import in_turns, main
-
 from live_server import serving
 from real_repls import missing, repl
+from report import in_turns, main
 
 BARE = [sys.executable, "-I", "-c", "pass"]
 IMPORT_MCP = [sys.executable, "-c", "import mcp"]

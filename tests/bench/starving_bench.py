@@ -10,9 +10,8 @@ import threading
 import time
 from pathlib import Path
 
-from report import main
-
 from live_server import serving
+from report import main
 
 SLOW = '[:find ?l :where [?e :output/text ?t] [(re-find #"(?:a|a|ab)+b+$" ?t)] [?e :output/line ?l]]'
 TEXT = "a" * 40 + "c"

@@ -14,7 +14,7 @@ from codriver.datalog.query import parse, parse_rules
 from codriver.datalog.solve import solve
 from codriver.datalog.store import EntityStore
 from codriver.datalog.value_types import from_json
-from codriver.outputlog import SCHEMA
+from codriver.log.output_log import SCHEMA
 from datalog.reference import Reference, UnboundError
 
 RULES = """[

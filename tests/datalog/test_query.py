@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from needs import do_without
 
 from codriver.datalog.errors import QueryError
-from codriver.outputlog import OutputLog
-from needs import do_without
+from codriver.log.output_log import OutputLog
 
 NODE = Path(__file__).parents[1] / "node"
 

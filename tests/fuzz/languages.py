@@ -20,7 +20,7 @@ from codriver.lisp.parinfer import indent_mode, paren_mode
 from codriver.lisp.reader import check, read, top_level_forms
 from codriver.lisp.targeting import Limits
 from codriver.lisp.tokens import tokens
-from codriver.outputlog import OutputLog
+from codriver.log.output_log import OutputLog
 from datalog import test_against_reference as against_reference
 from fuzz.drawing import Chosen, text_of
 from lisp.test_edit_laws import NEW, Batch, check_edited

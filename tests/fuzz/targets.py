@@ -11,15 +11,22 @@ import re
 import tempfile
 from pathlib import Path
 
-from codriver import presence, redaction
-from codriver.door import first_bytes_verdict
-from codriver.history import History, NewerFormatError, UnreadableError, read_transit, to_transit
-from codriver.outputlog import Entry
+from codriver.log import redaction
+from codriver.log.history import (
+    History,
+    NewerFormatError,
+    UnreadableError,
+    read_transit,
+    to_transit,
+)
+from codriver.log.output_log import Entry
+from codriver.net import registration
+from codriver.net.client_sessions import OpenRequests
+from codriver.net.peers import first_bytes_verdict
 from codriver.protocol.replies import Replies
-from codriver.protocol.wire import Wire
-from codriver.repls import message
-from codriver.session import OpenRequests
-from codriver.settings import SettingsError, as_rows, load
+from codriver.protocol.stream import Wire
+from codriver.repls.nrepl import message
+from codriver.settings.layers import SettingsError, as_rows, load
 from codriver.setup import jsonc
 from codriver.tools.base import RefusedError
 from codriver.tools.manifest import MANIFEST
@@ -200,7 +207,7 @@ def record(data):
     """A server's record is one that can be used, or is none."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         (Path(folder) / "server.json").write_bytes(data)
-        found = presence.read_record(Path(folder))
+        found = registration.read_record(Path(folder))
     if found is not None:
         assert found.pid > 0
         assert 0 < found.port < 65536

@@ -8,7 +8,6 @@ from importlib.metadata import files
 from pathlib import Path
 
 import pytest
-
 from needs import do_without
 
 CLOJURE_JAR = Path("/usr/share/java/clojure.jar")

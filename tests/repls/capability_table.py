@@ -13,8 +13,9 @@ import anyio
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import real_repls
+
 from codriver.repls.adapter_values import CAPABILITIES
-from codriver.repls.nrepl import connect
+from codriver.repls.nrepl.nrepl_adapter import connect
 
 README = Path(__file__).parents[2] / "README.md"
 TITLES = {

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import anyio
 import anyio.lowlevel
 import pytest
-
 import real_repls
+
 from codriver.core.values import Form, PrintLimits, Request
 from codriver.errors import ReplDisconnectedError
-from codriver.repls import dialects
 from codriver.repls.adapter_values import InputNeeded, Output, Value
-from codriver.repls.nrepl import connect
-from codriver.repls.refusals import (
+from codriver.repls.dialects import dialects
+from codriver.repls.errors import (
     CapabilityMissingError,
     EvaluationFailedError,
     NamespaceMissingError,
@@ -21,6 +20,7 @@ from codriver.repls.refusals import (
     ReplUnreachableError,
     RequestUnsafeError,
 )
+from codriver.repls.nrepl.nrepl_adapter import connect
 
 pytestmark = pytest.mark.anyio
 

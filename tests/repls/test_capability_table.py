@@ -1,8 +1,8 @@
 """The README says of each REPL what it can do: no more and no less than the running servers show."""
 
 import pytest
-
 import real_repls
+
 from repls import capability_table
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.settings import load
+from codriver.settings.layers import load
 from codriver.setup.clients import Environment, Launch, UnknownClientError
 from codriver.setup.init import InitOptions, run_init
 from codriver.setup.project import find_projects, running_repls

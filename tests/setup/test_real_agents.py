@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
-
-import codriver_relay
-from codriver.setup.clients import Environment, Launch, known_clients
-from codriver.setup.plan import apply, plan
 from real_clients import Place, program
 from scripted_model import SAID, serving_model
+
+import codriver_relay
+from codriver.setup.change_plan import apply, plan
+from codriver.setup.clients import Environment, Launch, known_clients
 
 pytestmark = pytest.mark.slow
 

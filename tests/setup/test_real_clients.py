@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from real_clients import Place, program
 
 import codriver_relay
+from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, entry_name, known_clients
-from codriver.setup.plan import apply, plan
-from real_clients import Place, program
 
 CLIENTS = known_clients()
 PYTHON = "/bin/false"

@@ -6,9 +6,9 @@ import sys
 
 import anyio
 import pytest
+from live_server import serving
 
 from codriver.editing import lint
-from live_server import serving
 
 pytestmark = pytest.mark.anyio
 

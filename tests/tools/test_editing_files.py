@@ -11,7 +11,6 @@ import sys
 import anyio
 import pytest
 
-from codriver import files
 from codriver.editing import (
     Create,
     Editor,
@@ -22,7 +21,15 @@ from codriver.editing import (
     NothingToUndoError,
     Wanted,
 )
-from codriver.editing.files import MISSING, Change, Snapshot, UnreadableError, commit, read
+from codriver.editing.snapshots import (
+    MISSING,
+    Change,
+    Snapshot,
+    UnreadableError,
+    commit,
+    read,
+)
+from codriver.files import place
 from codriver.lisp.edit import Append, Insert, Rename, Replace
 from codriver.lisp.targeting import Target
 
@@ -377,7 +384,7 @@ class TestMeanwhile:
             read(file, workspace)
 
     async def test_a_system_that_opens_no_folders_edits_too(self, editor, workspace, monkeypatch):
-        monkeypatch.setattr(files, "_HAS_FOLDER_DESCRIPTORS", False)
+        monkeypatch.setattr(place, "_HAS_FOLDER_DESCRIPTORS", False)
         await edit(editor, ("a.clj", NEW_B), ("new/deep/n.clj", Create("(n)\n")))
         assert "(def b 2)" in (workspace / "a.clj").read_text()
         assert (workspace / "new" / "deep" / "n.clj").read_text() == "(n)\n"
@@ -395,7 +402,7 @@ class TestMeanwhile:
         (workspace / "one").mkdir()
         (workspace / "one" / "a.clj").write_text(TEXT)
         changes = [Change(workspace / name / "a.clj", Snapshot(TEXT.encode()), b"(x)") for name in ("one", "two")]
-        monkeypatch.setattr(files, "_below", _one_for_two(files._below))
+        monkeypatch.setattr(place, "_below", _one_for_two(place._below))
         with pytest.raises(FilesChangedError, match=r"two/a\.clj changed meanwhile"):
             commit(changes, workspace)
         assert (workspace / "one" / "a.clj").read_text() == TEXT
@@ -463,7 +470,7 @@ class TestMeanwhile:
         code = (
             "import itertools, sys\n"
             "from pathlib import Path\n"
-            "from codriver.editing.files import Change, commit, read\n"
+            "from codriver.editing.snapshots import Change, commit, read\n"
             "file = Path(sys.argv[1])\n"
             "folder = file.parent\n"
             "print('go', flush=True)\n"

@@ -1,7 +1,6 @@
 """What a failed evaluation says of its form, class, place and trace, through a real server."""
 
 import pytest
-
 from live_server import serving, until
 from real_repls import repl
 

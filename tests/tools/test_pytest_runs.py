@@ -1,7 +1,6 @@
 """Tests of a Python project, run by its own pytest within the REPL, and without pytest where the project has none."""
 
 import pytest
-
 from live_server import serving, until
 from python_projects import project
 from tests_tool import ask, counts

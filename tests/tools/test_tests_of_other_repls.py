@@ -1,7 +1,6 @@
 """Tests run in REPLs that are no worker of ours: on the JVM, in nbb, squint and Hy."""
 
 import pytest
-
 from live_server import serving, until
 from real_repls import repl
 from tests_tool import ask, counts

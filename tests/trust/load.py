@@ -13,8 +13,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codriver.protocol.resources import LOG_URI
 from live_server import WAIT_S, serving
+
+from codriver.protocol.resources import LOG_URI
 
 OUTBOX_MESSAGES = 50
 """Small, so that who does not read loses notifications soon."""

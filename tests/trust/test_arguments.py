@@ -5,10 +5,10 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from live_server import serving
 
 from codriver.tools.envelope import REASONS
 from codriver.tools.manifest import MANIFEST
-from live_server import serving
 
 INTERNAL = -32603
 

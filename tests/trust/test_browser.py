@@ -10,7 +10,6 @@ import subprocess
 import threading
 
 import pytest
-
 from live_server import WAIT_S, serving, until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")

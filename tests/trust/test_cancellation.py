@@ -13,12 +13,12 @@ from pathlib import Path
 
 import anyio
 import pytest
+from live_server import WAIT_S, Bare, until
 from mcp.shared.exceptions import MCPError
 
-from codriver import app
+from codriver.app import serve as app
 from codriver.protocol import calls as protocol
-from codriver.settings import load
-from live_server import WAIT_S, Bare, until
+from codriver.settings.layers import load
 
 pytestmark = [
     pytest.mark.slow,

@@ -16,10 +16,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-
-from codriver import serve
-from codriver.repls import recipes
 from live_server import WAIT_S, Bare, Live, serving, until
+
+from codriver.net import listener as serve
+from codriver.repls.launch import recipes
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, or needs what only Linux has")
 

@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import pytest
-
-from codriver.history import read_transit
 from live_server import Live, serving, until
+
+from codriver.log.history import read_transit
 
 SIZE_KIB = 512
 

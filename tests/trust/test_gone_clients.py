@@ -1,7 +1,6 @@
 """What a client that is gone left running: it holds nobody up, and otherwise anyone can fetch its result."""
 
 import pytest
-
 from live_server import serving, until
 
 

@@ -9,7 +9,6 @@ import threading
 import zipfile
 
 import pytest
-
 from live_server import WAIT_S, environ, serving
 
 SECRET = "a-private-key-that-nobody-may-see"

@@ -9,11 +9,11 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.abc import SocketListener
+from live_server import WAIT_S, Bare, Relayed, own_settings, serving, until
 
 import codriver_relay
-from codriver import admission
-from codriver.admission import Admission
-from live_server import WAIT_S, Bare, Relayed, own_settings, serving, until
+from codriver.net import admission
+from codriver.net.admission import Admission
 
 LIMITS = """
 maxClients = 6

@@ -14,9 +14,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from live_server import WAIT_S, Live, environ, serving
 
 import codriver_relay
-from live_server import WAIT_S, Live, environ, serving
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUA\n"
 TOKEN = "aB3_-" * 8 + "xyz"
@@ -274,7 +274,7 @@ def test_what_does_not_look_like_a_token_is_none(tmp_path, text):
 
 def sniffed(live):
     """What a command and the relay would show as a token."""
-    from codriver.record import read_token  # noqa: PLC0415  # the fixture's own process asks
+    from codriver.net.server_record import read_token  # noqa: PLC0415  # the fixture's own process asks
 
     descriptor = os.open(live.port_file.parent, os.O_RDONLY)
     try:

@@ -6,7 +6,6 @@ import select
 import signal
 
 import pytest
-
 from live_server import serving, until
 
 SLOW = '[:find ?l :where [?e :output/text ?t] [(re-find #"(?:a|a|ab)+b+$" ?t)] [?e :output/line ?l]]'

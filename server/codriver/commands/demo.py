@@ -18,7 +18,7 @@ import click
 import codriver_relay
 from codriver.commands.terminal import Styled, say
 from codriver.errors import StartError
-from codriver.paths import port_file
+from codriver.files.paths import port_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from codriver import oneshot
-from codriver.commands.answers import reading
-from codriver.controls import one_line
+from codriver.commands.answer_reading import reading
 from codriver.errors import CodriverError
+from codriver.log.control_characters import one_line
+from codriver.net import client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +67,6 @@ def _completing(words: list[str], incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete) and word == one_line(word)]
 
 
-def _server(ctx: click.Context) -> oneshot.Connection:
+def _server(ctx: click.Context) -> client.Connection:
     workspace = ctx.params.get("workspace") or Path()
-    return oneshot.connect(Path(workspace).resolve(), name="codriver-completion")
+    return client.connect(Path(workspace).resolve(), name="codriver-completion")

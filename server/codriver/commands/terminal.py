@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codriver.controls import json_text, visible
+from codriver.log.control_characters import json_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

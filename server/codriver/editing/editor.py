@@ -14,8 +14,15 @@ import anyio.to_thread
 
 from codriver.editing.batch import Create, EditsRefusedError, FileResult, Limits, Wanted, plan
 from codriver.editing.diff import unified
-from codriver.editing.files import MISSING, Change, FilesChangedError, UnreadableError, commit, read
-from codriver.editing.places import NotEditableError, locate, show
+from codriver.editing.snapshots import (
+    MISSING,
+    Change,
+    FilesChangedError,
+    UnreadableError,
+    commit,
+    read,
+)
+from codriver.editing.targets import NotEditableError, locate, show
 from codriver.errors import RefusedError
 from codriver.lisp.targeting import Problem
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anyio
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from codriver.taskset import TaskSet
+from codriver.net.tasks import TaskSet
 from codriver.tools.base import Call
 from codriver.tools.envelope import answer
 from codriver.tools.manifest import BY_NAME
@@ -25,8 +25,8 @@ from codriver.tools.manifest import BY_NAME
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from codriver.net.client_sessions import ClientSession
     from codriver.protocol.replies import Replies
-    from codriver.session import ClientSession
     from codriver.tools.base import Answer, Image, Services, Tool
 
     Progress = Callable[[float, str], Awaitable[None]]

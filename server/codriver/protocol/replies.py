@@ -6,13 +6,13 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from codriver.protocol.refusals import INVALID_REQUEST, Refusal
+from codriver.protocol.parse_errors import INVALID_REQUEST, Refusal
 from codriver.protocol.surrogates import spelt_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codriver.session import ClientSession
+    from codriver.net.client_sessions import ClientSession
 
 WITHOUT_NULL = frozenset({"2025-11-25", "2026-07-28"})
 """Versions in whose schema an error without a known id has no `id`. In the others, as in JSON-RPC, it is null."""

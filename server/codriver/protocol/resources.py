@@ -22,16 +22,16 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from codriver.errors import RefusedError, ReplDisconnectedError
-from codriver.tools.community import describe_docs
-from codriver.tools.symbols import describe_symbol
-from codriver.transcripts import read as read_texts
+from codriver.log.transcripts import read as read_texts
+from codriver.tools.clojuredocs import describe_docs
+from codriver.tools.symbol_info import describe_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from codriver.log.transcripts import Part
     from codriver.skills import SkillLibrary
     from codriver.tools.base import Services
-    from codriver.transcripts import Part
 
 LOG_URI = "codriver://log"
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")

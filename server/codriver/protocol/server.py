@@ -19,14 +19,14 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
+from codriver.net.client_sessions import ClientSession
 from codriver.protocol import prompts
 from codriver.protocol.calls import FAULT, INTERNAL_ERROR, Caller, PlainCalls, envelope
-from codriver.protocol.listening import Streams
+from codriver.protocol.error_messages import worded
 from codriver.protocol.replies import Replies
 from codriver.protocol.resources import LOG_URI, Resources, is_skill
-from codriver.protocol.wire import Wire
-from codriver.protocol.wording import worded
-from codriver.session import ClientSession
+from codriver.protocol.stream import Wire
+from codriver.protocol.subscriptions import Streams
 from codriver.tools.gate import on_offer
 from codriver.tools.manifest import BY_NAME, MANIFEST
 from codriver.wire.lines import LineRoom
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from mcp.server.models import InitializationOptions
 
     from codriver.core.effects import NotifyClients
+    from codriver.net.client_sessions import Clients
     from codriver.protocol.calls import Redactor
-    from codriver.session import Clients
     from codriver.skills import SkillLibrary
     from codriver.tools.base import Services, Tool
 

@@ -1,7 +1,7 @@
 """Values that only adapters give: events, endings, and answers to questions about code.
 
 Those that core and tools share with them are in `codriver.core.values`; an adapter's promises about both stand in
-`codriver.repls.base`.
+`codriver.repls.adapter`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codriver.errors import StartError
-from codriver.paths import port_file, relay_file, shipped_folder
+from codriver.files.paths import port_file, relay_file, shipped_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,13 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from codriver import tomlfile
 from codriver.errors import StartError
+from codriver.files import toml_file
+from codriver.files.toml_file import TomlFileError
+from codriver.repls.launch.default_repl import is_python_or_empty
+from codriver.setup.change_plan import (
+    Change,
+    apply,
+    diff,
+    plan,
+    plan_removal,
+    read_file,
+)
 from codriver.setup.clients import Environment, Launch, Scope, chosen_clients, found_clients, known_clients
-from codriver.setup.plan import Change, apply, diff, plan, plan_removal, read_file
 from codriver.setup.project import find_projects, running_repls
-from codriver.tomlfile import TomlFileError
-from codriver.workspace import is_python_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,7 +136,9 @@ def _settings_name_a_repl(workspace: Path) -> bool:
 def _named_repls(workspace: Path) -> dict[str, object] | None:
     """What the workspace's settings say of REPLs, by setting; None when they cannot be read."""
     try:
-        own, project = (tomlfile.read(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml"))
+        own, project = (
+            toml_file.read(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml")
+        )
     except TomlFileError:
         return None
     tool = project.get("tool")

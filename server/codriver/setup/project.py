@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver import files, tomlfile
-from codriver.files import Links, Rules
-from codriver.tomlfile import TomlFileError
-from codriver.workspace import PYTHON_MARKS
+from codriver import files
+from codriver.files import toml_file
+from codriver.files.place import Links, Rules
+from codriver.files.toml_file import TomlFileError
+from codriver.repls.launch.default_repl import PYTHON_MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,7 +134,7 @@ def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
 def _python_needs(workspace: Path) -> frozenset[str]:
     """The names of all packages that `pyproject.toml` requires, whatever tool they are written for."""
     try:
-        document = tomlfile.read(workspace / "pyproject.toml", root=workspace)
+        document = toml_file.read(workspace / "pyproject.toml", root=workspace)
     except TomlFileError:
         return frozenset()
     project, tool, build = (_table(document.get(key)) for key in ("project", "tool", "build-system"))

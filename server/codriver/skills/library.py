@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from codriver.errors import RefusedError
-from codriver.paths import shipped_folder
-from codriver.skills.places import FILE, Candidate, JarIndex, find_in_dependencies, find_own
+from codriver.files.paths import shipped_folder
+from codriver.skills.skill_sources import (
+    FILE,
+    Candidate,
+    JarIndex,
+    find_in_dependencies,
+    find_own,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from codriver.skills.places import Folder
+    from codriver.skills.skill_sources import Folder
 
 LIVE_REPL: Final = "live-repl"
 EDITING: Final = "editing-lisp-files"

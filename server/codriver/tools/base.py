@@ -7,7 +7,7 @@ and its arguments, already checked; it gives an `Answer` or raises a `RefusedErr
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from codriver.errors import RefusedError
-from codriver.shares import Work
-from codriver.tools.standing import Waits
+from codriver.net.fair_threads import Work
+from codriver.tools.standing_queries import Waits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from codriver.core.state import State
     from codriver.datalog.answer import QueryAnswer
     from codriver.editing import Editor
-    from codriver.outputlog import OutputLog
-    from codriver.repls.clojuredocs import Export
-    from codriver.repls.performer import Repls
-    from codriver.settings import Settings
-    from codriver.transcripts import Transcripts
+    from codriver.log.output_log import OutputLog, Question
+    from codriver.log.transcripts import Transcripts
+    from codriver.repls.supervisor import Repls
+    from codriver.settings.layers import Settings
+    from codriver.tools.clojuredocs_export import Export
 
 Json = Mapping[str, Any]
 Schema = dict[str, Any]
@@ -57,21 +57,6 @@ class Answer:
     fields: Json
     ok: bool = True
     images: tuple[Image, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A Datalog query over the log (`$`) and the history (`$history`).
-
-    `inputs`: JSON values in the order of `:in`, without the sources. `limit`: rows. `until`: as if nothing had come
-    after this line. `every_row`: all rows, also where `:find` asks for only one.
-    """
-
-    text: str
-    inputs: Sequence[object]
-    limit: int
-    until: int | None = None
-    every_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.errors import RefusedError
-from codriver.repls.refusals import CapabilityMissingError
-from codriver.settings import spelled
+from codriver.repls.errors import CapabilityMissingError
+from codriver.settings.layers import spelled
 
 if TYPE_CHECKING:
     from codriver.core.state import State
-    from codriver.settings import Settings
+    from codriver.settings.layers import Settings
     from codriver.tools.base import Tool
 
 

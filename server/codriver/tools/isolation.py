@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from codriver.core.actions import SessionOpened
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.refusals import CapabilityMissingError
-from codriver.tools.target import Target
+from codriver.repls.errors import CapabilityMissingError
+from codriver.tools.session_choice import Target
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl

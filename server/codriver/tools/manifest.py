@@ -6,17 +6,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codriver.tools import (
-    community,
-    editing,
-    evaluate,
-    evaluations,
-    failures,
-    outputlog,
-    restarting,
-    sessions,
-    symbols,
-    testing,
-    waiting,
+    clojuredocs,
+    edit_files,
+    evaluate_code,
+    get_evaluation,
+    list_sessions,
+    repl_output_log,
+    restart_repl,
+    run_tests,
+    stacktrace,
+    symbol_info,
+    wait_for,
 )
 
 if TYPE_CHECKING:
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from codriver.tools.base import Tool
 
 MANIFEST: tuple[Tool, ...] = (
-    *evaluate.TOOLS,
-    *evaluations.TOOLS,
-    *symbols.TOOLS,
-    *community.TOOLS,
-    *testing.TOOLS,
-    *failures.TOOLS,
-    *restarting.TOOLS,
-    *sessions.TOOLS,
-    *outputlog.TOOLS,
-    *waiting.TOOLS,
-    *editing.TOOLS,
+    *evaluate_code.TOOLS,
+    *get_evaluation.TOOLS,
+    *symbol_info.TOOLS,
+    *clojuredocs.TOOLS,
+    *run_tests.TOOLS,
+    *stacktrace.TOOLS,
+    *restart_repl.TOOLS,
+    *list_sessions.TOOLS,
+    *repl_output_log.TOOLS,
+    *wait_for.TOOLS,
+    *edit_files.TOOLS,
 )
 
 BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in MANIFEST})

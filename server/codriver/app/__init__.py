@@ -1,0 +1,1 @@
+"""The life of one server, and what it is built of."""

@@ -1,0 +1,116 @@
+"""With the setting `watch`, saved source files are loaded into the session that serves them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.app.source_files import server_of, stamps
+from codriver.core.actions import Say
+from codriver.tools.base import Call
+from codriver.tools.envelope import answer
+from codriver.tools.manifest import BY_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from codriver.app.source_files import Stamp
+    from codriver.tools.base import Answer, Services
+
+LOOK_S = 0.25
+COST = 10
+"""A round of looking is followed by a rest of so many times its length: a tenth of one core at most."""
+MAX_AT_ONCE = 50
+"""Nobody saves so many files by hand: it is a checkout or a generator, and loading them would redefine the world."""
+WHO = "codriver-watch"
+
+
+class Watcher:
+    """Loads what is saved, one file after the other, for the life of a server. Idle while the setting is off."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._loaded: Mapping[Path, Stamp] | None = None
+        """What is known not to need loading; None while the setting is off."""
+        self._last: Mapping[Path, Stamp] = {}
+        self._unserved: set[str] = set()
+
+    async def run(self) -> None:
+        """Look, load, rest, until cancelled."""
+        while True:
+            took_s = 0.0
+            if self._services.settings.watch:
+                began = anyio.current_time()
+                now = await anyio.to_thread.run_sync(stamps, self._services.workspace)
+                took_s = anyio.current_time() - began
+                saved = self._saved(now)
+                if len(saved) > MAX_AT_ONCE:
+                    text = f"{len(saved)} files changed at once and were not loaded: load those that you need"
+                    self._say(text, error=False)
+                    saved = ()
+                for file in saved:
+                    await self._load(file)
+            else:
+                self._loaded = None
+            await anyio.sleep(max(LOOK_S, COST * took_s))
+
+    def _saved(self, now: Mapping[Path, Stamp]) -> tuple[Path, ...]:
+        """The files that were saved since they were last loaded and are written to their end, the oldest save first."""
+        if self._loaded is None:
+            # What was there before the watching began is not saved now.
+            self._loaded, self._last = now, now
+            return ()
+        saved = [file for file, stamp in now.items() if self._loaded.get(file) != stamp]
+        # A file that is another one at each look is still being written.
+        written = (file for file in saved if self._last.get(file) == now[file])
+        whole = tuple(sorted(written, key=lambda file: (now[file], file)))
+        known = {file: stamp for file, stamp in self._loaded.items() if file in now}
+        self._loaded, self._last = known | {file: now[file] for file in whole}, now
+        return whole
+
+    async def _load(self, file: Path) -> None:
+        services = self._services
+        shown = file.relative_to(services.workspace)
+        repl = server_of(file, services.core.state.repls.values(), services.workspace)
+        if repl is None or isinstance(repl, str):
+            self._say_unserved(
+                file.suffix, f"{shown} was saved and not loaded: {repl or 'no connected REPL speaks it'}"
+            )
+            return
+        self._unserved.discard(file.suffix)
+        call = Call(services, client="", client_name=WHO, progress=_ignore)
+        given = await answer(
+            BY_NAME["load_file"], call, {"filePath": str(file), "replSessionKey": repl.key, "who": WHO}
+        )
+        problem = _problem(given)
+        if problem:
+            self._say(f"{shown} was saved, and loading it into {repl.key} failed: {problem}", error=True)
+
+    def _say_unserved(self, suffix: str, text: str) -> None:
+        """Once for a kind of file, until one of them is loaded: editors save often."""
+        if suffix not in self._unserved:
+            self._unserved.add(suffix)
+            self._say(text, error=False)
+
+    def _say(self, text: str, *, error: bool) -> None:
+        self._services.core.report(Say(text, error=error))
+
+
+def _problem(given: Answer) -> str | None:
+    """Why a file was not loaded, in a line; None when it was."""
+    fields = given.fields
+    if fields.get("status") in ("running", "queued", "needs-input"):
+        return f"its evaluation {fields.get('evaluationId')} is {fields['status']} after the time a call waits"
+    if given.ok:
+        return None
+    error = fields.get("error") or {}
+    words = str(error.get("message") or fields.get("message") or fields.get("hint") or fields.get("reason"))
+    # Where brackets are missing, the message has the line already.
+    place = f", line {error['line']}" if error.get("line") and fields.get("reason") != "unbalanced" else ""
+    return f"{words.strip()}{place}"
+
+
+async def _ignore(_elapsed_s: float, _words: str) -> None:
+    """Nobody asked for progress."""

@@ -1,0 +1,69 @@
+"""The settings of a running server: what they are now, and what a change of them changes elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.core.actions import LatchError, ResourcesChanged, Say, ToolsChanged
+from codriver.skills import Selection, switched_off
+from codriver.tools.manifest import MANIFEST
+
+if TYPE_CHECKING:
+    from codriver.core.actions import Action
+    from codriver.core.dispatch import Core
+    from codriver.repls.launch.discovery import Finder
+    from codriver.settings.layers import Settings
+    from codriver.settings.reload import Reloader
+    from codriver.skills import SkillLibrary
+
+LOOK_S = 0.5
+GATES = frozenset({tool.setting for tool in MANIFEST if tool.setting is not None})
+"""The settings that tools are on offer by."""
+
+
+class LiveSettings:
+    """Holds the settings for the life of a server, and applies them as their files change."""
+
+    def __init__(self, reloader: Reloader) -> None:
+        self._reloader = reloader
+        self.settings = reloader.settings
+        """The settings now."""
+        self.withheld = reloader.withheld
+        """What the workspace's files say and what does not count, a line each."""
+        self.finder: Finder | None = None
+        """Whom to ask for REPLs that are added; None until the server looks for the first."""
+
+    async def run(self, core: Core, skills: SkillLibrary) -> None:
+        """Look at the files until cancelled; tell in the log what became of each change."""
+        while True:
+            await anyio.sleep(LOOK_S)
+            news = await anyio.to_thread.run_sync(self._reloader.look)
+            if news is None:
+                continue
+            before, self.settings, core.settings = self.settings, news.settings, news.settings
+            self.withheld = self._reloader.withheld
+            actions: list[Action] = [Say(line) for line in news.said]
+            actions += [Say(line, error=True) for line in news.wrong]
+            if news.refused:
+                actions += [LatchError("settings-refused", line) for line in news.wrong]
+            if await anyio.to_thread.run_sync(skills.select, selection(news.settings)):
+                actions.append(ResourcesChanged())
+            if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
+                actions.append(ToolsChanged())
+            core.report(*actions)
+            if self.finder is not None:
+                self.finder.ask(_added(before.nrepl, news.settings.nrepl), _added(before.repl, news.settings.repl))
+
+
+def _added(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(item for item in after if item not in before)
+
+
+def selection(settings: Settings) -> Selection:
+    """The skills that the settings allow."""
+    disabled = switched_off(
+        live_repl=settings.provide_bd_skill, editing=settings.provide_edit_skill, names=settings.disabled_skills
+    )
+    return Selection(frozenset(settings.skill_sources), disabled)

@@ -1,0 +1,326 @@
+"""One server from its first moment to its last: it starts what `codriver.app.wiring` built, and ends it.
+
+What comes up: settings, claim on the workspace, the parts, listener, relay and port file, finder. It goes down in the
+reverse order.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import uuid
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import anyio
+
+import codriver_relay
+from codriver import __version__
+from codriver.app.live_settings import LiveSettings
+from codriver.app.wiring import build
+from codriver.core.actions import (
+    CancelQueued,
+    EvaluationEnded,
+    ResourcesChanged,
+    Say,
+    Start,
+    Stop,
+    Stopped,
+)
+from codriver.core.effects import Announce, Listen, WindDown
+from codriver.core.values import HELD, Failure
+from codriver.errors import StartError
+from codriver.files.paths import presence_folder, relay_file
+from codriver.log.control_characters import one_line
+from codriver.log.stderr_log import on_stderr
+from codriver.net import client as oneshot
+from codriver.net import registration
+from codriver.net.admission import Admission
+from codriver.net.listener import Listener, ListenerLimits, listen
+from codriver.net.peers import is_loopback
+from codriver.net.server_record import ServerRecord
+from codriver.repls.launch.discovery import Finder
+from codriver.settings import trust
+from codriver.settings.layers import held_back, load
+from codriver.settings.reload import Reloader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anyio.abc import TaskGroup
+
+    from codriver.core.state import State
+    from codriver.settings.layers import Loaded, Settings
+
+logger = logging.getLogger(__name__)
+
+ANSWER_S = 2.0
+"""How long a stopping server waits for evaluations to end and for answers to leave."""
+SKILLS_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """What `serve` was asked for. `overrides`: settings given on the command line, by their names.
+
+    `ends_when_idle`: nobody will think of stopping it, so it stops by itself when nobody needs it. `on_reached`: to be
+    called once it can be reached. `is_on_demand`: a relay or a command starts it, not the user, so that programs which
+    lie in the workspace are started only where the user has accepted it.
+    """
+
+    workspace: Path
+    overrides: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    ends_when_idle: bool = False
+    on_reached: Callable[[], None] | None = None
+    is_on_demand: bool = False
+
+
+class UvloopMissingError(StartError):
+    """The settings ask for an event loop that is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the setting eventLoop asks for uvloop, which is not installed: pip install 'codriver[fast]', "
+            "or set eventLoop to auto"
+        )
+
+
+def run(options: ServeOptions) -> int:
+    """Run one server until it is stopped; the exit status.
+
+    Raises:
+        StartError: it could not start, for the reason said.
+    """
+    with on_stderr():
+        loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
+        return anyio.run(_run, options, loaded, backend_options={"use_uvloop": _takes_uvloop(loaded.settings)})
+
+
+def _takes_uvloop(settings: Settings) -> bool:
+    """Whether the server runs on uvloop: where it is installed, unless the settings say otherwise."""
+    is_installed = find_spec("uvloop") is not None
+    if settings.event_loop == "uvloop" and not is_installed:
+        raise UvloopMissingError
+    return is_installed and settings.event_loop != "asyncio"
+
+
+async def _run(options: ServeOptions, loaded: Loaded) -> int:
+    workspace = options.workspace.resolve()
+    for warning in loaded.warnings:
+        logger.warning("%s", warning)
+    for line in loaded.withheld:
+        logger.warning("%s", held_back(line))
+    folder = presence_folder(workspace)
+    with registration.claim(folder, is_alive=lambda found: oneshot.process_of(workspace, found) is not None) as claim:
+        if loaded.settings.require_token or not is_loopback(loaded.settings.host):
+            claim.demand_token()
+        async with anyio.create_task_group() as tasks:
+            reloader = Reloader(workspace, environ=os.environ, overrides=options.overrides, loaded=loaded)
+            server = Server(workspace, LiveSettings(reloader), claim, tasks, options)
+            await server.run()
+            tasks.cancel_scope.cancel()
+    # Raised out here, as a task group would wrap it in a group.
+    if server.failure is not None:
+        raise server.failure
+    return 0
+
+
+class Server:
+    """One running server: the parts, and the effects that concern the whole."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        live: LiveSettings,
+        claim: registration.Claim,
+        tasks: TaskGroup,
+        options: ServeOptions,
+    ) -> None:
+        self.failure: StartError | None = None
+        """Why it could not start."""
+        self._workspace = workspace
+        self._live = live
+        self._claim = claim
+        self._tasks = tasks
+        self._options = options
+        self._session_id = uuid.uuid4().hex
+        self._ended = anyio.Event()
+        self._accepting = anyio.CancelScope()
+        self._parts = build(
+            workspace,
+            live,
+            tasks,
+            {
+                Listen: lambda effect: tasks.start_soon(self._listen, effect),
+                Announce: self._announce,
+                WindDown: lambda _effect: tasks.start_soon(self._wind_down),
+            },
+            is_accepted=partial(trust.is_accepted, workspace) if options.is_on_demand else lambda: True,
+        )
+        self._core = self._parts.core
+
+    async def run(self) -> None:
+        """Start, serve, and return when all is closed."""
+        parts = self._parts
+        self._tasks.start_soon(self._heed_signals)
+        self._tasks.start_soon(parts.history.run)
+        parts.transcripts.store.begin()
+        self._tasks.start_soon(parts.logbook.run, parts.protocol.tell_of_log)
+        self._tasks.start_soon(self._watch_skills)
+        self._tasks.start_soon(self._live.run, parts.core, parts.skills)
+        self._tasks.start_soon(parts.watcher.run)
+        start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
+        self._core.report(parts.restored, start)
+        await self._ended.wait()
+
+    async def _watch_skills(self) -> None:
+        """Notice and announce changed skills."""
+        while True:
+            await anyio.sleep(SKILLS_S)
+            if await anyio.to_thread.run_sync(self._parts.skills.changed):
+                self._core.report(ResourcesChanged())
+
+    async def _listen(self, effect: Listen) -> None:
+        settings = self._live.settings
+        try:
+            listener, port = await listen(effect.host, effect.port)
+        except StartError as error:
+            self.failure = error
+            self._core.report(Stop(str(error)))
+            return
+        admission = Admission(token=self._claim.token, session_id=self._session_id, workspace=self._workspace)
+        protocol, clients = self._parts.protocol, self._parts.clients
+        limits = ListenerLimits(settings.max_clients, settings.outbox_messages, settings.outbox_bytes)
+        front = Listener(admission=admission, protocol=protocol, clients=clients, limits=limits)
+        async with listener:
+            self._core.resume(effect, (effect.host, port))
+            with self._accepting:
+                await listener.serve(front.serve_one, self._tasks)
+
+    def _announce(self, effect: Announce) -> None:
+        life = effect.life
+        record = ServerRecord(
+            pid=life.process_id,
+            port=life.port,
+            host=life.host,
+            session_id=life.session_id,
+            started_at=life.started_at,
+            version=life.version,
+            port_note=life.port_note,
+        )
+        try:
+            relay = registration.install_relay(relay_source(), relay_file())
+            self._claim.publish(record)
+        except StartError as error:
+            self.failure = error
+            self._core.report(Stop(str(error)))
+            return
+        logger.info("the relay is at %s", relay)
+        self._seek_repls()
+        if self._options.ends_when_idle:
+            self._tasks.start_soon(self._exit_when_idle)
+        # What was made until here stays for good: looking through it again and again for garbage takes 100 ms a time.
+        gc.freeze()
+        print(one_line(greeting(self._core.state, self._claim.port_file)), flush=True)  # noqa: T201  # the one line serve prints
+        if self._options.on_reached:
+            self._options.on_reached()
+        if life.port_note:
+            self._core.report(Say(life.port_note))
+
+    def _seek_repls(self) -> None:
+        """Look for REPLs from now on: those that the settings name, and those that are found in the workspace."""
+        settings = self._live.settings
+        finder = Finder(
+            core=self._core,
+            workspace=self._workspace,
+            addresses=settings.nrepl,
+            commands=settings.repl,
+            port_files=settings.port_files,
+        )
+        finder.begin()
+        self._live.finder = finder
+        self._tasks.start_soon(finder.run)
+
+    # Stopping
+
+    async def _heed_signals(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for number in signals:
+                self._core.report(Stop(f"signal {signal.Signals(number).name}"))
+
+    async def _exit_when_idle(self) -> None:
+        idle_since = anyio.current_time()
+        while True:
+            await anyio.sleep(1)
+            allowed_s = self._live.settings.idle_exit_seconds
+            busy = self._parts.clients or self._core.state.live
+            if busy or not allowed_s:
+                idle_since = anyio.current_time()
+            elif anyio.current_time() - idle_since >= allowed_s:
+                self._core.report(Stop(f"idle for {allowed_s} s"))
+                return
+
+    async def _wind_down(self) -> None:
+        """Everything down, in the reverse order of coming up; nothing here may fail the rest."""
+        self._accepting.cancel()
+        self._parts.work.standing.close()
+        with anyio.move_on_after(ANSWER_S):
+            await self._end_evaluations()
+        self._give_up_evaluations()
+        await _wait_until(lambda: not any(client.open_requests for client in self._parts.clients))
+        for client in self._parts.clients:
+            client.outbox.close()
+        await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients))
+        await self._parts.repls.end_all()
+        # A limit of their own, as all other threads may be taken.
+        last = anyio.CapacityLimiter(1)
+        await anyio.to_thread.run_sync(self._parts.history.close, limiter=last)
+        await anyio.to_thread.run_sync(self._parts.transcripts.store.close, limiter=last)
+        self._claim.withdraw()
+        self._core.report(Stopped())
+        self._ended.set()
+
+    async def _end_evaluations(self) -> None:
+        why = "the server stops"
+        live = self._core.state.unfinished()
+        self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
+        async with anyio.create_task_group() as tasks:
+            for evaluation in live:
+                if evaluation.status in HELD:
+                    stop = partial(self._parts.repls.stop, evaluation.id, why, allow_restart=False, settle_s=ANSWER_S)
+                    tasks.start_soon(stop)
+
+    def _give_up_evaluations(self) -> None:
+        """End what nothing could end, so that whoever waits for it is answered while there is a connection."""
+        why = "the server stops"
+        text = f"{why}, and the code could not be interrupted: it may have run on until its REPL ended"
+        failure = Failure("server-stopped", text)
+        live = self._core.state.unfinished()
+        self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
+        self._core.report(*(EvaluationEnded(e.id, "lost", failure=failure) for e in live if e.status in HELD))
+
+
+async def _wait_until(is_so: Callable[[], bool]) -> None:
+    """Look every moment whether something is so, for as long as a stopping server waits."""
+    deadline = anyio.current_time() + ANSWER_S
+    while not is_so() and anyio.current_time() < deadline:
+        await anyio.sleep(0.01)
+
+
+def relay_source() -> Path:
+    """The relay's one file, as it was installed with this server."""
+    return Path(str(codriver_relay.__file__))
+
+
+def greeting(state: State, port_file: Path) -> str:
+    """The one line that `serve` prints: address, port file, REPLs."""
+    life = state.life
+    repls = ", ".join(f"{repl.key} ({repl.origin.text})" for repl in state.repls.values()) or "none yet"
+    note = f" ({life.port_note})" if life.port_note else ""
+    return f"codriver listens on {life.host}:{life.port}{note}; port file {port_file}; REPLs: {repls}"

@@ -1,0 +1,189 @@
+"""What a server is made of: every part is built here, in the order in which each needs those before it.
+
+Nothing runs yet when all are built. What starts them, and ends them in the reverse order, is `codriver.app.serve`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from codriver import __version__
+from codriver.app.hot_reload import Watcher
+from codriver.app.live_settings import selection
+from codriver.core import effects, evaluation_queue
+from codriver.core.actions import HistoryRestored
+from codriver.core.dispatch import Core
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import State
+from codriver.editing import Editor
+from codriver.files.paths import cache_folder, workspace_state_folder
+from codriver.log.clock import now_ms
+from codriver.log.history import History
+from codriver.log.redaction import Redactor
+from codriver.log.transcripts import SpillRoom, Transcripts
+from codriver.log.writer import Logbook
+from codriver.net.client_sessions import Clients
+from codriver.protocol.server import Protocol
+from codriver.repls.supervisor import Repls
+from codriver.settings.layers import held_back
+from codriver.skills import Connected, SkillLibrary, instructions
+from codriver.tools.base import Services
+from codriver.tools.clojuredocs_export import Export
+from codriver.tools.gate import on_offer
+from codriver.tools.manifest import MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from anyio.abc import TaskGroup
+
+    from codriver.app.live_settings import LiveSettings
+    from codriver.core.dispatch import Performer
+    from codriver.net.fair_threads import Work
+    from codriver.settings.layers import Settings
+
+MAX_STREAM_BYTES = 32 * 2**20
+MAX_TRANSCRIPT_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of one server, which live as long as it does."""
+
+    history: History
+    restored: HistoryRestored
+    """What the history held, for the first dispatch."""
+    transcripts: Transcripts
+    logbook: Logbook
+    repls: Repls
+    clients: Clients
+    work: Work
+    skills: SkillLibrary
+    core: Core
+    protocol: Protocol
+    watcher: Watcher
+
+
+def build(
+    workspace: Path,
+    live: LiveSettings,
+    tasks: TaskGroup,
+    performers: Mapping[type[effects.Effect], Performer],
+    *,
+    is_accepted: Callable[[], bool],
+) -> Parts:
+    """Build all parts of the server of `workspace`. `performers`: of the effects on the whole (`app`).
+
+    `is_accepted`: whether programs that lie in the workspace may be started.
+
+    Blocks while it reads the history.
+    """
+    settings = live.settings
+    redactor = Redactor.from_environment(os.environ)
+    kept_in = workspace_state_folder(workspace)
+    history = History(
+        kept_in / "eval-history.transit.json",
+        max_entities=settings.history_max_entities,
+        max_bytes=settings.history_max_bytes,
+    )
+    loaded = history.load()
+    transcripts = _transcripts(settings, kept_in / "spill", redactor)
+    logbook = Logbook(
+        history,
+        transcripts,
+        next_line=loaded.next_line,
+        max_entities=settings.log_max_entities,
+        max_bytes=settings.log_max_bytes,
+        redact=redactor,
+    )
+    skills = SkillLibrary(workspace, selection(settings))
+    parts: Parts
+
+    def reporting(core: Core) -> Mapping[type[effects.Effect], Performer]:
+        """The performers, made with the core that they report to."""
+        nonlocal parts
+        repls = Repls(
+            core=core,
+            tasks=tasks,
+            workspace=workspace,
+            environ=os.environ,
+            log=logbook.log,
+            transcripts=transcripts,
+            is_accepted=is_accepted,
+        )
+        clients = Clients(core)
+        services = _services(core, live, workspace, logbook, transcripts, repls, clients)
+        protocol = _protocol(services, clients, skills, redactor)
+        restored, watcher = HistoryRestored(loaded.report), Watcher(services)
+        parts = Parts(
+            history, restored, transcripts, logbook, repls, clients, services.work, skills, core, protocol, watcher
+        )
+        return {
+            **performers,
+            **repls.performers,
+            effects.Append: logbook.append,
+            effects.NotifyClients: protocol.notify,
+        }
+
+    Core(state=State(), settings=settings, now=now_ms, handlers=HANDLERS, performers=reporting)
+    return parts
+
+
+def _services(
+    core: Core,
+    live: LiveSettings,
+    workspace: Path,
+    logbook: Logbook,
+    transcripts: Transcripts,
+    repls: Repls,
+    clients: Clients,
+) -> Services:
+    return Services(
+        core=core,
+        current_settings=lambda: live.settings,
+        workspace=workspace,
+        log=logbook.log,
+        transcripts=transcripts,
+        repls=repls,
+        now=now_ms,
+        client_counters=clients.counters,
+        clojuredocs=Export(cache_folder()),
+        query=logbook.query,
+        history_usage=logbook.history_usage,
+        editor=Editor(workspace),
+        withheld=lambda: tuple(map(held_back, live.withheld)),
+    )
+
+
+def _transcripts(settings: Settings, folder: Path, redactor: Redactor) -> Transcripts:
+    return Transcripts(
+        kept=evaluation_queue.KEPT,
+        max_bytes=MAX_TRANSCRIPT_BYTES,
+        max_stream_bytes=MAX_STREAM_BYTES,
+        redactor=redactor,
+        room=SpillRoom(folder, settings.spill_max_bytes),
+    )
+
+
+def _protocol(services: Services, clients: Clients, skills: SkillLibrary, redactor: Redactor) -> Protocol:
+    return Protocol(
+        services,
+        clients,
+        version=__version__,
+        instructions=partial(_instructions, services, skills),
+        redactor=redactor,
+        skills=skills,
+    )
+
+
+def _instructions(services: Services, skills: SkillLibrary) -> str:
+    """What a client is told when it connects."""
+    state, settings = services.core.state, services.settings
+    repls = [Connected(repl.key, repl.dialect, repl.phase, repl.note or "") for repl in state.repls.values()]
+    offered = {tool.name for tool in on_offer(MANIFEST, state, settings)}
+    evaluates = settings.enable_mcp_repl_evaluation
+    return instructions(skills.skills(), repls, evaluates=evaluates, offered=offered)

@@ -1,0 +1,235 @@
+"""`codriver eval`, `load`, `call`, `tools`: one-shot use for scripts and CI.
+
+Exit status: 0 ok, 1 the evaluation failed, 2 wrong usage (also a tool that does not exist, or arguments that do not fit
+it), 3 no server, 4 timed out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from codriver.commands.answer_reading import reading
+from codriver.commands.options import complete_session, complete_tool, json_option, workspace_option
+from codriver.commands.terminal import say, say_json
+from codriver.log.control_characters import one_line, visible
+from codriver.net import client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FAILED, WRONG_USAGE, TIMED_OUT = 1, 2, 4
+NOT_ENDED = frozenset({"running", "queued", "needs-input"})
+GOING_ON = ("get_evaluation", "send_input", "interrupt_evaluation")
+"""The tools that an answer names where its evaluation has not ended."""
+
+start_option = click.option("--start", is_flag=True, help="Start a server if none runs.")
+session_option = click.option(
+    "--session",
+    "-s",
+    metavar="KEY",
+    shell_complete=complete_session,
+    help="The REPL session, when there are several; `codriver status` lists them.",
+)
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(1, 600),
+    default=25.0,
+    metavar="SECONDS",
+    help="How long to wait for the end, 1 to 600 (25). The evaluation itself goes on.",
+)
+
+STATUSES = "Exit status: 0 ok, 1 failed, 2 wrong usage, 3 no server, 4 not ended in time."
+
+
+@click.command("eval", short_help="Evaluate CODE and print its output and result.", epilog=STATUSES)
+@click.argument("code")
+@click.option("--namespace", "-n", help="Namespace (Python: module) to evaluate in.")
+@session_option
+@timeout_option
+@start_option
+@workspace_option
+@json_option
+def eval_command(  # one argument an option
+    *,
+    code: str,
+    namespace: str | None,
+    session: str | None,
+    timeout: float,
+    start: bool,
+    workspace: Path,
+    as_json: bool,
+) -> None:
+    """Evaluate CODE in the running REPL and print its output and its result.
+
+    With - as CODE it is read from standard input. What the code prints goes to standard output and standard error as
+    the program sent it, then comes the value of each top-level form.
+    """
+    arguments: dict[str, Any] = {
+        "code": sys.stdin.read() if code == "-" else code,
+        "timeoutMs": int(timeout * 1000),
+        "who": "codriver-cli",
+    }
+    if namespace:
+        arguments["namespace"] = namespace
+    _evaluate("evaluate_code", arguments, session, workspace, start=start, as_json=as_json)
+
+
+@click.command("load", short_help="Load FILE into the REPL.", epilog=STATUSES)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, resolve_path=True))
+@session_option
+@timeout_option
+@start_option
+@workspace_option
+@json_option
+def load_command(
+    *, file: str, session: str | None, timeout: float, start: bool, workspace: Path, as_json: bool
+) -> None:
+    """Load FILE into the REPL as that file, so that its definitions take effect."""
+    arguments = {"filePath": file, "timeoutMs": int(timeout * 1000), "who": "codriver-cli"}
+    _evaluate("load_file", arguments, session, workspace, start=start, as_json=as_json)
+
+
+@click.command("call", short_help="Call a tool as an agent would.", epilog=STATUSES)
+@click.argument("tool", shell_complete=complete_tool)
+@click.argument("arguments", default="{}", metavar="[JSON]")
+@start_option
+@workspace_option
+@click.option("--json", "as_json", is_flag=True, help="Print the answer on one line.")
+def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_json: bool) -> None:
+    """Call TOOL as an agent would, with its arguments as a JSON object, and print its answer as JSON.
+
+    With - as JSON they are read from standard input. `codriver tools --json` shows every tool with its arguments.
+    """
+    try:
+        given = json.loads(sys.stdin.read() if arguments == "-" else arguments)
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"the arguments are not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise click.UsageError("the arguments must be a JSON object, such as '{\"limit\": 5}'")
+    with _connect(workspace.resolve(), start=start) as connection:
+        try:
+            answer = connection.call(tool, given)
+        except client.CallError as error:
+            if not error.is_refusal:
+                raise
+            raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
+    say_json(answer, indent=None if as_json else 2)
+    sys.exit(_status(answer))
+
+
+@click.command("tools")
+@start_option
+@workspace_option
+@json_option
+def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
+    """List the tools on offer now."""
+    with _connect(workspace.resolve(), start=start) as connection:
+        answer = connection.request("tools/list", {})
+    with reading("tools/list"):
+        tools = answer["tools"]
+        described = [(f"{one_line(tool['name']):22} ", str(tool["description"])) for tool in tools]
+    if as_json:
+        say_json(tools, indent=2)
+        return
+    import shutil  # noqa: PLC0415  # the commands that are called a thousand times do not need it
+
+    for indent, text in described:
+        if sys.stdout.isatty():
+            say(click.wrap_text(visible(text), shutil.get_terminal_size().columns, indent, " " * len(indent)))
+        else:  # a line a tool, for grep
+            say(indent + text)
+
+
+def _connect(workspace: Path, *, start: bool) -> client.Connection:
+    """The server of the workspace, started where there is none if `--start` or the settings say so."""
+    try:
+        return client.connect(workspace, start=start)
+    except client.NoServerError:
+        from codriver.settings.layers import load  # noqa: PLC0415  # a running server is reached without it
+
+        if start or not load(workspace, environ=os.environ).settings.auto_start_mcp_server:
+            raise
+    return client.connect(workspace, start=True)
+
+
+def _evaluate(
+    tool: str, arguments: dict[str, Any], session: str | None, workspace: Path, *, start: bool, as_json: bool
+) -> None:
+    if session:
+        arguments["replSessionKey"] = session
+    with _connect(workspace.resolve(), start=start) as connection:
+        answer = connection.call(tool, arguments)
+    if as_json:
+        say_json(answer, indent=2)
+    else:
+        _print(answer, workspace)
+    sys.exit(_status(answer))
+
+
+def _status(answer: dict[str, Any]) -> int:
+    """The exit status that an answer stands for."""
+    if answer.get("status") in NOT_ENDED or answer.get("reason") == "timed-out":
+        return TIMED_OUT
+    if answer.get("reason") == "bad-arguments":
+        return WRONG_USAGE
+    return 0 if answer.get("ok") else FAILED
+
+
+def _print(answer: dict[str, Any], workspace: Path) -> None:
+    """Output as the program printed it, results on standard output, everything else on standard error."""
+    with reading("the evaluation"):
+        values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
+        is_done = answer.get("status") == "done" and answer.get("ok")
+        lines = _ways_on(answer, workspace) if answer.get("status") in NOT_ENDED else _explained(answer)
+        words = [] if is_done else list(lines)
+        if not (words or is_done or answer.get("stderr")):
+            raise ValueError("it says neither a result nor why there is none")
+    say(str(answer.get("stdout", "")), end="")
+    say(str(answer.get("stderr", "")), end="", err=True)
+    for value in values:
+        if value != "None":  # as Python's own prompt has it
+            say(value)
+    for line in words:
+        say(line, err=True)
+
+
+def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
+    """What can be done about an evaluation that has not ended, as command lines: its notes name tools, for agents."""
+    name, status, notes = answer["evaluationId"], answer["status"], answer.get("notes", ())
+    place = [] if workspace.resolve() == Path.cwd() else ["--workspace", str(workspace)]
+
+    def command(tool: str, **arguments: object) -> str:
+        given = json.dumps({"evaluationId": name, **arguments}, ensure_ascii=False)
+        return shlex.join(["codriver", "call", tool, given, *place])
+
+    yield from (note for note in notes if status == "queued" or not any(tool in note for tool in GOING_ON))
+    if status == "needs-input":
+        yield f"evaluation {name} reads from standard input, which a command cannot give it, so it is interrupted"
+        return
+    yield f"evaluation {name} is {status}; to wait for its end: {command('get_evaluation', waitMs=25_000)}"
+    yield f"to end it: {command('interrupt_evaluation')}"
+
+
+def _explained(answer: dict[str, Any]) -> Iterator[str]:
+    """Why there is no result, in lines for a terminal: what a hint says to agents, said for a command line."""
+    error = answer.get("error") or {}
+    message = answer.get("message") or ""
+    if "message" in error and not answer.get("stderr") and error["message"] not in message:
+        yield f"{error.get('class', 'error')}: {error['message']}"
+    if answer.get("reason") == "ambiguous-session":
+        yield f"there are several REPL sessions; choose one with --session: {', '.join(answer.get('sessions', ()))}"
+        return
+    if message:
+        yield message
+    if "balancedText" in answer:
+        yield f"as its indentation suggests: {answer['balancedText']}"
+    elif answer.get("hint") and answer.get("reason") != "evaluation-failed":
+        yield answer["hint"]
+    yield from answer.get("notes", ())

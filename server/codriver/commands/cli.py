@@ -1,0 +1,86 @@
+"""The command `codriver`. Each command is imported only when it is used, so that starting one costs only its own."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from io import StringIO
+
+import click
+
+from codriver import __version__
+from codriver.commands.terminal import say
+from codriver.errors import CodriverError, StartError
+
+FAILED = 1
+
+COMMANDS = {
+    "serve": "server",
+    "status": "server",
+    "stop": "server",
+    "demo": "demo",
+    "eval": "call",
+    "load": "call",
+    "call": "call",
+    "tools": "call",
+    "log": "log",
+    "history": "log",
+    "watch": "watch",
+    "init": "setup",
+    "doctor": "setup",
+    "config": "setup",
+    "trust": "trust",
+    "completion": "completion",
+}
+"""By command: the module of `codriver.commands` that has it."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order of the table."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command `cmd_name`, imported now."""
+        del ctx
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        found = getattr(import_module(f"codriver.commands.{module}"), f"{cmd_name}_command")
+        assert isinstance(found, click.Command)  # noqa: S101  # the table names commands
+        return found
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with `codriver init` in your project; `codriver doctor` says what is wrong.",
+)
+@click.version_option(__version__, prog_name="codriver")
+def cli() -> None:
+    """A live REPL within reach of AI agents, with no editor in between.
+
+    One server per workspace finds or starts the REPLs of a project and speaks MCP to any number of agents. Every
+    command works on the current folder, or on the one that --workspace names.
+    """
+
+
+def main() -> None:
+    """Run the command line; exit with its status."""
+    try:
+        status = cli.main(prog_name="codriver", standalone_mode=False)
+    except click.ClickException as error:
+        words = StringIO()
+        error.show(words)
+        say(words.getvalue(), err=True, end="")
+        status = error.exit_code
+    except click.Abort:
+        say("Aborted!", err=True)
+        status = FAILED
+    except CodriverError as error:
+        say(f"codriver: {error}", err=True)
+        status = error.exit_status if isinstance(error, StartError) else FAILED
+    sys.exit(status if isinstance(status, int) else 0)

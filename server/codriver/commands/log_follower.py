@@ -1,0 +1,77 @@
+"""The log as it grows: each entity once, in order, as soon as it is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from codriver.commands.answer_reading import reading
+from codriver.errors import CodriverError
+
+if TYPE_CHECKING:
+    from codriver.net.client import Connection
+
+WAIT_MS = 20_000
+WHOLE = 16 * 2**20
+"""The longest texts that can be asked for, in bytes together."""
+GAP = "some lines left the log before they could be read: logMaxEntities says how many it holds"
+MAX_ENTITIES = 10_000
+"""What one answer carries; a server whose log is larger may skip some, which is said."""
+
+
+class FollowError(CodriverError):
+    """The server cannot be asked for its log."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__(f"the log cannot be followed: {answer.get('message', answer)}")
+
+
+@dataclass(slots=True)
+class Follower:
+    """Follows a log from the line `since` on. `who` and `categories` leave others out.
+
+    Texts that come at once have `max_text_bytes` together, long ones losing their end.
+    """
+
+    connection: Connection
+    since: int
+    who: str | None = None
+    categories: tuple[str, ...] = ()
+    max_text_bytes: int = WHOLE
+
+    def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], bool]:
+        """The entities that came since the last ones, and whether some left before they could be read.
+
+        None when none came within the time.
+
+        Raises:
+            FollowError: the server refuses.
+            ServerGoneError: it is gone.
+        """
+        query = "[:find (pull ?e [*]) :in $ ?since :where [?e :output/line ?line] [(> ?line ?since)]]"
+        inputs: list[object] = [self.since]
+        if self.who:
+            query = _with(query, "?who", "[?e :output/who ?who]")
+            inputs.append(self.who)
+        if self.categories:
+            query = _with(query, "[?category ...]", "[?e :output/category ?category]")
+            inputs.append(list(self.categories))
+        asked = {
+            "query": query,
+            "inputs": inputs,
+            "since": self.since,
+            "timeoutMs": wait_ms,
+            "limit": MAX_ENTITIES,
+            "maxTextBytes": self.max_text_bytes,
+        }
+        answer = self.connection.call("wait_for", asked)
+        if not answer.get("ok"):
+            raise FollowError(answer)
+        with reading("wait_for"):
+            self.since = int(answer["lastLine"])
+            return [row[0] for row in answer["result"]], bool(answer["gap"])
+
+
+def _with(query: str, binding: str, clause: str) -> str:
+    """The query with one more input and one more clause."""
+    return query.replace(" :where", f" {binding} :where").removesuffix("]") + f" {clause}]"

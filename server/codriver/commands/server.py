@@ -1,0 +1,184 @@
+"""`codriver serve`, `status`, `stop`: one server's life from the outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from codriver.commands import daemonize
+from codriver.commands.answer_reading import reading
+from codriver.commands.options import json_option, workspace_option
+from codriver.commands.terminal import say, say_json
+from codriver.files.paths import presence_folder
+from codriver.log.control_characters import one_line
+from codriver.net import client as oneshot
+from codriver.net import registration, server_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from codriver.net.server_record import ServerRecord
+
+STOP_S = 15.0
+COMING_S = 15.0
+"""How long `stop` waits for a server that is just starting: one that starts can be reached within a second or two."""
+POLL_S = 0.02
+
+
+@click.command("serve")
+@workspace_option
+@click.option("--host", help="Address to listen on (127.0.0.1). One beyond loopback demands a token.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on (1664); 0 for any free one.")
+@click.option("--nrepl", multiple=True, metavar="[KEY=][HOST:]PORT", help="Connect to this nREPL. Can be repeated.")
+@click.option(
+    "--repl",
+    multiple=True,
+    metavar="python|lisp|none|COMMAND",
+    help="Start this REPL: python, lisp, clojure, bb, nbb, hy, lein, …, any command line, or none. Can be repeated.",
+)
+@click.option(
+    "--idle-exit", type=click.IntRange(0, 604_800), metavar="SECONDS", help="Stop when nobody was connected this long."
+)
+@click.option(
+    "--on-demand", is_flag=True, help="Stop when nobody was connected for idleExitSeconds, as a relay starts it."
+)
+@click.option("--detach", is_flag=True, hidden=True, help="Be no child of whoever starts it, once it is reached.")
+def serve_command(  # one argument an option
+    *,
+    workspace: Path,
+    host: str | None,
+    port: int | None,
+    nrepl: tuple[str, ...],
+    repl: tuple[str, ...],
+    idle_exit: int | None,
+    on_demand: bool,
+    detach: bool,
+) -> None:
+    """Run the server of a workspace until it is stopped.
+
+    It prints one line with its address when it can be reached, and finds REPLs that are started later by their port
+    files. `codriver stop`, Ctrl-C or SIGTERM end it, and with it the REPLs that it started.
+    """
+    on_reached = daemonize.detach() if detach else None
+    from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
+
+    given = {
+        "host": host,
+        "mcp_socket_server_port": port,
+        "nrepl": nrepl or None,
+        "repl": repl or None,
+        "idle_exit_seconds": idle_exit,
+    }
+    overrides = {name: value for name, value in given.items() if value is not None}
+    ends_when_idle = on_demand or idle_exit is not None
+    sys.exit(run(ServeOptions(workspace, overrides, ends_when_idle, on_reached, is_on_demand=on_demand)))
+
+
+@click.command("status")
+@workspace_option
+@json_option
+def status_command(*, workspace: Path, as_json: bool) -> None:
+    """Say whether a server runs for the workspace, and how it is. Exit status 3: none runs."""
+    try:
+        with oneshot.connect(workspace.resolve(), name="codriver-status") as connection:
+            health = connection.call("server_health", {})
+    except oneshot.NoServerError as error:
+        if as_json:
+            say_json({"ok": False, "message": str(error)})
+        else:
+            say(str(error))
+        sys.exit(error.exit_status)
+    if as_json:
+        say_json(health, indent=2)
+        return
+    with reading("server_health"):
+        lines = list(_health_lines(health))
+    for line in lines:
+        say(one_line(line))
+
+
+def _health_lines(health: dict[str, Any]) -> Iterator[str]:
+    """How a server is, for a person."""
+    yield f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}"
+    if "portNote" in health:
+        yield f"  note: {health['portNote']}"
+    for repl in health["repls"]:
+        note = f": {repl['note']}" if "note" in repl else ""
+        yield f"  REPL {repl['key']} ({repl['origin']}, {repl['dialect']}): {repl['phase']}{note}"
+    names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
+    yield f"  clients: {', '.join(names) or 'none'}"
+    for latch in health["errors"]:
+        yield f"  error: {latch['message']} ({latch['count']} times)"
+
+
+@click.command("stop")
+@workspace_option
+def stop_command(*, workspace: Path) -> None:
+    """Stop the server of the workspace. Harmless when none runs."""
+    workspace = workspace.resolve()
+    folder = presence_folder(workspace)
+    claimed = _settled_record(folder)
+    if claimed is None:
+        say("no server runs for this workspace")
+        return
+    process = oneshot.process_of(workspace, claimed)
+    if process is None:
+        _say_nobody(folder, claimed)
+        return
+    os.kill(process, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_S
+    while server_record.read_record(folder) == claimed and registration.is_running(process):
+        if time.monotonic() > deadline:
+            say(f"pid {process} did not stop in {STOP_S:g} s: end it with `kill -9 {process}`", err=True)
+            sys.exit(1)
+        time.sleep(POLL_S)
+    say(f"stopped pid {process}")
+
+
+def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
+    """Say why nothing was stopped: files name a process that is not known to be the server."""
+    if not registration.is_running(claimed.pid):
+        say(f"no server runs for this workspace: pid {claimed.pid}, which its files name, is gone")
+    elif server_record.is_claimed(folder) is False:
+        say(
+            f"no server runs for this workspace: {folder} names pid {claimed.pid}, which does not hold its lock, so it "
+            "is something else; the files are left over and do no harm"
+        )
+    else:
+        lock = server_record.lock_file(folder)
+        say(
+            f"pid {claimed.pid}, which {folder} names, is not known to be the server of this workspace: `fuser {lock}` "
+            "names who holds its lock; if that is a server that hangs, end it with `kill -9 PID`",
+            err=True,
+        )
+        sys.exit(1)
+
+
+def _settled_record(folder: Path) -> ServerRecord | None:
+    """What names the server of the workspace, None when there is none; one that starts or ends is waited for."""
+    deadline = time.monotonic() + COMING_S
+    is_told = False
+    # The lock comes before the record when a server starts, and goes after it when one ends.
+    while (is_held := server_record.is_claimed(folder)) and time.monotonic() < deadline:
+        claimed = server_record.read_record(folder)
+        if claimed is not None and registration.is_running(claimed.pid):
+            return claimed
+        if not is_told:
+            say("a server is just starting or ending here: waiting until it is one or the other", err=True)
+            is_told = True
+        time.sleep(POLL_S)
+    if is_held:
+        lock = server_record.lock_file(folder)
+        say(
+            f"a process has held {lock} for {COMING_S:g} s and cannot be reached: a server that hangs while it starts "
+            f"or ends. `fuser {lock}` names its pid; end it with `kill -9 PID`",
+            err=True,
+        )
+        sys.exit(1)
+    return server_record.read_record(folder)

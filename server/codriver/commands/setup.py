@@ -1,0 +1,163 @@
+"""`codriver init`, `doctor`, `config`: setting a workspace up, and finding out what is wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import codriver_relay
+from codriver.commands.options import complete_client, json_option, workspace_option
+from codriver.commands.terminal import say, say_json
+from codriver.errors import StartError
+from codriver.files.paths import relay_file
+from codriver.log.control_characters import one_line
+from codriver.net import client, registration
+
+if TYPE_CHECKING:
+    from codriver.setup.clients import Scope
+
+
+@click.command("init")
+@workspace_option
+@click.option(
+    "--client",
+    "clients",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_client,
+    help="Set up this client, whether it is found or not; `all` for every one. Can be repeated.",
+)
+@click.option(
+    "--scope",
+    type=click.Choice(["workspace", "user"]),
+    help="In the workspace's file or in the user's own; the workspace's by default where the client has one.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--force", is_flag=True, help="Replace an entry that is there and differs.")
+@click.option("--remove", is_flag=True, help="Take the entries out again.")
+def init_command(  # one argument an option
+    *, workspace: Path, clients: tuple[str, ...], scope: Scope | None, dry_run: bool, force: bool, remove: bool
+) -> None:
+    """Write codriver into the configuration of your MCP clients.
+
+    Looks which REPL the project has and which clients this workspace and this machine show signs of, and adds an entry
+    to each client's own file; everything else in it stays, comments included. An entry that says something else is
+    left alone without --force. Where the project has a REPL that codriver can start, `codriver.toml` gets to name it.
+    The workspace is then accepted as by `codriver trust`, unless its settings ask for what only you may grant.
+
+    Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode.
+
+    Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
+    """
+    from codriver.setup.clients import Launch  # noqa: PLC0415  # only this command needs it
+    from codriver.setup.init import InitOptions, run_init  # noqa: PLC0415  # as above
+
+    if not dry_run:
+        registration.install_relay(Path(str(codriver_relay.__file__)), relay_file())
+    options = InitOptions(clients, scope, dry_run, force, remove)
+    held = _withheld(workspace.resolve())
+    report = run_init(Launch.here(workspace), options)
+    say(report.text)
+    if not dry_run and not remove:
+        _accept(workspace.resolve(), held)
+    sys.exit(report.exit_status)
+
+
+def _withheld(workspace: Path) -> tuple[str, ...] | None:
+    """What the workspace's settings say and what does not count; None when they cannot be read."""
+    from codriver.settings.layers import SettingsError, load  # noqa: PLC0415  # only this command needs it
+
+    try:
+        return load(workspace, environ=os.environ).withheld
+    except SettingsError:
+        return None
+
+
+def _accept(workspace: Path, held: tuple[str, ...] | None) -> None:
+    """Accept the settings that `init` leaves, unless they would grant what was there before and nobody accepted."""
+    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import held_back  # noqa: PLC0415  # as above
+
+    for line in held or ():
+        say(f"codriver: {held_back(line)}", err=True)
+    if held == ():
+        trust.accept(workspace, trust.read_tables(workspace))
+
+
+@click.command("doctor", short_help="Find out what is wrong, and what mends it.")
+@workspace_option
+@json_option
+def doctor_command(*, workspace: Path, as_json: bool) -> None:
+    """Look at everything that has to fit together, and say what mends what does not.
+
+    Versions, settings, skills, server, port file, relay, clients, permissions, REPLs and what each of them can do.
+    Changes nothing, and starts nothing but the relay, for a moment. A note works and may surprise; what is wrong
+    gives the exit status 1.
+    """
+    from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
+    from codriver.setup.doctor import NAME, diagnose  # noqa: PLC0415  # only this command needs it
+
+    def ask(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            with client.connect(workspace.resolve(), name=NAME) as connection:
+                return connection.call(tool, arguments)
+        except client.NoServerError as error:
+            raise StartError(error.why) from error  # the doctor has its own advice
+
+    report = diagnose(Launch.here(workspace), ask, Environment.here())
+    if as_json:
+        say_json(report.to_json(), indent=2)
+    else:
+        say(report.to_text())
+    sys.exit(report.exit_status)
+
+
+@click.group("config")
+def config_command() -> None:
+    """Show the settings, or check them."""
+
+
+@config_command.command("show")
+@workspace_option
+@json_option
+def config_show(*, workspace: Path, as_json: bool) -> None:
+    """Every setting, its value, and where it comes from, strongest last: user's file, workspace's file, environment.
+
+    What was given to a running `codriver serve` on its command line is not seen here.
+    """
+    from codriver.settings.layers import as_rows, held_back, load  # noqa: PLC0415  # only this command needs it
+
+    loaded = load(workspace.resolve(), environ=os.environ)
+    rows = as_rows(loaded)
+    for warning in (*loaded.warnings, *map(held_back, loaded.withheld)):
+        say(f"codriver: {warning}", err=True)
+    if as_json:
+        say_json([dict(zip(("setting", "value", "origin"), row, strict=True)) for row in rows], indent=2)
+        return
+    rows = tuple((name, one_line(value), one_line(origin)) for name, value, origin in rows)
+    width = max(len(row[0]) for row in rows)
+    wide = max(len(row[1]) for row in rows)
+    for name, value, origin in rows:
+        say(f"{name:{width}}  {value:{wide}}  {origin}")
+
+
+@config_command.command("check")
+@workspace_option
+def config_check(*, workspace: Path) -> None:
+    """Say all that is wrong with the settings. Exit status 1 when something is."""
+    from codriver.settings.layers import SettingsError, held_back, load  # noqa: PLC0415  # only this command needs it
+
+    try:
+        loaded = load(workspace.resolve(), environ=os.environ)
+        problems, usable = (*loaded.warnings, *map(held_back, loaded.withheld)), True
+    except SettingsError as error:
+        problems, usable = error.problems, False
+    for problem in problems:
+        say(problem, err=not usable)
+    if not problems:
+        say("the settings are fine")
+    sys.exit(1 if problems else 0)

@@ -1,0 +1,205 @@
+"""`codriver watch`: live, in the terminal, who evaluates what, where, and what comes of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from codriver.commands.answer_reading import reading
+from codriver.commands.log import INTERRUPTED, SHOWN_BYTES, shown
+from codriver.commands.log_follower import GAP, Follower, FollowError
+from codriver.commands.options import workspace_option
+from codriver.commands.terminal import say
+from codriver.commands.watch_board import (
+    ASKED_AT_START,
+    Board,
+    View,
+    next_filter,
+)
+from codriver.errors import CodriverError
+from codriver.net import client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from codriver.commands.watch_screen import Screen
+
+AT_START = 500
+"""Entities of before that are shown."""
+LOOK_AGAIN_MS = 500
+"""How long a running evaluation may be over before it is seen to be, when it says nothing."""
+RETRY_S = 1.0
+CLOCK_S = 0.5
+"""How often the time taken by what runs is drawn anew."""
+
+
+@click.command("watch")
+@click.option("--who", help="Only what this caller evaluates.")
+@click.option("--search", default="", help="Only entries that contain this text.")
+@workspace_option
+def watch_command(*, who: str | None, search: str, workspace: Path) -> None:
+    """Watch live who evaluates what, where, and what comes of it. Keys: space, f, /, arrows, q."""
+    workspace = workspace.resolve()
+    try:
+        if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+            _watch_on_screen(workspace, View(only=who, search=search))
+        else:
+            _watch_plainly(workspace, who, search.lower())
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _watch_plainly(workspace: Path, who: str | None, search: str) -> None:
+    """One entity after the other, until the server ends."""
+    with client.connect(workspace, name="codriver-watch") as connection:
+        entries, since = _newest(connection, AT_START)
+        follower = Follower(connection, since, who, max_text_bytes=SHOWN_BYTES)
+        entries = [entry for entry in entries if who is None or entry.get("who") == who]
+        while True:
+            with reading("repl_output_log"):
+                lines = [shown(entry) for entry in entries if search in entry["text"].lower()]
+            for line in lines:
+                say(*line)
+            entries, gap = follower.next()
+            if gap:
+                say(GAP, err=True)
+
+
+def _newest(connection: client.Connection, count: int) -> tuple[list[dict[str, Any]], int]:
+    """The newest entities, and the line to go on from.
+
+    Raises:
+        FollowError: the server refuses.
+    """
+    answer = connection.call("repl_output_log", {"limit": count, "maxTextBytes": SHOWN_BYTES})
+    if not answer.get("ok"):
+        raise FollowError(answer)
+    with reading("repl_output_log"):
+        entries: list[dict[str, Any]] = answer["result"]
+        return entries, max([int(entry["line"]) for entry in entries], default=0)
+
+
+def _watch_on_screen(workspace: Path, view: View) -> None:
+    """The board, drawn whenever something changed, until `q`."""
+    from codriver.commands.watch_screen import Screen  # noqa: PLC0415  # only where there are terminals like these
+
+    connection = client.connect(workspace, name="codriver-watch")  # whether there is a server is said in plain text
+    feed = _Feed(workspace, connection)
+    colours = not os.environ.get("NO_COLOR")
+    with Screen() as screen:
+        threading.Thread(target=feed.run, args=(screen.wake,), daemon=True).start()
+        while True:
+            with feed.lock:
+                lines = feed.board.screen(view, *screen.size, now=time.time_ns() // 1_000_000)
+                busy = bool(feed.board.unfinished())
+            screen.draw(lines, colours=colours)
+            try:
+                keys = screen.keys(CLOCK_S if busy else 60)
+            except EOFError:
+                return
+            for key in keys:
+                if not _press(key, view, feed, screen):
+                    return
+
+
+def _press(key: str, view: View, feed: _Feed, screen: Screen) -> bool:
+    """Do what a key means; false at the end."""
+    if view.typing:
+        _type(key, view)
+        return True
+    page = max(1, screen.size[1] - 3)
+    moves = {"up": 1, "k": 1, "down": -1, "j": -1, "page-up": page, "page-down": -page, "home": 10**9, "end": -(10**9)}
+    if key == "q":
+        return False
+    with feed.lock:
+        if key == " ":
+            view.paused_at = feed.board.last_line if view.paused_at is None else None
+            view.back = 0
+        elif key in ("f", "F"):
+            view.only = next_filter(feed.board.callers(), view.only, 1 if key == "f" else -1)
+        elif key == "/":
+            view.typing = True
+        elif key == "escape":
+            view.only, view.search = None, ""
+        elif key in moves:
+            if view.paused_at is None:  # what is read must not move away
+                view.paused_at = feed.board.last_line
+            view.back = max(0, view.back + moves[key])
+    return True
+
+
+def _type(key: str, view: View) -> None:
+    """A key while the search is typed."""
+    if key == "enter":
+        view.typing = False
+    elif key == "escape":
+        view.typing, view.search = False, ""
+    elif key == "backspace":
+        view.search = view.search[:-1]
+    elif len(key) == 1:
+        view.search += key
+
+
+class _Feed:
+    """Keeps the board, which `lock` guards, up to date from a thread of its own; a restarted server is found again."""
+
+    def __init__(self, workspace: Path, connection: client.Connection) -> None:
+        self.board = Board(head=f"codriver watch {workspace}")
+        self.lock = threading.Lock()
+        self._workspace = workspace
+        self._connection = connection
+        self._fresh = True
+
+    def run(self, changed: Callable[[], None]) -> None:
+        """Go on for ever; `changed` is called after each change."""
+        while True:
+            try:
+                self._follow(changed)
+            except (CodriverError, OSError, ValueError) as error:
+                with self.lock:
+                    self.board.trouble = f"server lost, trying again: {error}"
+                changed()
+            self._connection.close()
+            time.sleep(RETRY_S)
+            try:
+                self._connection = client.connect(self._workspace, name="codriver-watch")
+            except (CodriverError, OSError, ValueError):
+                continue
+
+    def _follow(self, changed: Callable[[], None]) -> None:
+        if self._fresh:
+            entries, since = _newest(self._connection, AT_START)
+            with self.lock, reading("repl_output_log"):
+                self.board.take(entries)
+                for old in self.board.unfinished()[:-ASKED_AT_START]:
+                    self.board.settle(old, {})
+            self._fresh = False
+        else:
+            since = self.board.last_line
+        with self.lock:
+            self.board.trouble = ""
+        follower = Follower(self._connection, since, max_text_bytes=SHOWN_BYTES)
+        while True:
+            busy = self._settle()
+            changed()
+            entries, gap = follower.next(LOOK_AGAIN_MS) if busy else follower.next()
+            with self.lock, reading("wait_for"):
+                self.board.take(entries)
+                self.board.trouble = GAP if gap else ""
+
+    def _settle(self) -> bool:
+        """Ask how the evaluations that are not over stand; whether some still are not."""
+        with self.lock:
+            asked = self.board.unfinished()
+        for evaluation in asked:
+            answer = self._connection.call("get_evaluation", {"evaluationId": evaluation, "maxImages": 0})
+            with self.lock, reading("get_evaluation"):
+                self.board.settle(evaluation, answer)
+        with self.lock:
+            return bool(self.board.unfinished())

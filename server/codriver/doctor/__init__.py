@@ -1,7 +1,0 @@
-"""`codriver doctor` as a function: looks at everything that has to fit together, and says what mends what does not."""
-
-from codriver.doctor.checks import Ask, diagnose
-from codriver.doctor.passage import NAME
-from codriver.doctor.report import Check, ReplReport, Report, Row
-
-__all__ = ["NAME", "Ask", "Check", "ReplReport", "Report", "Row", "diagnose"]

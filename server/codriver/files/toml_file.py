@@ -1,0 +1,80 @@
+"""One TOML file that a stranger may have written: opened safely, and parsed only where that ends soon.
+
+A dotted key of 100 KB keeps the standard library's parser busy for half a minute, as each part looks through all parts
+before it. So the size of a file and the parts of its longest key are looked at first.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.files import place
+from codriver.files.place import Links, Rules
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_BYTES: Final = place.MEBIBYTE
+"""The largest pyproject.toml among thousands of public projects has a fifth of it."""
+MAX_KEY_PARTS: Final = 64
+
+_HIDDEN: Final = re.compile(
+    r'"""(?:\\.|[^\\])*?(?:"{3,5}|\Z)'
+    r"|'''.*?(?:'{3,5}|\Z)"
+    r'|"(?:\\[^\n]|[^"\\\n])*+"?'
+    r"|'[^'\n]*+'?"
+    r"|#[^\n]*+",
+    re.DOTALL,
+)
+"""Strings and comments, also those without an end: every match takes what it has looked at, so that this is linear."""
+_NO_KEY: Final = re.compile(r'[^\w\-". \t]+')
+
+
+class TomlFileError(ValueError):
+    """A file that should be TOML cannot be read as such; `why` says so without its path."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path = path
+        self.why = why
+
+
+def read(path: Path, *, root: Path | None) -> dict[str, Any]:
+    """The document at `path`; empty when there is no such file.
+
+    With `root`, the workspace, links are followed as long as they stay below it; without, as long as they are the
+    user's own.
+
+    Raises:
+        TomlFileError: it is no regular file, too large, or no TOML.
+    """
+    try:
+        return parse(content(path, root=root).decode("utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:  # no TOML, numbers too long to read, nesting too deep
+        raise TomlFileError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def content(path: Path, *, root: Path | None) -> bytes:
+    """The bytes of a TOML file, found as by `read`.
+
+    Raises:
+        OSError: there is none, or none that is read.
+    """
+    return place.read(path, Rules(Links.OWN if root is None else Links.WITHIN, MAX_BYTES), root=root)
+
+
+def parse(text: str) -> dict[str, Any]:
+    """A TOML document.
+
+    Raises:
+        ValueError: it is none, or has a key of too many parts.
+        RecursionError: it is nested too deeply.
+    """
+    parts = 1 + max(piece.count(".") for piece in _NO_KEY.split(_HIDDEN.sub('"', text)))
+    if parts > MAX_KEY_PARTS:
+        raise ValueError(f"a key has {parts:,} parts between dots, and {MAX_KEY_PARTS} are the most that is read")
+    return tomllib.loads(text)

@@ -1,0 +1,300 @@
+"""The history at work: what it holds in memory, and when that goes to which of its files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.files.place import UnsafeFileError
+from codriver.log.history.bounded_entries import Held, Newest, cut
+from codriver.log.history.durable_files import (
+    append,
+    read,
+    replace,
+    set_aside,
+    sweep,
+)
+from codriver.log.history.numbering import Numbering
+from codriver.log.history.transit_format import (
+    NewerFormatError,
+    UnreadableError,
+    journal_line,
+    read_journal,
+    read_transit,
+    transit_pieces,
+)
+from codriver.log.output_log import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from codriver.log.output_log import Snapshot
+
+logger = logging.getLogger(__name__)
+
+MAX_ENTITIES = 10_000
+MAX_BYTES = 16 * 2**20
+MAX_READ_BYTES = 256 * 2**20
+"""The longest file that is read at all, in some 5 s; or four times what may be held, where that is more."""
+FLUSH_EVERY_S = 0.2  # leaves 300 ms of the promised 500 for the disk
+QUIET_S = 2.0  # without a new entry, until the journal moves into the file
+SMALL_BYTES = 32 * 2**10  # up to here the file is replaced at every flush: within a millisecond or two
+JOURNAL = ".journal"
+EVALUATED_CODE = "evaluatedCode"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a history held at the start. `report` says in words what was wrong with it, None if nothing was."""
+
+    entities: tuple[Entry, ...]
+    next_line: int
+    report: str | None
+
+
+class History:
+    """The history of one workspace, for the life of one server, which holds the workspace's lock.
+
+    `load` comes first. `add` and `saw_line` may come from any thread and never wait for the disk; `run` writes what
+    they were given. `close` ends it.
+    """
+
+    def __init__(self, path: Path, *, max_entities: int = MAX_ENTITIES, max_bytes: int = MAX_BYTES) -> None:
+        self._file = path
+        self._journal = path.with_name(f"{path.name}{JOURNAL}")
+        self._numbering = Numbering(path.with_name(f"{path.name}.lines"))
+        self._max_entities = max_entities
+        self._max_bytes = max_bytes
+        self._held = Held(max_entities, max_bytes)
+        self._lock = threading.Lock()
+        self._disk = threading.Lock()
+        self._pending: list[Entry] = []
+        self._file_bytes = 0
+        self._journal_bytes = 0
+        self._added_at_s = 0.0
+        self._is_writable = False
+        self._is_closed = False
+
+    def load(self) -> Loaded:
+        """Read what there is, and reserve lines for the log. Blocks; comes before everything else.
+
+        A file that cannot be read is set aside under a dated name. One of a newer format stays untouched, and then
+        nothing is written: this run's history is only in memory. Both are said in the report. Of a file that is larger
+        than what may be held, only that is in memory at any time, and afterwards on disk.
+        """
+        problems: list[str] = []
+        self._is_writable = True
+        newest = self._new()
+        try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sweep(self._file)
+            newest = self._read_file(problems)
+            self._read_journal(newest, problems)
+        except OSError as error:
+            self._is_writable = False
+            problems.append(f"the history {self._file} cannot be used, so this run's is kept in memory only: {error}")
+        kept = newest.with_sizes()
+        for entry, size in kept:
+            self._held.add(entry, size)
+        self._numbering.load(newest.last_line, problems)
+        if self._journal_bytes or not newest.is_complete:
+            self._rewrite()
+        return Loaded(tuple([entry for entry, _ in kept]), self._numbering.next_line, "; ".join(problems) or None)
+
+    def snapshot(self) -> Snapshot:
+        """The entities as they are now, for a query: those restored, and those of this run."""
+        with self._lock:
+            return self._held.snapshot()
+
+    def usage(self) -> dict[str, int]:
+        """What the history takes: entities, bytes in memory and on disk, and how many it may hold."""
+        with self._lock:
+            return {
+                "entities": len(self._held),
+                "bytes": self._held.bytes,
+                "maxBytes": self._max_bytes,
+                "diskBytes": self._file_bytes + self._journal_bytes,
+            }
+
+    def add(self, entry: Entry) -> None:
+        """Keep an entry: in memory now, on disk within 500 ms. Only evaluated code is kept; the rest is left out.
+
+        Of a text of more than 64 KiB its head and its tail are kept. What is then too much leaves, the oldest first.
+        """
+        self.saw_line(entry.line)
+        if entry.category != EVALUATED_CODE:
+            return
+        entry = cut(entry)
+        with self._lock:
+            self._held.add(entry)
+            if self._is_writable and not self._is_closed:
+                self._pending.append(entry)
+                self._added_at_s = time.monotonic()
+                if self._pending[0].line < self._held.first_line:  # the disk is behind, and must not hold them either
+                    self._pending = [e for e in self._pending if e.line >= self._held.first_line]
+
+    def saw_line(self, line: int) -> None:
+        """The log has given this line: no later run gives it again."""
+        self._numbering.saw(line)
+
+    async def run(self) -> None:
+        """Make durable what is added, until cancelled. Disk errors are logged, and tried again."""
+        is_failing = False
+        while True:
+            await anyio.sleep(FLUSH_EVERY_S)
+            try:
+                if self._pending or self._numbering.is_low:
+                    await anyio.to_thread.run_sync(self.flush)
+                elif self._journal_bytes and time.monotonic() - self._added_at_s >= QUIET_S:
+                    await anyio.to_thread.run_sync(self._compact)
+                is_failing = False
+            except OSError as error:
+                if not is_failing:
+                    logger.warning("the history cannot be written, and is kept in memory until it can: %s", error)
+                is_failing = True
+
+    def flush(self) -> None:
+        """Write what is not yet on disk, and wait until it is. Blocks.
+
+        Raises:
+            OSError: it cannot be written; nothing is lost, and the next flush tries again.
+        """
+        with self._disk:
+            self._numbering.renew()
+            if not self._pending:
+                return
+            with self._lock:
+                pending = list(self._pending)
+            lines = b"".join(journal_line(entry) for entry in pending)
+            if self._file_bytes + self._journal_bytes + len(lines) <= SMALL_BYTES:
+                self._replace_file()
+            else:
+                append(self._journal, lines)
+                self._journal_bytes += len(lines)
+                if self._journal_bytes > self._file_bytes + SMALL_BYTES:
+                    self._replace_file()
+            with self._lock:
+                self._pending = [entry for entry in self._pending if entry.line > pending[-1].line]
+
+    def close(self) -> None:
+        """Write everything, into the file alone, and the exact line to go on with. Blocks; twice is harmless."""
+        if self._is_closed:
+            return
+        try:
+            self.flush()
+            self._compact()
+        except OSError as error:
+            logger.warning("the history could not be written at the end: %s", error)
+        self._is_closed = True
+        self._numbering.close()
+
+    # Reading
+
+    def _new(self) -> Newest:
+        return Newest(self._max_entities, self._max_bytes)
+
+    def _read_file(self, problems: list[str]) -> Newest:
+        newest = self._new()
+        sizes: list[int] = []
+        try:
+            for entry in read_transit(_noting(sizes, _pieces(self._file, self._max_bytes))):
+                newest.add(entry)
+        except NewerFormatError as error:
+            self._is_writable = False
+            problems.append(f"{self._file} {error}: it stays untouched, and this run's history is kept in memory only")
+            return self._new()
+        except UnreadableError as error:
+            if not os.path.lexists(self._file):
+                return newest
+            problems.append(f"{self._file} could not be read ({error}) and is now {set_aside(self._file)}")
+            return self._new()
+        self._file_bytes = sum(sizes)
+        return newest
+
+    def _read_journal(self, newest: Newest, problems: list[str]) -> None:
+        """Add what the journal holds."""
+        broken = 0
+        try:
+            for entry in read_journal(_pieces(self._journal, self._max_bytes)):
+                if entry is None:
+                    broken += 1
+                else:
+                    newest.add(entry)
+            self._journal_bytes = self._journal.stat().st_size if self._journal.exists() else 0
+        except UnreadableError as error:
+            problems.append(f"{self._journal} could not be read ({error}) and is now {set_aside(self._journal)}")
+            newest.is_complete = False
+        if broken and self._is_writable:
+            problems.append(
+                f"{broken} entries of {self._journal} could not be read; it is now {set_aside(self._journal)}"
+            )
+
+    # Writing
+
+    def _compact(self) -> None:
+        """Move the journal into the file."""
+        with self._disk:
+            if self._journal_bytes and self._is_writable:
+                self._replace_file()
+
+    def _rewrite(self) -> None:
+        """Write what was read, where it was too much or lay in the journal."""
+        try:
+            with self._disk:
+                if self._is_writable:
+                    self._replace_file()
+        except OSError as error:
+            logger.warning("the history's file could not be written anew: %s", error)
+
+    def _replace_file(self) -> None:
+        """Write all entities as the file; what the journal holds is then in it."""
+        snapshot = self.snapshot()
+        sizes: list[int] = []
+        replace(self._file, _noting(sizes, transit_pieces(map(Entry.from_record, snapshot.records))))
+        self._file_bytes = sum(sizes)
+        self._journal.unlink(missing_ok=True)
+        self._journal_bytes = 0
+
+
+def _noting(sizes: list[int], pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces; the length of each is noted."""
+    for piece in pieces:
+        sizes.append(len(piece))
+        yield piece
+
+
+def _pieces(path: Path, max_bytes: int) -> Iterator[bytes]:
+    """The file, in pieces; nothing where there is none.
+
+    Raises:
+        UnreadableError: something else than a file of this user lies there, or it is too large.
+    """
+    try:
+        yield from read(path, max(MAX_READ_BYTES, 4 * max_bytes))
+    except UnsafeFileError as error:
+        raise UnreadableError(error.strerror) from None
+
+
+def remembered(path: Path) -> tuple[Entry, ...]:
+    """The entities on disk, for when no server holds them. Blocks; changes nothing.
+
+    Raises:
+        UnreadableError: the file holds no history.
+        NewerFormatError: a newer version wrote it.
+        OSError: it cannot be read.
+    """
+    newest = Newest(MAX_ENTITIES, MAX_BYTES)
+    if os.path.lexists(path):
+        for entry in read_transit(_pieces(path, MAX_BYTES)):
+            newest.add(entry)
+    for line in read_journal(_pieces(path.with_name(f"{path.name}{JOURNAL}"), MAX_BYTES)):
+        if line is not None:
+            newest.add(line)
+    return tuple([entry for entry, _ in newest.with_sizes()])

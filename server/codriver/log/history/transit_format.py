@@ -1,0 +1,246 @@
+"""Entities as bytes: the transit of the history's file, and the JSON lines of its journal.
+
+Both are read and written piece by piece, as they may be many times larger than what is held of them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+from transit.decoder import Decoder
+from transit.rolling_cache import RollingCache
+from transit.writer import escape
+
+from codriver.log.history.json_pieces import (
+    MAX_VALUE_CHARACTERS,
+    Pieces,
+    PiecesError,
+    parsed,
+)
+from codriver.log.output_log import SCHEMA, Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from codriver.log.output_log import Value
+
+logger = logging.getLogger(__name__)
+
+FORMAT_VERSION = 1
+VERSION_KEY, ENTITIES_KEY = "~:format-version", "~:entities"
+KEYS = {name: f"~:{SCHEMA.namespace}/{name}" for name in SCHEMA.attributes}
+NAMES = {key: name for name, key in KEYS.items()}
+MAP = "^ "
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+WRITTEN_CHARACTERS = 256 * 2**10
+MAX_KEY_CHARACTERS = 200  # keys are remembered, up to 1,936 of them
+MAX_KEYS = 100
+MAX_NUMBER = 10**17  # a line or a time; what follows one still has 18 digits
+
+
+class UnreadableError(ValueError):
+    """A file that holds no history: says why."""
+
+
+class NewerFormatError(ValueError):
+    """A file that a newer version wrote."""
+
+
+def transit_pieces(entities: Iterable[Entry]) -> Iterator[bytes]:
+    """The file that holds these entities, in pieces of some 256 KiB. Source: the transit format's JSON encoding."""
+    cache = RollingCache()
+    version, listed = (cache.encode(key, as_map_key=True) for key in (VERSION_KEY, ENTITIES_KEY))
+    begun = [f'["{MAP}","{version}",{FORMAT_VERSION},"{listed}",[']
+    characters = 0
+    comma = ""
+    for entry in entities:
+        begun.append(comma + _written(entry, cache))
+        comma = ","
+        characters += len(begun[-1])
+        if characters >= WRITTEN_CHARACTERS:
+            yield "".join(begun).encode()
+            begun, characters = [], 0
+    yield "".join([*begun, "]]"]).encode()
+
+
+def to_transit(entities: Iterable[Entry]) -> bytes:
+    """The file that holds these entities, as a whole."""
+    return b"".join(transit_pieces(entities))
+
+
+def _written(entry: Entry, cache: RollingCache) -> str:
+    parts: list[Value] = [MAP]
+    for name, value in entry.to_json().items():
+        parts += cache.encode(KEYS[name], as_map_key=True), _storable(value)
+    return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+
+
+def _storable(value: Value) -> Value:
+    """The value as transit has it, with a mark in place of half a character: no UTF-8 file can hold that."""
+    if isinstance(value, int):
+        return value
+    return cast("str", escape(value if value.isascii() else HALF_CHARACTER.sub("\ufffd", value)))
+
+
+def read_transit(chunks: Iterable[bytes]) -> Iterator[Entry]:
+    """The entities that a file holds, one after the other. What was given before an error is no history either.
+
+    Raises:
+        UnreadableError: it holds no history.
+        NewerFormatError: a newer version wrote it.
+    """
+    reading = _Reading(Pieces(chunks))
+    try:
+        yield from reading.entities()
+    except PiecesError as error:
+        problem: UnreadableError | None = UnreadableError(str(error))
+    except UnreadableError as error:
+        problem = error
+    else:
+        problem = None if reading.has_entities else UnreadableError("it says no :entities")
+    if reading.version is None:
+        raise problem or UnreadableError("it says no :format-version")
+    if reading.version > FORMAT_VERSION:
+        raise NewerFormatError(f"has the format {reading.version}, and this version knows {FORMAT_VERSION}")
+    if problem is not None:
+        raise problem
+
+
+class _Reading:
+    """One reading of a file: its map's keys as they come, and what is known by then."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        self.version: int | None = None
+        self.has_entities = False
+        self._pieces = pieces
+        self._cache = RollingCache()
+        self._decoder = Decoder()
+
+    def entities(self) -> Iterator[Entry]:
+        pieces = self._pieces
+        end = "]" if pieces.take("[{") == "[" else "}"
+        if end == "]" and (pieces.next_mark() != '"' or parsed(pieces.value()) != MAP):
+            raise UnreadableError("it is no map")
+        separators = ",:" if end == "}" else ","
+        is_first = end == "}"
+        for _ in range(MAX_KEYS):
+            if pieces.has(end):
+                break
+            if not is_first:
+                pieces.take(",")
+            is_first = False
+            key = self._key(parsed(pieces.value()))
+            pieces.take(separators)
+            if key == ENTITIES_KEY and pieces.next_mark() == "[":
+                self.has_entities = True
+                yield from self._listed()
+            else:
+                self._keep(key, self._decoded(parsed(pieces.value())))
+        if pieces.next_mark():
+            raise UnreadableError("it goes on behind its end")
+
+    def _keep(self, key: str, value: object) -> None:
+        if key != VERSION_KEY:
+            return
+        if type(value) is not int or value < 1:
+            raise UnreadableError("it says no :format-version")
+        self.version = value
+        if value > FORMAT_VERSION:
+            raise UnreadableError("a newer version wrote it")
+
+    def _listed(self) -> Iterator[Entry]:
+        self._pieces.take("[")
+        if self._pieces.has("]"):
+            return
+        while True:
+            yield self._entity(parsed(self._pieces.value()))
+            if self._pieces.take(",]") == "]":
+                return
+
+    def _entity(self, node: Any) -> Entry:
+        """The entity of a map. What this version does not know is left out."""
+        if isinstance(node, dict):
+            node = [MAP, *(part for pair in node.items() for part in pair)]
+        if not isinstance(node, list) or node[:1] != [MAP]:
+            raise UnreadableError("one of the entities is no map")
+        found = {}
+        for key, value in zip(node[1::2], node[2::2], strict=False):
+            name = NAMES.get(self._key(key))
+            decoded = self._atom(value)
+            if name is not None:
+                found[name] = decoded
+        return _entry(found)
+
+    def _key(self, key: object) -> str:
+        if not isinstance(key, str) or len(key) > MAX_KEY_CHARACTERS:
+            raise UnreadableError("a key is no keyword")
+        try:
+            return cast("str", self._cache.decode(key, as_map_key=True))
+        except (ValueError, IndexError) as error:
+            raise UnreadableError(f"no transit JSON: {error}") from None
+
+    def _atom(self, value: object) -> object:
+        if isinstance(value, list | dict):
+            raise UnreadableError("an attribute of an entity is a collection")
+        if not isinstance(value, str) or not value.startswith(("~", "^")):
+            return value
+        if value.startswith(("~~", "~^", "~`")):
+            return value[1:]
+        if len(value) > MAX_KEY_CHARACTERS:
+            raise UnreadableError("a tagged value is too long")
+        return self._decoded(value)
+
+    def _decoded(self, node: object) -> object:
+        try:
+            return self._decoder.decode(node, self._cache)
+        except Exception as error:  # whatever a broken value does to the decoder, the file is broken
+            raise UnreadableError(f"no transit JSON: {error}") from error
+
+
+def _entry(entity: Mapping[str, Any]) -> Entry:
+    try:
+        record = SCHEMA.record(entity)
+    except (KeyError, AttributeError, TypeError) as error:
+        raise UnreadableError(f"an entity lacks an attribute: {error}") from None
+    numbers = (record[0], record[3])
+    texts = [value for value in (record[1], record[2], *record[4:]) if value is not None]
+    if not all(type(n) is int for n in numbers) or not all(isinstance(text, str) for text in texts):
+        raise UnreadableError("an attribute of an entity has a wrong type")
+    if not all(0 <= cast("int", n) <= MAX_NUMBER for n in numbers):
+        raise UnreadableError("a line or a time of an entity is out of range")
+    return Entry.from_record(record)
+
+
+def journal_line(entry: Entry) -> bytes:
+    """The line of the journal that holds this entity."""
+    return json.dumps(entry.to_json(), separators=(",", ":")).encode() + b"\n"
+
+
+def read_journal(chunks: Iterable[bytes]) -> Iterator[Entry | None]:
+    """The entities that a journal holds, one after the other; None for each of its lines that cannot be read.
+
+    What stands behind the last newline was torn by a crash, and is left out without a word.
+    """
+    for line in _lines(chunks):
+        try:
+            yield None if line is None else _entry(parsed(line.decode()))
+        except ValueError:
+            yield None
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
+    """The whole lines; None for one that is too long."""
+    begun = b""
+    is_long = False
+    for chunk in chunks:
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            yield None if is_long else begun + line
+            begun, is_long = b"", False
+        begun += rest
+        if len(begun) > MAX_VALUE_CHARACTERS:
+            begun, is_long = b"", True
+    logger.debug("the journal ended with %d torn bytes", len(begun))

@@ -1,0 +1,410 @@
+"""The output log: everything that passed through the REPLs, as entities that can be asked about.
+
+A TinyDB database behind a storage and a table of ours. Stock TinyDB copies its table at every change, twice; ours is
+changed in place, so that an insert and an eviction cost the same at ten entities and at ten thousand, and TinyDB's own
+query API goes on working on it. This is the only door to tinydb.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from tinydb import TinyDB
+from tinydb.storages import Storage
+from tinydb.table import Table
+
+from codriver.datalog import query as datalog
+from codriver.datalog.budget import Budget
+from codriver.datalog.solve import solve
+from codriver.datalog.store import EntityStore, Record, Schema, Snapshot, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.datalog.answer import QueryAnswer
+
+__all__ = [
+    "SCHEMA",
+    "Category",
+    "EntityStore",
+    "Entry",
+    "OutputLog",
+    "Queryable",
+    "Question",
+    "Report",
+    "Snapshot",
+    "Value",
+]
+
+logger = logging.getLogger(__name__)
+
+Category = Literal[
+    "evaluatedCode",
+    "evaluationResults",
+    "evaluationOutput",
+    "evaluationErrorOutput",
+    "otherOutput",
+    "otherErrorOutput",
+]
+
+SCHEMA = Schema(
+    namespace="output",
+    attributes=("line", "category", "text", "timestamp", "who", "ns", "repl-session-key", "evaluation"),
+    required=frozenset({"line", "category", "text", "timestamp"}),
+    indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation"}),
+)
+"""The attributes of an entity, in the log and in the history alike."""
+
+CATEGORY, TEXT, WHO, SESSION_KEY, EVALUATION = (
+    SCHEMA.attributes.index(n) for n in ("category", "text", "who", "repl-session-key", "evaluation")
+)
+
+TABLE = "output"
+MAX_ENTITIES = 1000
+MAX_BYTES = 16 * 2**20
+MAX_ROWS = 10_000
+TIME_LIMIT_S = 2.0
+PARSED_QUERIES = 64  # kept to be asked again, as most are
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entity of the log. `timestamp` is epoch milliseconds; what is not known is None."""
+
+    line: int
+    category: Category
+    text: str
+    timestamp: int
+    who: str | None = None
+    namespace: str | None = None
+    session_key: str | None = None
+    evaluation: str | None = None
+
+    @classmethod
+    def from_record(cls, record: Record) -> Entry:
+        """The entity that a record of the store holds."""
+        return cls(*cast("tuple[Any, ...]", record))
+
+    def to_record(self) -> Record:
+        """The entity as the store holds it."""
+        return (
+            self.line,
+            self.category,
+            self.text,
+            self.timestamp,
+            self.who,
+            self.namespace,
+            self.session_key,
+            self.evaluation,
+        )
+
+    def to_json(self) -> dict[str, Value]:
+        """The entity by its attributes' names without namespace; what is not known has no key."""
+        return SCHEMA.document(self.to_record())
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one transaction did: the entities added, the lines that left, and the lines the log holds now."""
+
+    added: tuple[Entry, ...]
+    retracted: tuple[int, ...]
+    first_line: int
+    last_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A Datalog query over the log (`$`) and the history (`$history`).
+
+    `inputs`: JSON values in the order of `:in`, without the sources. `limit`: rows. `until`: as if nothing had come
+    after this line. `every_row`: all rows, also where `:find` asks for only one.
+    """
+
+    text: str
+    inputs: Sequence[object]
+    limit: int
+    until: int | None = None
+    every_row: bool = False
+
+
+Listener = Callable[[Report], None]
+
+
+class Queryable(Protocol):
+    """A second database that a query may look into, such as the history."""
+
+    def snapshot(self) -> Snapshot:
+        """Its entities as they are now, with the log's attributes."""
+
+
+def _same(text: str) -> str:
+    return text
+
+
+class OutputLog:
+    """The log of one server run. It is capped by count and by bytes of text: the lowest line leaves first.
+
+    The newest entity always stays, however long its text. Any thread may call. `redact` is applied to every text on its
+    way in, and to its caller and namespace. `listener`, and each of `listening`, is given the report of every
+    transaction, in the thread that appended, with no lock held; when it raises, that is logged and the entity stays.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_entities: int = MAX_ENTITIES,
+        max_bytes: int = MAX_BYTES,
+        next_line: int = 1,
+        redact: Callable[[str], str] = _same,
+        listener: Listener | None = None,
+    ) -> None:
+        self._max_entities = max(1, max_entities)
+        self._max_bytes = max_bytes
+        self._redact = redact
+        self._listeners: tuple[Listener, ...] = (listener,) if listener else ()
+        self._store = EntityStore(SCHEMA)
+        self._table = _open_table(self._store)
+        self._lock = threading.Lock()
+        self._parse = lru_cache(maxsize=PARSED_QUERIES)(partial(datalog.parse, schema=SCHEMA))
+        self._next_line = next_line
+        self._text_bytes = 0
+        self._evicted = 0
+
+    @property
+    def table(self) -> Table:
+        """The log as a TinyDB table, for TinyDB's queries. Documents have names without namespace; the id is `line`."""
+        return self._table
+
+    @property
+    def first_line(self) -> int | None:
+        """The lowest line held."""
+        return self._store.first_line
+
+    @property
+    def last_line(self) -> int | None:
+        """The highest line held."""
+        return self._store.last_line
+
+    @property
+    def next_line(self) -> int:
+        """The line that the next entity gets."""
+        return self._next_line
+
+    @property
+    def entity_count(self) -> int:
+        """How many entities are held."""
+        return len(self._store)
+
+    @property
+    def text_bytes(self) -> int:
+        """The length of all texts held, in bytes of UTF-8."""
+        return self._text_bytes
+
+    @property
+    def evicted(self) -> int:
+        """How many entities have left since the start."""
+        return self._evicted
+
+    def append(  # one argument an attribute
+        self,
+        category: Category,
+        text: str,
+        *,
+        timestamp_ms: int,
+        who: str | None = None,
+        namespace: str | None = None,
+        session_key: str | None = None,
+        evaluation: str | None = None,
+    ) -> int:
+        """Add an entity and give its line; what is then over the caps leaves."""
+        text = self._redact(text)
+        who, namespace = who and self._redact(who), namespace and self._redact(namespace)
+        with self._lock:
+            line = self._next_line
+            entry = Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation)
+            self._store.add(entry.to_record())
+            self._next_line = line + 1
+            self._text_bytes += _bytes(text)
+            retracted = self._evict()
+            self._table.note_change()
+            report = Report((entry,), retracted, self._store.first_line or line, line)
+        for listener in self._listeners:
+            try:
+                listener(report)
+            except Exception:  # whatever it raises is its own trouble, and the entity is in the log
+                logger.exception("a listener of the output log failed at line %d", line)
+        return line
+
+    @contextmanager
+    def listening(self, listener: Listener) -> Iterator[None]:
+        """Give `listener` the reports too, for the length of the context."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners = tuple([known for known in self._listeners if known is not listener])
+
+    def entries(
+        self,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        category: Collection[str] | None = None,
+        who: str | None = None,
+        evaluation: str | None = None,
+        session_key: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[Entry, ...]:
+        """The entities that pass every filter given, in line order.
+
+        `since`: lines after it. `until`: lines up to it, itself included. `limit`: the newest so many.
+        """
+        snapshot = self.snapshot()
+        equal = [(p, v) for p, v in ((WHO, who), (EVALUATION, evaluation), (SESSION_KEY, session_key)) if v is not None]
+        low = 0 if since is None else since + 1
+        high = self._next_line if until is None else until
+        records: Sequence[Record] = min(
+            (snapshot.with_value(p, v) for p, v in equal), key=len, default=snapshot.records
+        )
+        found: list[Record] = []
+        for record in reversed(records):
+            line = cast("int", record[0])
+            if line < low or (limit is not None and len(found) >= limit):
+                break
+            wanted = category is None or record[CATEGORY] in category
+            if wanted and line <= high and all(record[place] == value for place, value in equal):
+                found.append(record)
+        return tuple(Entry.from_record(record) for record in reversed(found))
+
+    def query(
+        self,
+        text: str,
+        *,
+        inputs: Sequence[object] = (),
+        history: Queryable | None = None,
+        limit: int = MAX_ROWS,
+        time_limit_s: float = TIME_LIMIT_S,
+        until: int | None = None,
+        every_row: bool = False,
+    ) -> QueryAnswer:
+        """The answer of a Datalog query over the log, `$`, and the history, `$history`, as they are now.
+
+        `inputs`: JSON values in the order of `:in`, without the sources; rules as an EDN string. `until`: as if nothing
+        had come after this line. `every_row`: a list of rows, also where `:find` asks for only one. Meant for a thread
+        of its own: it takes up to `time_limit_s`.
+
+        Raises:
+            QueryError: the text is no query, the inputs do not fit, or a clause cannot be run.
+        """
+        sources = {"$": self.snapshot()}
+        if history is not None:
+            sources["$history"] = history.snapshot()
+        if until is not None:
+            sources = {name: snapshot.until(until) for name, snapshot in sources.items()}
+        query = self._parse(text)
+        if every_row and query.shape in ("scalar", "tuple"):
+            query = replace(query, shape="collection" if query.shape == "scalar" else "relation")
+        return solve(query, sources, inputs, limit=limit, budget=Budget(time.monotonic, time_limit_s))
+
+    def snapshot(self) -> Snapshot:
+        """The log's entities as they are now."""
+        with self._lock:
+            return self._store.snapshot()
+
+    def _evict(self) -> tuple[int, ...]:
+        """Take out what is over the caps; the lines that left."""
+        left: list[int] = []
+        while len(self._store) > 1 and (len(self._store) > self._max_entities or self._text_bytes > self._max_bytes):
+            line = cast("int", self._store.first_line)
+            self._text_bytes -= _bytes(cast("str", self._store.remove(line)[TEXT]))
+            left.append(line)
+        self._evicted += len(left)
+        return tuple(left)
+
+
+def _bytes(text: str) -> int:
+    """The length of the text in UTF-8, by a shortcut for the common case."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+class _Documents(MutableMapping[int | str, Mapping[str, Any]]):
+    """The store as the mapping that a TinyDB table expects: every change through TinyDB keeps the indexes right.
+
+    TinyDB expects the ids to be str where it reads and int where it changes: `id_class`. Both mean the line.
+    """
+
+    def __init__(self, store: EntityStore, id_class: type[int | str]) -> None:
+        self._store = store
+        self._id_class = id_class
+
+    def __getitem__(self, line: int | str) -> Mapping[str, Any]:
+        record = self._store.get(int(line))
+        if record is None:
+            raise KeyError(line)
+        return SCHEMA.document(record)
+
+    def __setitem__(self, line: int | str, document: Mapping[str, Any]) -> None:
+        record = SCHEMA.record(document)
+        if record[0] != int(line):
+            raise ValueError(f"an entity's id is its line: {line} is not {record[0]}")
+        self._store.add(record)
+
+    def __delitem__(self, line: int | str) -> None:
+        self._store.remove(int(line))
+
+    def __iter__(self) -> Iterator[int | str]:
+        return map(self._id_class, self._store)
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+
+class _EntityStorage(Storage):
+    """A TinyDB storage of one table: the store itself, so reading and changing it copies nothing."""
+
+    def __init__(self, store: EntityStore) -> None:
+        self._read = _Documents(store, str)
+        self.changing = _Documents(store, int)
+
+    def read(self) -> dict[str, Any]:
+        """The tables by their names."""
+        return {TABLE: self._read}
+
+    def write(self, data: dict[str, dict[Any, Any]]) -> None:
+        """Replace everything; only `TinyDB.drop_tables` does."""
+        self.changing.clear()
+        self.changing.update(data.get(TABLE, {}))
+
+
+class _EntityTable(Table):
+    """A TinyDB table that is changed in place.
+
+    Source: TinyDB 4, `Table._update_table`, the one way in which a table changes.
+    """
+
+    def _update_table(self, updater: Callable[[Any], None]) -> None:
+        updater(cast("_EntityStorage", self.storage).changing)
+        self.clear_cache()
+
+    def note_change(self) -> None:
+        """The store was changed past the table, which is faster: nothing remembered holds any more."""
+        self._next_id = None
+        self.clear_cache()
+
+
+class _EntityDatabase(TinyDB):
+    table_class = _EntityTable
+
+
+def _open_table(store: EntityStore) -> _EntityTable:
+    return cast("_EntityTable", _EntityDatabase(storage=_EntityStorage, store=store).table(TABLE))

@@ -1,0 +1,331 @@
+"""Texts that grow, of any length: the newest part in memory, what is before it in files, and the oldest dropped."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from codriver.log.transcripts.spill import blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codriver.log.transcripts.spill import SpillFile
+    from codriver.log.transcripts.store import Store
+
+logger = logging.getLogger(__name__)
+
+PART_CHARACTERS = 256 * 2**10
+"""What is in memory goes to the disk when it is this long. Writing less at a time costs more: for a MiB 0.2 ms like
+this, 0.9 ms by 64 KiB. More would be held of every evaluation whose text is shorter."""
+WRITTEN_CHARACTERS = 4 * 2**20
+"""The most that is written at a time. While others compute, each use of the disk costs the thread some 5 ms of waiting
+for its turn: by 256 KiB at a time 20 MiB a second could be written, and a program prints twenty times as fast."""
+TAIL_CHARACTERS = 64 * 2**10
+"""What stays in memory of what is on disk: answers show the end of output, 50 KB as a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a text. In characters: where it stands, how long the whole is, and how much of that is dropped."""
+
+    text: str
+    start: int
+    total: int
+    dropped: int
+
+
+NOTHING = Piece("", 0, 0, 0)
+
+
+class Text:
+    """A text that grows at its end. Places in it count from its beginning, also when that is not held any more.
+
+    Where it cannot go to the disk, at most `store.max_held` characters are held, or one piece as it came: the oldest is
+    dropped. Everything but `move` and `drop_file` may be called from any thread.
+    """
+
+    __slots__ = (
+        "_files", "_is_forgotten", "_is_moving", "_moving", "_name", "_offset", "_pieces", "_sizes", "_store", "_tail",
+        "_try_at", "_unwritten", "_written", "age",
+    )  # fmt: skip
+
+    def __init__(self, store: Store, name: str, age: int) -> None:
+        """`name`: for the files, and a part of a file's name. `age`: the lower, the earlier its files are dropped."""
+        self.age = age
+        self._store = store
+        self._name = name
+        # In order: what is in files, of which `_tail` is the end once more, then what is not written, in pieces.
+        self._files: list[SpillFile] = []
+        self._sizes: list[int] = []
+        self._written = 0
+        self._tail = ""
+        self._pieces: list[str] = []
+        self._offset = 0
+        """How many characters of the first piece are written."""
+        self._unwritten = 0
+        self._moving = 0
+        self._is_moving = False
+        self._try_at = 0
+        """The length from which on writing is tried, after it failed."""
+        self._is_forgotten = False
+
+    @property
+    def total(self) -> int:
+        """The length in characters, with what was dropped."""
+        with self._store.lock:
+            return self._written + self._unwritten
+
+    @property
+    def dropped(self) -> int:
+        """How many characters, the oldest, are not held any more."""
+        with self._store.lock:
+            return self._first_place()
+
+    @property
+    def is_near(self) -> bool:
+        """Whether reading any of it needs no disk."""
+        return not self._files
+
+    def add(self, text: str) -> None:
+        """Add at the end. Never waits for the disk."""
+        store = self._store
+        if not text:
+            return
+        with store.lock:
+            if self._is_forgotten:
+                return
+            if self._pieces and len(self._pieces[-1]) + len(text) <= store.small_characters:
+                self._pieces[-1] += text
+            else:
+                self._pieces.append(text)
+            self._unwritten += len(text)
+            store.held += len(text)
+            self._drop_excess()
+            total = self._written + self._unwritten
+            if self._unwritten >= PART_CHARACTERS and not self._is_moving and total >= self._try_at and store.spills:
+                self._is_moving = True
+                self._moving = self._unwritten
+                store.moving += self._moving
+                store.submit(self.move)
+
+    def read(self, start: int, end: int) -> Piece:
+        """The characters from the place `start` to before `end`, as far as they are held. Uses the disk if not near."""
+        while True:
+            with self._store.lock:
+                dropped, total = self._first_place(), self._written + self._unwritten
+                begin = max(0, start, dropped)
+                end = max(begin, min(end, total))
+                near = self._written - len(self._tail)
+                files = [(file, min(file.end, near)) for file in self._files] if begin < near else []
+                tail = self._tail[max(0, begin - near) : max(0, end - near)]
+                first = max(begin, self._written)
+                spans = self._spans(first - self._written, end - first)
+            found: list[str] = []
+            try:
+                for file, beyond in files:
+                    found.append(file.read(max(begin, file.start), min(end, beyond)))
+            except OSError as error:
+                self._lose(file, error)
+                continue
+            found += [tail, *(piece[start:stop] for piece, start, stop in spans)]
+            return Piece("".join(found), begin, total, dropped)
+
+    def last(self, count: int) -> Piece:
+        """The last `count` characters, or as many as are held."""
+        total = self.total
+        return self.read(max(0, total - count), total) if total else NOTHING
+
+    def all(self) -> str:
+        """All that is held, as one string: for texts that are known to be short."""
+        return self.read(0, self.total).text
+
+    def chunks(self) -> Iterator[str]:
+        """All that is held, as it is now, in pieces of bounded length."""
+        place, total = 0, self.total
+        while place < total:
+            piece = self.read(place, min(total, max(place, self.dropped) + PART_CHARACTERS))
+            if not piece.text:
+                return
+            yield piece.text
+            place = piece.start + len(piece.text)
+
+    def forget(self) -> None:
+        """Hold nothing of it any more, in memory nor on disk, and take no more."""
+        with self._store.lock:
+            self._is_forgotten = True
+            self._drop_files()
+            self._store.held -= self._unwritten + len(self._tail)
+            self._written += self._unwritten
+            self._unwritten = self._offset = 0
+            self._tail = ""
+            self._pieces.clear()
+
+    # Called with the lock held
+
+    def _first_place(self) -> int:
+        near = self._written - len(self._tail)
+        return min(self._files[0].start, near) if self._files else near
+
+    def _spans(self, skipped: int, most: int) -> list[tuple[str, int, int]]:
+        """Where characters are that are not written: pieces, each from a place to another.
+
+        `skipped` of them are left out, then there are `most`, or all that there are.
+        """
+        found: list[tuple[str, int, int]] = []
+        start = self._offset + skipped
+        for piece in self._pieces:
+            if most <= 0:
+                break
+            if start < len(piece):
+                end = min(len(piece), start + most)
+                found.append((piece, start, end))
+                most -= end - start
+            start = max(0, start - len(piece))
+        return found
+
+    def _take(self, count: int) -> None:
+        """So many characters are not unwritten any more."""
+        self._written += count
+        self._unwritten -= count
+        self._store.held -= count
+        self._offset += count
+        taken = 0
+        for piece in self._pieces:
+            if self._offset < len(piece):
+                break
+            self._offset -= len(piece)
+            taken += 1
+        del self._pieces[:taken]
+
+    def _drop_excess(self) -> None:
+        """Drop the oldest pieces in memory while there are too many, and with them all that is before."""
+        while len(self._pieces) > 1 and self._store.is_behind(self._unwritten, is_moving=self._is_moving):
+            self._drop_files()
+            self._keep_tail("")
+            self._take(len(self._pieces[0]) - self._offset)
+
+    def _keep_tail(self, tail: str) -> None:
+        self._store.held += len(tail) - len(self._tail)
+        self._tail = tail
+
+    def drop_file(self) -> SpillFile:
+        """Drop what is in the oldest file, and give that to be removed. With the store's lock held."""
+        self._store.dropped(self._sizes.pop(0))
+        if len(self._files) == 1:
+            self._store.emptied(self)
+        return self._files.pop(0)
+
+    def _drop_files(self) -> None:
+        while self._files:
+            self._store.submit(self.drop_file().remove)
+
+    def _lose(self, file: SpillFile, error: OSError) -> None:
+        """A file cannot be read: what is in it, and what is before, counts as dropped. Takes the lock itself."""
+        with self._store.lock:
+            if file in self._files:  # else it was dropped meanwhile
+                logger.warning("a part of a long text is lost: %s", error)
+                while file in self._files:
+                    self._store.submit(self.drop_file().remove)
+
+    # In the thread for the disk
+
+    def move(self) -> None:
+        """Write what is in memory alone, until that is little again. Called by the store, in its thread."""
+        while (part := self._next_part()) is not None:
+            spans, start, file = part
+            self._store.use(file)
+            parts = list(blocks(spans))  # copied without the lock, for which the event loop may be waiting
+            try:
+                size = file.append(parts)
+            except OSError as error:
+                if not file.size:
+                    file.remove()
+                self._stay(error)
+                return
+            self._moved(parts, start, file, size)
+            self._store.trim()
+
+    def _next_part(self) -> tuple[list[tuple[str, int, int]], int, SpillFile] | None:
+        """What to write next, its place, and the file for it."""
+        with self._store.lock:
+            if self._unwritten < PART_CHARACTERS or self._is_forgotten or not self._store.spills:
+                self._end_moving()
+                return None
+            last = self._files[-1] if self._files else None
+            file = self._store.file_for(last, self._name, self._written)
+            return self._spans(0, WRITTEN_CHARACTERS), self._written, file
+
+    def _moved(self, parts: list[str], start: int, file: SpillFile, size: int) -> None:
+        """A part is in a file now, which may not be wanted any more, or push out another."""
+        gone: list[SpillFile] = []
+        store, length = self._store, sum(map(len, parts))
+        end = "".join(parts[-2:])[-TAIL_CHARACTERS:]
+        with store.lock:
+            is_known = file in self._files
+            if self._is_forgotten or start != self._written or (not is_known and file.start != start):
+                gone.append(file)
+            else:
+                if not is_known:
+                    self._files.append(file)
+                    self._sizes.append(0)
+                self._sizes[-1] += size
+                self._take(length)
+                self._keep_tail((self._tail + end)[-TAIL_CHARACTERS:])
+                moved = min(length, self._moving)
+                self._moving -= moved
+                store.moving -= moved
+                store.wrote(self, size)
+                while sum(self._sizes) > store.max_stream_bytes and len(self._files) > 1:
+                    gone.append(self.drop_file())
+        for useless in gone:
+            useless.remove()
+
+    def _stay(self, error: OSError) -> None:
+        """What could not be written stays in memory. It is tried again when there is more of it."""
+        with self._store.lock:
+            self._try_at = self._written + self._unwritten + PART_CHARACTERS
+            self._store.failed(error)
+            self._end_moving()
+
+    def _end_moving(self) -> None:
+        if self._offset:  # the rest of a piece would hold the whole of it
+            self._pieces[0] = self._pieces[0][self._offset :]
+            self._offset = 0
+        self._is_moving = False
+        self._store.moving -= self._moving
+        self._moving = 0
+        self._drop_excess()
+
+
+class StreamRedactor(Protocol):
+    """Takes secrets out of a text that comes in chunks, also where a chunk ends within one."""
+
+    def feed(self, chunk: str) -> str:
+        """What can go out now."""
+
+    def flush(self) -> str:
+        """What was kept back, as no more comes."""
+
+
+class Stream(Text):
+    """A text without secrets. What may be the beginning of one is kept back until more comes, or the end."""
+
+    __slots__ = ("_redactor",)
+
+    def __init__(self, store: Store, name: str, age: int, redactor: StreamRedactor) -> None:
+        super().__init__(store, name, age)
+        self._redactor = redactor
+
+    def append(self, text: str) -> str:
+        """Add `text` at the end; what of it, and of what was kept back, may be seen."""
+        seen = self._redactor.feed(text)
+        self.add(seen)
+        return seen
+
+    def end(self) -> str:
+        """Add what was kept back, and give it: nothing comes that could make it a secret."""
+        rest = self._redactor.flush()
+        self.add(rest)
+        return rest

@@ -1,0 +1,190 @@
+"""What one evaluation said, and what all of them did that are not forgotten."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+
+import anyio
+
+from codriver.log.transcripts.store import Store
+from codriver.log.transcripts.text import (
+    Piece,
+    Stream,
+    StreamRedactor,
+    Text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from codriver.log.transcripts.store import SpillRoom
+
+T = TypeVar("T")
+
+Part = Literal["result", "stdout", "stderr", "stacks"]
+"""`stacks`: what the REPL's threads did when the evaluation was about to be interrupted."""
+
+
+class Redactor(Protocol):
+    """Takes secrets out of texts."""
+
+    def __call__(self, text: str) -> str:
+        """The text without secrets."""
+
+    def stream(self) -> StreamRedactor:
+        """The same for a text that comes in chunks."""
+
+
+class Transcript:
+    """What one evaluation said. `result` holds the values of its forms, one a line.
+
+    `first_line` and `last_line` are in the output log. `asked` stands for what was evaluated and where; `before` is the
+    id of the evaluation before it that asked the same.
+    """
+
+    def __init__(
+        self,
+        evaluation: str,
+        store: Store,
+        redactor: Redactor,
+        age: int,
+        asked: Hashable = None,
+        before: str | None = None,
+    ) -> None:
+        self.evaluation = evaluation
+        self.asked = asked
+        self.before = before
+        self.result = Text(store, f"{evaluation}.result", age)
+        self.out = Stream(store, f"{evaluation}.stdout", age, redactor.stream())
+        self.err = Stream(store, f"{evaluation}.stderr", age, redactor.stream())
+        self._store = store
+        self._value_starts: list[int] = []
+        self.stacks = ""
+        """A thread dump from before an interrupt."""
+        self.own_stacks = ""
+        """Of that, what is in the user's own code."""
+        self.server_cut = False
+        """Whether the REPL itself shortened a value."""
+        self.first_line: int | None = None
+        self.last_line: int | None = None
+        self._changed = anyio.Event()
+
+    @property
+    def total(self) -> int:
+        """How many characters values, output and error output have together, with what was dropped."""
+        return self.result.total + self.out.total + self.err.total
+
+    @property
+    def is_near(self) -> bool:
+        """Whether reading any of it needs no disk."""
+        return self.result.is_near and self.out.is_near and self.err.is_near
+
+    def add_value(self, text: str) -> None:
+        """Add the value of one more form, without secrets."""
+        if self._value_starts:
+            self.result.add("\n")
+        self._value_starts.append(self.result.total)
+        self.result.add(text)
+
+    def values(self) -> list[range]:
+        """The place of each value in `result`, in order: those held whole, and what is held of the last."""
+        starts, total, dropped = self._value_starts, self.result.total, self.result.dropped
+        ends = [*(start - 1 for start in starts[1:]), total]
+        places = [range(max(start, dropped), end) for start, end in zip(starts, ends, strict=False)]
+        whole = [place for start, place in zip(starts, places[:-1], strict=False) if place.start == start]
+        return whole + places[-1:]
+
+    def text(self, part: Part) -> Text:
+        """A part as a text; of `stacks` a copy."""
+        if part == "stacks":
+            copy = Text(Store(len(self.stacks)), "stacks", 0)
+            copy.add(self.stacks)
+            return copy
+        return {"result": self.result, "stdout": self.out, "stderr": self.err}[part]
+
+    def piece(self, part: Part, start: int, length: int) -> Piece:
+        """So many characters of a part from the place `start`, all its characters counted, also those not held."""
+        return self.text(part).read(start, max(0, start) + length)
+
+    @property
+    def loss(self) -> str:
+        """Why characters are dropped, in words that can follow that they were."""
+        trouble = self._store.trouble
+        return "as no more is kept" + (f" in memory while the disk cannot be written ({trouble})" if trouble else "")
+
+    def saw_line(self, line: int) -> None:
+        """An entity of this evaluation was logged at `line`."""
+        if self.first_line is None:
+            self.first_line = line
+        self.last_line = line
+
+    def signal(self) -> None:
+        """Wake all that wait for a change."""
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def wait_changed(self) -> None:
+        """Wait for the next `signal`."""
+        await self._changed.wait()
+
+    def forget(self) -> None:
+        """Hold nothing any more."""
+        for text in (self.result, self.out, self.err):
+            text.forget()
+
+
+async def read(work: Callable[[], T], *transcripts: Transcript) -> T:
+    """What `work` gives, which reads these transcripts: in a thread of its own where that needs the disk."""
+    if all(transcript.is_near for transcript in transcripts):
+        return work()
+    return await anyio.to_thread.run_sync(work)
+
+
+class Transcripts:
+    """The transcripts of a server's life, by evaluation id. No secret that `redactor` knows is in any.
+
+    A transcript lives from the moment its evaluation is accepted until it is forgotten: the `kept` newest are held, and
+    together no more than `max_bytes` of text in memory, the oldest going first. What is long goes to the disk, where
+    `room` says; what cannot go there is held in memory, `max_stream_bytes` of a stream, and what a program prints
+    beyond that pushes out its oldest output, which is counted. In memory characters count, as most text is ASCII.
+    """
+
+    def __init__(
+        self, *, kept: int, max_bytes: int, max_stream_bytes: int, redactor: Redactor, room: SpillRoom | None = None
+    ) -> None:
+        self._kept = kept
+        self._max_bytes = max_bytes
+        self.redactor = redactor
+        self.store = Store(max_stream_bytes, room)
+        self._all: OrderedDict[str, Transcript] = OrderedDict()
+        self._newest: dict[Hashable, str] = {}
+        """By what was asked: the newest evaluation of it that is held."""
+        self._settled: OrderedDict[str, None] = OrderedDict()
+        self._opened = 0
+
+    def open(self, evaluation: str, asked: Hashable = None) -> Transcript:
+        """A new, empty transcript. `asked` stands for what is evaluated and where, None for what nothing is like."""
+        self._opened += 1
+        before = self._newest.get(asked)
+        transcript = Transcript(evaluation, self.store, self.redactor, self._opened, asked, before)
+        self._all[evaluation] = transcript
+        if asked is not None:
+            self._newest[asked] = evaluation
+        return transcript
+
+    def get(self, evaluation: str) -> Transcript | None:
+        """The transcript, None when it was never opened or is forgotten."""
+        return self._all.get(evaluation)
+
+    def settle(self, evaluation: str) -> None:
+        """The evaluation is over: its transcript can be forgotten from now on, when others need the room."""
+        if evaluation not in self._all:
+            return
+        self._settled[evaluation] = None
+        while len(self._settled) > 1 and (len(self._settled) > self._kept or self.store.settled > self._max_bytes):
+            oldest, _ = self._settled.popitem(last=False)
+            gone = self._all.pop(oldest)
+            gone.forget()
+            if self._newest.get(gone.asked) == oldest:
+                del self._newest[gone.asked]

@@ -1,0 +1,349 @@
+"""A small MCP client for one-shot commands: the standard library alone, so that a command starts in no time.
+
+It speaks the 2025-11-25 handshake, one JSON-RPC message a line, and waits for each answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from codriver.errors import CodriverError, StartError
+from codriver.files.paths import presence_folder
+from codriver.net import server_record, server_verification
+from codriver.net.kernel_sockets import KernelSilentError
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from codriver.net.server_record import ServerRecord
+
+PROTOCOL = "2025-11-25"
+HEALTH_S = 5.0
+START_S = 30.0
+WRONG_REQUEST = frozenset({-32700, -32600, -32602})
+"""The error codes that put the fault on whoever asked. Source: JSON-RPC 2.0, error object."""
+INTRODUCTION, WORKSPACE = "codriver/token", "codriver/workspace"
+LOG_TAIL = 600
+"""Characters of a server's own words that say why it did not start."""
+
+
+class NoServerError(StartError):
+    """No server answers for the workspace."""
+
+    exit_status = 3
+    why = ""
+    """The reason alone, for those who have advice of their own."""
+
+    def __init__(self, workspace: Path, why: str) -> None:
+        super().__init__(
+            f"no codriver server runs for {workspace}: {why}; start one with `codriver serve` "
+            "(eval, load, call and tools do so themselves with --start)"
+        )
+        self.why = why
+
+
+class ServerFailedError(NoServerError):
+    """A server was started, and ended before it could be reached."""
+
+    def __init__(self, workspace: Path, log: Path, status: int) -> None:
+        words = server_record.log_tail(log.parent)[-LOG_TAIL:]
+        StartError.__init__(
+            self,
+            f"the server that was started for {workspace} ended with status {status}: "
+            f"{words or 'it said nothing'} (its output is in {log}); `codriver doctor` looks for the cause",
+        )
+
+
+class CannotStartError(NoServerError):
+    """A server could not even be started."""
+
+    def __init__(self, workspace: Path, error: OSError) -> None:
+        StartError.__init__(
+            self,
+            f"no server could be started for {workspace}: {error.filename}: {error.strerror}; "
+            "make the folder writable, or choose another --workspace",
+        )
+
+
+class ServerGoneError(CodriverError):
+    """The server closed the connection before it answered."""
+
+    def __init__(self) -> None:
+        super().__init__("the server closed the connection before it answered: see `codriver status`")
+
+
+class CallError(CodriverError):
+    """The server answered a request with an error. `is_refusal`: it says that the request is wrong."""
+
+    def __init__(self, method: str, error: dict[str, Any]) -> None:
+        super().__init__(f"{method}: {error.get('message', error)}")
+        code = error.get("code")
+        self.is_refusal = isinstance(code, int) and code in WRONG_REQUEST
+
+
+class NoMessageError(CodriverError):
+    """The server sent a line that is no message."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the server sent a line that is no JSON-RPC message: another program answers there; see `codriver doctor`"
+        )
+
+
+class StrangeServerError(CodriverError):
+    """The server says that it serves another workspace."""
+
+    def __init__(self) -> None:
+        super().__init__("it is the server of another workspace")
+
+
+class Connection:
+    """One connection to a server, for a few requests. A context manager. Nothing is sent by making it."""
+
+    def __init__(self, host: str, port: int, *, timeout_s: float | None = None) -> None:
+        self.socket = socket.create_connection((host, port), timeout=HEALTH_S)
+        # Else a second small message waits some 40 ms for the acknowledgement of the one before it.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.settimeout(timeout_s)
+        self._file = self.socket.makefile("rb")
+        self._requests = 0
+        self.on_notification: Callable[[dict[str, Any]], None] = _ignore
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._file.close()
+        self.socket.close()
+
+    def wait_as_long_as_it_takes(self) -> None:
+        """Let answers take any time from now on: evaluations bound themselves."""
+        self.socket.settimeout(None)
+
+    def introduce(self, workspace: Path, *, token: str | None, session: str | None) -> None:
+        """Show the token, and say which server of which workspace is meant: any other one hangs up, and so do we.
+
+        Raises:
+            StrangeServerError: it is the server of another workspace.
+            ServerGoneError: it hung up.
+        """
+        status = workspace.stat()
+        ours = f"{status.st_dev}:{status.st_ino}"
+        given = {"token": token, "session": session, "workspace": ours}
+        self.notify(INTRODUCTION, {name: value for name, value in given.items() if value})
+        answer = next(self.messages(), None)
+        if answer is None:
+            raise ServerGoneError
+        if answer.get("method") != WORKSPACE or answer.get("params") != {"workspace": ours}:
+            raise StrangeServerError
+
+    def initialize(self, name: str = "codriver-cli") -> dict[str, Any]:
+        """Make the handshake; what the server says of itself."""
+        client = {"name": name, "version": "0"}
+        about = self.request("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
+        self.notify("notifications/initialized", {})
+        return about
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification."""
+        self._send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and wait for its result; notifications meanwhile go to `on_notification`.
+
+        Raises:
+            CallError: it was answered with an error.
+            NoMessageError, ServerGoneError: there is no answer.
+        """
+        self._requests += 1
+        self._send({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
+        for message in self.messages():
+            if message.get("id") == self._requests and "method" not in message:
+                if "error" in message:
+                    error = message["error"]
+                    raise CallError(method, error if isinstance(error, dict) else {"message": error})
+                result = message.get("result")
+                return result if isinstance(result, dict) else {}
+            self.on_notification(message)
+        raise ServerGoneError
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Call a tool; its answer. Raises like `request`."""
+        params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}}
+        content = self.request("tools/call", params).get("structuredContent")
+        return content if isinstance(content, dict) else {}
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """Messages as they come, until the connection ends.
+
+        Raises:
+            NoMessageError: something else came.
+            ServerGoneError: the connection broke.
+        """
+        while line := self._line():
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise NoMessageError from error
+            if isinstance(message, dict):
+                yield message
+
+    def _line(self) -> bytes:
+        try:
+            return self._file.readline()
+        except ConnectionError as error:
+            raise ServerGoneError from error
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self.socket.sendall(json.dumps(message).encode() + b"\n")
+        except ConnectionError as error:
+            raise ServerGoneError from error
+
+
+def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli") -> Connection:
+    """A connection to the server of a workspace, the handshake made. With `start`, one is started if there is none.
+
+    Raises:
+        NoServerError: there is none, or it does not come up.
+    """
+    folder = presence_folder(workspace)
+    try:
+        return _connect(workspace, folder, name)
+    except NoServerError:
+        if not start:
+            raise
+    try:
+        process = start_server(workspace)
+    except OSError as error:
+        raise CannotStartError(workspace, error) from error
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            return _connect(workspace, folder, name)
+        except NoServerError:
+            status = process.poll()
+            if status:
+                raise ServerFailedError(workspace, folder / "serve.log", status) from None
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+def _connect(workspace: Path, folder: Path, name: str) -> Connection:
+    port = _read_port(workspace, folder)
+    there = f"port {port}, which its port file names"
+    try:
+        connection = _reach(workspace, folder, port)
+        try:
+            connection.initialize(name)
+        except BaseException:
+            connection.close()
+            raise
+        connection.wait_as_long_as_it_takes()
+    except (server_verification.NotTheServerError, StrangeServerError) as error:
+        raise NoServerError(workspace, f"what listens on {there}, is not its server: {error}") from error
+    except TimeoutError as error:
+        why = f"what listens on {there}, does not answer within {HEALTH_S:g} s; `codriver doctor` says how to end it"
+        raise NoServerError(workspace, why) from error
+    except NoMessageError as error:
+        raise NoServerError(workspace, f"what answers on {there}, is no codriver") from error
+    except ServerGoneError as error:
+        why = f"what listens on {there}, hung up: it is another program, or the server of another workspace"
+        raise NoServerError(workspace, why) from error
+    except (OSError, ValueError) as error:
+        cause = getattr(error, "strerror", None) or error
+        raise NoServerError(workspace, f"nothing answers on {there} ({cause})") from error
+    return connection
+
+
+def _reach(workspace: Path, folder: Path, port: int) -> Connection:
+    """A connection to the server of a workspace, made sure of, and introduced to it.
+
+    Raises:
+        NotTheServerError: somebody else listens there. Nothing was sent.
+        StrangeServerError, ServerGoneError, OSError, ValueError: it did not come about.
+    """
+    claimed = server_record.read_record(folder)
+    is_its = claimed is not None and claimed.port == port
+    connection = Connection(server_verification.host_of(claimed if is_its else None), port, timeout_s=HEALTH_S)
+    try:
+        server_verification.verify(connection.socket, folder)
+        token = os.environ.get("CODRIVER_TOKEN") or server_record.read_token(folder)
+        connection.introduce(workspace, token=token, session=claimed.session_id if claimed and is_its else None)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _read_port(workspace: Path, folder: Path) -> int:
+    """The port that the port file holds.
+
+    Raises:
+        NoServerError: there is none.
+    """
+    try:
+        return server_record.read_port(folder)
+    except FileNotFoundError:
+        raise NoServerError(workspace, f"there is no port file in {folder}") from None
+    except OSError as error:
+        why = f"{error.filename or folder / 'port'} counts for nothing: {error.strerror}"
+        raise NoServerError(workspace, why) from error
+    except ValueError:
+        raise NoServerError(workspace, f"its port file {folder / 'port'} holds no port") from None
+
+
+def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
+    """Start a server that outlives this command and ends by itself when nobody needs it."""
+    import subprocess  # noqa: PLC0415  # it takes longer to import than a whole call takes
+
+    folder = presence_folder(workspace)
+    command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace)]
+    with os.fdopen(server_record.open_log(folder, truncate=True), "wb") as log:
+        return subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
+            [*command, "--on-demand", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def process_of(workspace: Path, claimed: ServerRecord) -> int | None:
+    """The process of the server that `claimed` names, if it serves the workspace; None when it does not.
+
+    The kernel tells; where it does not, the server is asked, which then has to answer.
+    """
+    folder = presence_folder(workspace)
+    try:
+        return server_verification.process_of(claimed, folder) or _ask_process(workspace, folder, claimed)
+    except server_verification.NotTheServerError:
+        return None
+    except KernelSilentError:
+        return _ask_process(workspace, folder, claimed)
+
+
+def _ask_process(workspace: Path, folder: Path, claimed: ServerRecord) -> int | None:
+    try:
+        with _reach(workspace, folder, claimed.port) as connection:
+            connection.initialize("codriver-health")
+            found = connection.call("server_health", {})
+    except (OSError, CodriverError, ValueError):
+        return None
+    return claimed.pid if (found.get("sessionId"), found.get("pid")) == (claimed.session_id, claimed.pid) else None
+
+
+def _ignore(_message: dict[str, Any]) -> None:
+    """What nobody asked to hear."""

@@ -1,0 +1,152 @@
+"""One connected client, and all of them: who they are, what waits for them, what they are told."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+
+from codriver.core.actions import ClientConnected, ClientGone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from codriver.core.dispatch import Core
+    from codriver.net.outbox import Outbox
+
+Changed = Literal["tools", "resources"]
+
+_LIST_CHANGED: dict[Changed, bytes] = {
+    changed: json.dumps({"jsonrpc": "2.0", "method": f"notifications/{changed}/list_changed"}).encode() + b"\n"
+    for changed in ("tools", "resources")
+}
+
+
+class OpenRequests:
+    """The requests read from a client and not answered yet, by id. A client may use an id twice at once."""
+
+    def __init__(self) -> None:
+        self._open: Counter[str | int] = Counter()
+        self._count = 0
+        self._changed: anyio.Event | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, identity: str | int) -> bool:
+        return identity in self._open
+
+    def add(self, identity: str | int) -> None:
+        """One more was read."""
+        self._open[identity] += 1
+        self._count += 1
+
+    def remove(self, identity: object) -> None:
+        """It is answered, or will not be. What is not open is passed over, whatever it is."""
+        if not isinstance(identity, str | int) or identity not in self._open:
+            return
+        self._open[identity] -= 1
+        self._count -= 1
+        if not self._open[identity]:
+            del self._open[identity]
+        if self._changed is not None:
+            self._changed.set()
+
+    def clear(self) -> None:
+        """Nobody is left to answer."""
+        self._open.clear()
+        self._count = 0
+
+    async def wait_removed(self) -> None:
+        """Wait until one more is not open any more."""
+        self._changed = anyio.Event()
+        await self._changed.wait()
+
+
+class ClientSession:
+    """One client, for the life of its connection."""
+
+    def __init__(self, identity: str, outbox: Outbox) -> None:
+        self.id = identity
+        self.outbox = outbox
+        self.name = ""
+        self.handshake = False
+        """Whether it is initialized by the handshake, so that notifications go to it unasked."""
+        self.envelope: Mapping[str, object] | None = None
+        """What a request of it that was let in said of it, where it makes no handshake and says so in each."""
+        self.knows_withheld = False
+        """Whether it was told which of the workspace's settings do not count."""
+        self.subscribed: set[str] = set()
+        """URIs of resources whose changes it asked to be told."""
+        self.open_requests = OpenRequests()
+        self.calls = 0
+        self.has_left = False
+        """Nothing more comes from it: what is cancelled from now on, it did not cancel itself."""
+        self.told_line = 0
+        """The log is told of up to here, this line not included."""
+
+    def announce_resource(self, uri: str) -> None:
+        """Tell it by the way of the handshake eras that a resource changed, if it subscribed to that."""
+        if uri in self.subscribed:
+            message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
+            self.outbox.offer(json.dumps(message).encode() + b"\n")
+
+
+class Clients:
+    """All connected clients. The core's state holds who they are; here is what is live about them."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._sessions: dict[str, ClientSession] = {}
+        self._accepted = 0
+        self.dropped_before = 0
+        """Notifications lost by clients that are gone."""
+
+    def __iter__(self) -> Iterator[ClientSession]:
+        return iter(tuple(self._sessions.values()))
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def add(self, outbox: Outbox) -> ClientSession:
+        """A new client."""
+        self._accepted += 1
+        session = ClientSession(f"c{self._accepted}", outbox)
+        self._sessions[session.id] = session
+        self._core.report(ClientConnected(session.id))
+        return session
+
+    def introduce(self, session: ClientSession, *, name: str, handshake: bool) -> None:
+        """The client said who it is. Again is harmless."""
+        if session.handshake == handshake and session.name == name and session.name:
+            return
+        session.name, session.handshake = name, handshake
+
+    def remove(self, session: ClientSession) -> None:
+        """The client's connection is over."""
+        self.dropped_before += session.outbox.dropped
+        del self._sessions[session.id]
+        self._core.report(ClientGone(session.id))
+
+    def announce(self, changed: Changed) -> None:
+        """Tell every client of the handshake eras that a list changed."""
+        line = _LIST_CHANGED[changed]
+        for session in self._sessions.values():
+            if session.handshake:
+                session.outbox.offer(line)
+
+    def counters(self) -> list[dict[str, object]]:
+        """One row a client."""
+        return [
+            {
+                "id": session.id,
+                "name": session.name,
+                "openRequests": len(session.open_requests),
+                "calls": session.calls,
+                "queued": session.outbox.waiting,
+                "droppedNotifications": session.outbox.dropped,
+            }
+            for session in self._sessions.values()
+        ]

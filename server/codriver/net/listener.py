@@ -1,0 +1,320 @@
+"""The TCP listener: lets connections in at the door and gives each a reader, a writer and the protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import logging
+import socket
+import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+from anyio.abc import SocketAttribute, SocketListener
+
+from codriver.errors import StartError
+from codriver.net.keepalive import probe_when_silent
+from codriver.net.outbox import BATCH_BYTES, Outbox
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable
+
+    from anyio.abc import SocketStream
+
+    from codriver.net.admission import Admission
+    from codriver.net.client_sessions import Clients, ClientSession
+
+logger = logging.getLogger(__name__)
+
+if sys.platform != "win32":
+    import resource
+
+READ_BYTES = 64 * 1024
+ACCEPT_AGAIN_S = 0.1
+FILES_BESIDE_CLIENTS = 256
+"""What REPLs, the log's files and connections at the door may need, beside one file a client."""
+CONGESTED_BYTES = 8 * 2**20
+"""A client with this many bytes of unread answers is not read until it takes some."""
+ROOM_TO_TELL = 8
+"""Connections beside those of clients, so that one client too many is told."""
+TELL_S = 10.0
+TELL_BYTES = 64 * 1024
+"""How much is read of a client too many, and how long, to answer its first request by its id."""
+TOO_MANY_CLIENTS = -32000
+FLUSH_S = 2.0
+"""How long a closing connection may take to accept what is still to be written."""
+KEEPALIVE_IDLE_S = 60
+KEEPALIVE_INTERVAL_S = 10
+KEEPALIVE_PROBES = 3
+"""A minute of silence, then 3 probes 10 s apart: a client that is gone without a word is noticed within 90 s."""
+
+
+class ListenError(StartError):
+    """The listener could not be opened."""
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        super().__init__(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; "
+            "choose another with --host and --port, or set mcpSocketServerPort"
+        )
+
+
+async def listen(host: str, port: int) -> tuple[SocketListener, int]:
+    """A listener on `host`, on `port` if it is free and else on any free port, and the port it has.
+
+    Raises:
+        ListenError: it cannot listen, for a reason other than the port being taken.
+    """
+    try:
+        return await _bind(host, port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE or port == 0:
+            raise ListenError(host, port, error) from error
+    try:
+        return await _bind(host, 0)
+    except OSError as error:
+        raise ListenError(host, 0, error) from error
+
+
+async def _bind(host: str, port: int) -> tuple[SocketListener, int]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    raw = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        raw.bind((host, port))
+        raw.listen(512)
+        raw.setblocking(False)  # noqa: FBT003  # the standard library's own signature
+        listener = PatientListener(await SocketListener.from_socket(raw))
+    except BaseException:
+        raw.close()
+        raise
+    return listener, int(raw.getsockname()[1])
+
+
+class PatientListener(SocketListener):
+    """A listener that outlives what goes wrong with one connection, and a time without free file descriptors.
+
+    The library's own gives every error of `accept` to its caller: a peer that hung up while it was waiting, or a
+    process with too many files open, would end the server.
+    """
+
+    def __init__(self, listener: SocketListener) -> None:
+        self._listener = listener
+        self._is_failing = False
+
+    @property
+    def _raw_socket(self) -> socket.socket:
+        return self._listener._raw_socket  # noqa: SLF001  # the base class asks for it by this name
+
+    async def accept(self) -> SocketStream:
+        """The next connection that can be accepted."""
+        while True:
+            try:
+                stream = await self._listener.accept()
+            except OSError as error:
+                if not self._is_failing:
+                    logger.warning("connections cannot be accepted, and wait until they can: %s", error)
+                self._is_failing = True
+                await anyio.sleep(ACCEPT_AGAIN_S)
+            else:
+                self._is_failing = False
+                return stream
+
+    async def aclose(self) -> None:
+        """Close the listener."""
+        await self._listener.aclose()
+
+
+def allow_files(clients: int) -> None:
+    """Let the process open a file for each of so many clients, as far as the system allows."""
+    if sys.platform == "win32":
+        return
+    wanted = clients + FILES_BESIDE_CLIENTS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as error:
+        logger.warning("%d clients may need more than the %d files that may be open: %s", clients, soft, error)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerLimits:
+    """The most that the listener allows: clients at once, and what may wait for one of them."""
+
+    clients: int
+    outbox_messages: int
+    outbox_bytes: int
+
+
+class ServesClients(Protocol):
+    """The protocol behind the listener, as the listener knows it."""
+
+    async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
+        """Serve one client until it has left and is answered. `receive` gives its bytes, None at their end."""
+
+
+class Listener:
+    """Serves every connection that the door lets in, until it is cancelled.
+
+    At most `maxClients` clients are served at once; one more is told so, once it was let in as any other. Of the
+    connections that were not let in yet the oldest makes room for the newest.
+    """
+
+    def __init__(
+        self, *, admission: Admission, protocol: ServesClients, clients: Clients, limits: ListenerLimits
+    ) -> None:
+        self._admission = admission
+        self._protocol = protocol
+        self._clients = clients
+        self._limits = limits
+        self._at_the_door: dict[anyio.CancelScope, None] = {}
+        allow_files(limits.clients)
+
+    async def serve_one(self, stream: SocketStream) -> None:
+        """Serve one connection from its first byte to its last. What fails in it ends it alone."""
+        try:
+            async with stream:
+                await self._serve(stream)
+        except Exception:
+            logger.exception("a connection ended by a fault")
+
+    async def _serve(self, stream: SocketStream) -> None:
+        self._make_room()
+        first = await self._admit(stream)
+        if first is None:
+            return
+        if len(self._clients) >= self._limits.clients:
+            logger.warning("refused a client: %d are connected already", len(self._clients))
+            await _tell_full(stream, first, self._limits.clients)
+            return
+        raw = stream.extra(SocketAttribute.raw_socket)
+        keep_alive(raw)
+        outbox = Outbox(
+            max_notifications=self._limits.outbox_messages,
+            max_notification_bytes=self._limits.outbox_bytes,
+            congested_bytes=CONGESTED_BYTES,
+            write_now=_immediately(stream),
+        )
+        session = self._clients.add(outbox)
+        try:
+            await self._converse(session, stream, first)
+        finally:
+            self._clients.remove(session)
+
+    def _make_room(self) -> None:
+        """Where too many connections are open, the oldest that nobody knows yet makes room."""
+        if len(self._clients) + len(self._at_the_door) < self._limits.clients + ROOM_TO_TELL:
+            return
+        oldest = next(iter(self._at_the_door))
+        del self._at_the_door[oldest]
+        oldest.cancel()
+
+    async def _admit(self, stream: SocketStream) -> bytes | None:
+        first = None
+        with anyio.CancelScope() as scope:
+            self._at_the_door[scope] = None
+            try:
+                first = await self._admission.admit(stream)
+            finally:
+                self._at_the_door.pop(scope, None)
+        return first
+
+    async def _converse(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
+        async with anyio.create_task_group() as tasks:
+            session.outbox.start_writer = partial(tasks.start_soon, _write, session, stream, tasks.cancel_scope)
+            await self._protocol.serve(session, _reader(stream, first))
+            session.outbox.close()
+            # A writer ends when all is written; one whose client does not read is not waited for.
+            tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_S
+
+
+async def _tell_full(stream: SocketStream, first: bytes, most: int) -> None:
+    """Answer the first request of a client too many, and hear it out, so that the answer is not lost by a reset."""
+    text = (
+        f"{most} clients are connected to this server, and maxClients allows no more: end one that nobody needs "
+        "(codriver status names them), or raise maxClients in codriver.toml and restart the server"
+    )
+    with anyio.move_on_after(TELL_S), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+        while b"\n" not in first and len(first) < TELL_BYTES:
+            first += await stream.receive(READ_BYTES)
+        error = {"code": TOO_MANY_CLIENTS, "message": text}
+        answer = {"jsonrpc": "2.0", "id": _identity_in(first), "error": error}
+        await stream.send(json.dumps(answer).encode() + b"\n")
+        await stream.send_eof()
+        heard = 0
+        while heard < TELL_BYTES:
+            heard += len(await stream.receive(READ_BYTES))
+
+
+def _identity_in(data: bytes) -> str | int | None:
+    """The id of the request in the first line, None where there is none."""
+    try:
+        given = json.loads(data.lstrip().partition(b"\n")[0])["id"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return given if isinstance(given, str) or type(given) is int else None
+
+
+def keep_alive(raw: socket.socket) -> None:
+    """Let the kernel find out that a client is gone which could not say so."""
+    probe_when_silent(raw, idle_s=KEEPALIVE_IDLE_S, interval_s=KEEPALIVE_INTERVAL_S, probes=KEEPALIVE_PROBES)
+
+
+def _immediately(stream: SocketStream) -> Callable[[bytes], bool]:
+    """Sends a line at once if nothing else is on its way to the socket, and says whether.
+
+    The stream's own `send` gives all other tasks a turn for each line: one notification to 200 clients took three times
+    as long. The library keeps the transport to itself; without it every line goes the long way.
+    """
+    transport: asyncio.WriteTransport | None = getattr(stream, "_transport", None)
+    if transport is None:
+        return lambda _line: False
+
+    def write(line: bytes) -> bool:
+        if len(line) > BATCH_BYTES or transport.is_closing() or transport.get_write_buffer_size():
+            return False
+        transport.write(line)
+        return True
+
+    return write
+
+
+def _reader(stream: SocketStream, first: bytes) -> Callable[[], Awaitable[bytes | None]]:
+    """Gives `first`, then what the stream brings: empty at its end, None when it is broken."""
+    waiting = [first] if first else []
+
+    async def receive() -> bytes | None:
+        if waiting:
+            return waiting.pop()
+        try:
+            return await stream.receive(READ_BYTES)
+        except anyio.EndOfStream:
+            return b""
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return None
+
+    return receive
+
+
+async def _write(session: ClientSession, stream: SocketStream, scope: anyio.CancelScope) -> None:
+    """Write what waits in the outbox, or until the client is gone, which ends the conversation."""
+    try:
+        while (batch := session.outbox.batch()) is not None:
+            await stream.send(batch)
+            size = len(batch)
+            del batch  # a quiet client would hold its last answer, of any size, until the next one
+            session.outbox.written(size)
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        session.has_left = True
+        scope.cancel()

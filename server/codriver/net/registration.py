@@ -1,0 +1,259 @@
+"""A server's claim on its workspace: the lock, the port file, and who is behind it.
+
+Whoever holds the lock has the workspace; what else lies there is left over, or came with a checkout, and is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+import sys
+import time
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from codriver import files
+from codriver.errors import StartError
+from codriver.files.locking import try_lock
+from codriver.files.place import Links
+from codriver.net.server_record import (
+    ServerRecord,
+    place,
+    read_port,
+    read_record,
+    read_token,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+PRIVATE = 0o600
+LOCK_S = 3.0
+"""How long a start waits for one that holds the lock: a server that ends frees it at once, one that starts comes up."""
+LOCK_POLL_S = 0.02
+
+
+class AlreadyRunningError(StartError):
+    """The workspace has a live server."""
+
+    def __init__(self, folder: Path, record: ServerRecord | None) -> None:
+        who = f"pid {record.pid} on port {record.port}" if record else "it is just starting, or just stopping"
+        super().__init__(
+            f"a codriver server runs for this workspace already ({who}; {folder}): "
+            "connect to that one, or end it with `codriver stop`"
+        )
+        self.record = record
+
+
+class ClaimError(StartError):
+    """The folder for the port file cannot be used."""
+
+    def __init__(self, folder: Path, error: OSError) -> None:
+        super().__init__(
+            f"cannot use {error.filename or folder}: {error.strerror or error}; make {folder} a folder of yours that "
+            "you can write, without links, or choose another --workspace"
+        )
+
+
+class RelayNotInstalledError(StartError):
+    """The relay cannot be copied to its stable place."""
+
+    def __init__(self, target: Path, error: OSError) -> None:
+        super().__init__(
+            f"cannot install the relay as {target}: {error.strerror or error}; make its folder writable, "
+            "or set XDG_CONFIG_HOME to one that is"
+        )
+
+
+class Claim:
+    """The claim on one workspace, from before the server listens until it has closed everything."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._published: ServerRecord | None = None
+        self.token: str | None = None
+
+    @property
+    def port_file(self) -> Path:
+        """Where clients find the port."""
+        return self._folder / "port"
+
+    def demand_token(self) -> str:
+        """A fresh token that peers have to show, put where only this user can read it."""
+        self.token = secrets.token_urlsafe(32)
+        try:
+            _write(self._folder, "token", self.token)
+        except OSError as error:
+            raise ClaimError(self._folder, error) from error
+        return self.token
+
+    def publish(self, record: ServerRecord) -> None:
+        """Say where the server listens. `port` is written last: who sees it finds the rest."""
+        shown = {
+            "pid": record.pid,
+            "port": record.port,
+            "host": record.host,
+            "sessionId": record.session_id,
+            "startedAt": datetime.fromtimestamp(record.started_at / 1000, UTC).isoformat(timespec="milliseconds"),
+            "version": record.version,
+            **({"portNote": record.port_note} if record.port_note else {}),
+        }
+        try:
+            _write(self._folder, "server.json", json.dumps(shown, indent=1) + "\n")
+            _write(self._folder, "port", str(record.port))
+        except OSError as error:
+            raise ClaimError(self._folder, error) from error
+        self._published = record
+
+    def withdraw(self) -> None:
+        """Remove the files that are still ours; what others wrote there meanwhile stays. Again is harmless."""
+        mine, token = self._published, self.token
+        self._published = self.token = None
+        if token and read_token(self._folder) == token:
+            _give_up(self._folder, "token")
+        if mine is None:
+            return
+        now = read_record(self._folder)
+        if now is not None and now.session_id != mine.session_id:
+            return
+        with suppress(OSError, ValueError):
+            if read_port(self._folder) == mine.port:
+                _give_up(self._folder, "port")
+        if now is not None:
+            _give_up(self._folder, "server.json")
+
+
+@contextmanager
+def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: float = LOCK_S) -> Iterator[Claim]:
+    """The claim on the workspace of `folder`, which is made this user's alone; leaving the context gives it up.
+
+    Who gets the lock has it, whatever files say. `is_alive` asks whether the server that a record names is the one:
+    while another process holds the lock, to give up early, and where the file system knows no locks, unless the record
+    lay in a folder that others may write to. What a dead server, or a checkout, left behind is removed.
+
+    Raises:
+        AlreadyRunningError: a live server has it, or another start has held the lock for `lock_s` seconds.
+        ClaimError: the folder is another user's, is reached by a link, or cannot be written.
+    """
+    try:
+        lock, was_private = _prepare(folder)
+    except OSError as error:
+        raise ClaimError(folder, error) from error
+
+    def live_server() -> ServerRecord | None:
+        record = read_record(folder)
+        is_ours = record is not None and record.pid != os.getpid() and is_running(record.pid) and is_alive(record)
+        return record if is_ours else None
+
+    try:
+        is_certain = _lock(lock, folder, live_server, lock_s)
+        record = live_server() if was_private and not is_certain else None
+        if record is not None:
+            raise AlreadyRunningError(folder, record)
+        for name in ("port", "server.json", "token"):
+            _remove(folder, name)
+        held = Claim(folder)
+        try:
+            yield held
+        finally:
+            held.withdraw()
+    finally:
+        os.close(lock)
+
+
+def _prepare(folder: Path) -> tuple[int, bool]:
+    """The lock, open, in the folder, made private; and whether the folder was private before."""
+    with place(folder, "lock", make=True, is_last_followed=False) as lock:
+        was_private = files.is_private(lock.folder_status())
+        lock.make_folder_private()
+        descriptor = lock.open_private(os.O_RDWR | os.O_CREAT)
+    try:
+        with place(folder, ".gitignore", is_last_followed=False) as ignored:
+            status = ignored.status()
+        if status is None or not stat.S_ISREG(status.st_mode):
+            _write(folder, ".gitignore", "*\n")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, was_private
+
+
+def _write(folder: Path, name: str, text: str) -> None:
+    """Write a small file that is the user's alone, as a whole; a link with its name is replaced, not followed."""
+    with place(folder, name, is_last_followed=False) as there:
+        temporary = there.stage(text.encode())
+        try:
+            there.put(temporary)
+        except BaseException:
+            there.discard(temporary)
+            raise
+        there.sync()
+
+
+def _remove(folder: Path, name: str) -> None:
+    try:
+        with place(folder, name, is_last_followed=False) as stale, suppress(FileNotFoundError):
+            stale.remove()
+    except OSError as error:
+        raise ClaimError(folder, error) from error
+
+
+def _give_up(folder: Path, name: str) -> None:
+    with suppress(ClaimError):
+        _remove(folder, name)
+
+
+def install_relay(source: Path, target: Path) -> Path:
+    """Copy the relay to its stable place if what is there differs, so that clients' configurations stay right.
+
+    Raises:
+        RelayNotInstalledError: it differs or is missing, and cannot be written.
+    """
+    text = source.read_bytes()
+    with suppress(OSError):
+        if target.read_bytes() == text:
+            # One that was installed when others could still read it is narrowed.
+            if target.stat().st_mode & ~PRIVATE & 0o777:
+                target.chmod(PRIVATE)
+            return target
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        files.replace(target, text, links=Links.ANY)
+    except OSError as error:
+        raise RelayNotInstalledError(target, error) from error
+    return target
+
+
+def _lock(lock: int, folder: Path, live_server: Callable[[], ServerRecord | None], wait_s: float) -> bool:
+    """Hold the lock as long as this process lives: of two servers that start at once, one is refused.
+
+    A lock that is held says that another server starts, runs or ends; which of these, only waiting tells. False where
+    the file system knows no locks: asking the server has to do.
+    """
+    deadline = time.monotonic() + wait_s
+    try:
+        while not try_lock(lock):
+            record = live_server()
+            if record is not None or time.monotonic() > deadline:
+                raise AlreadyRunningError(folder, record)
+            time.sleep(LOCK_POLL_S)
+    except OSError:
+        return False
+    return True
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process. Where asking needs a signal that would reach it, its server has to tell."""
+    if sys.platform == "win32":
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True

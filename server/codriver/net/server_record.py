@@ -1,0 +1,172 @@
+"""The files in `.calva/mcp-server` by which clients find a workspace's server, as whoever looks for it reads them.
+
+`port` is decimal digits without a newline; `server.json` beside it says whose it is, `token` what to show it, and
+`lock` is held by it. They may have come with a checkout: no link is followed to them, nothing but a small regular file
+of this user's is read, and nothing of it counts unless the folder is this user's alone, which `serve` makes it. Even
+then they are claims: `codriver.net.server_verification` asks the kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.files.locking import try_lock
+from codriver.files.place import Links, Rules
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLAIM: Final = Rules(Links.NEVER, 4096, is_granting=True)
+"""What a server writes is a tenth of this."""
+SECRET: Final = Rules(Links.NEVER, 256, is_granting=True, is_secret=True)
+TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+"""What `secrets.token_urlsafe(32)` gives. Anything else is no token, but perhaps a key that a link led to."""
+LARGEST_PORT: Final = 65535
+LOG_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRecord:
+    """What `server.json` holds. `started_at` is epoch milliseconds."""
+
+    pid: int
+    port: int
+    host: str
+    session_id: str
+    started_at: int
+    version: str
+    port_note: str | None = None
+
+
+def place(folder: Path, name: str, *, is_last_followed: bool = True, make: bool = False) -> files.Place:
+    """The place of one of the files, reached from the workspace without a link. Raises like `files.locate`."""
+    return files.locate(
+        folder / name,
+        Links.NEVER,
+        root=folder.parents[1],
+        make_mode=0o777 if make else None,
+        is_last_followed=is_last_followed,
+    )
+
+
+def read_port(folder: Path) -> int:
+    """The port that the port file holds.
+
+    Raises:
+        OSError: there is none that can be read, or it counts for nothing; `strerror` says why.
+        ValueError: it holds no port.
+    """
+    text = _read(folder, "port", CLAIM).decode("ascii").strip()
+    # Some resolvers take a port above 65535 modulo 65536, which is another server's.
+    if not text.isdigit() or not 0 < int(text) <= LARGEST_PORT:
+        raise ValueError(text)
+    return int(text)
+
+
+def read_token(folder: Path) -> str | None:
+    """The token that the server of this workspace wants to see; None when no file of this user's alone holds one."""
+    try:
+        text = _read(folder, "token", SECRET).decode("ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return text if TOKEN.fullmatch(text) else None
+
+
+def read_record(folder: Path) -> ServerRecord | None:
+    """What `server.json` says; None when it is missing, counts for nothing, or says nothing usable."""
+    try:
+        found = json.loads(_read(folder, "server.json", CLAIM))
+        note = found.get("portNote")
+        record = ServerRecord(
+            pid=int(found["pid"]),
+            port=int(found["port"]),
+            host=str(found["host"]),
+            session_id=str(found["sessionId"]),
+            started_at=round(datetime.fromisoformat(found["startedAt"]).timestamp() * 1000),
+            version=str(found.get("version", "")),
+            port_note=None if note is None else str(note),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+    # A signal to pid 0 or below reaches whole groups of processes.
+    return record if record.pid > 0 and 0 < record.port <= LARGEST_PORT else None
+
+
+def log_tail(folder: Path) -> str:
+    """The last words of a server that was started in the background; empty where there are none to be read."""
+    try:
+        with place(folder, "serve.log") as log:
+            descriptor = log.open(CLAIM)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(max(0, os.fstat(descriptor).st_size - LOG_BYTES))
+        return file.read(LOG_BYTES).decode("utf-8", "replace").strip()
+
+
+def open_log(folder: Path, *, truncate: bool) -> int:
+    """A descriptor of `serve.log` to append to, in its folder, which is made and made private; the caller closes it.
+
+    Raises:
+        OSError: it is no regular file of this user's alone, or cannot be written.
+    """
+    with place(folder, "serve.log", make=True) as log:
+        log.make_folder_private()
+        descriptor = log.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    if truncate:
+        os.ftruncate(descriptor, 0)
+    return descriptor
+
+
+def lock_file(folder: Path) -> Path:
+    """What a server holds locked from before it can be reached until it has ended."""
+    return folder / "lock"
+
+
+def lock_status(folder: Path) -> os.stat_result | None:
+    """The status of the lock; None where there is none."""
+    try:
+        with place(folder, "lock") as lock:
+            return lock.status()
+    except OSError:
+        return None
+
+
+def is_claimed(folder: Path) -> bool | None:
+    """Whether a process holds the claim on the workspace of `folder`: a server that runs, starts or ends.
+
+    None where the file system knows no locks. To know, the lock is taken for a moment; a server that starts in it tries
+    again.
+    """
+    try:
+        with place(folder, "lock") as there:
+            lock = there.open_private(os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not try_lock(lock)
+    except OSError:
+        return None
+    finally:
+        os.close(lock)
+
+
+def _read(folder: Path, name: str, rules: Rules) -> bytes:
+    with place(folder, name) as there:
+        status = there.folder_status()
+        if status.st_uid not in (_user(), 0):
+            raise files.NotOwnError(folder, "it is another user's folder, so nothing in it counts")
+        if not files.is_private(status):
+            why = "others may enter this folder, so nothing in it counts until `codriver serve` has made it private"
+            raise files.NotOwnError(folder, why)
+        return there.read(rules)
+
+
+def _user() -> int:
+    return os.geteuid() if hasattr(os, "geteuid") else 0

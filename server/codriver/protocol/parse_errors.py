@@ -1,0 +1,105 @@
+"""Why a line is no message that can be read: the error that JSON-RPC has for it, with words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from codriver.wire.json_weight import MAX_DEPTH
+
+TOO_MANY = -32000
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+INVALID_PARAMS = -32602
+
+TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} deep: no more is read, so send it flatter"
+MAX_DIGITS = 4300
+"""Digits of an integer that are read: the time to read one grows with their square. Source: Python, `sys`."""
+NO_BATCH = "batches are part of MCP 2025-03-26 alone: send one message a line"
+NO_MESSAGE = "this is no JSON-RPC 2.0 request, notification or response"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error to be answered. `identity`: the id of the request, None where it cannot be known."""
+
+    identity: str | int | None
+    code: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class HugeInteger:
+    """An integer in JSON that is too long to be read."""
+
+    digits: int
+
+
+def read_json(line: bytes) -> Any:
+    """The JSON value in a line, integers beyond `MAX_DIGITS` as `HugeInteger`.
+
+    Raises:
+        ValueError: it is not JSON.
+        RecursionError: it is too deep.
+    """
+    return json.loads(line.decode(), parse_int=_integer)  # of bytes, `json` would take other encodings, too
+
+
+def refusal(line: bytes) -> Refusal | None:
+    """What is wrong with a line that is no message; None for a notification, which is never answered."""
+    try:
+        value = read_json(line)
+    except RecursionError:
+        return Refusal(None, INVALID_REQUEST, TOO_DEEP)
+    except ValueError:
+        return Refusal(None, PARSE_ERROR, "this line is not JSON: send one JSON-RPC message a line, in UTF-8")
+    if isinstance(value, list):
+        return Refusal(None, INVALID_REQUEST, NO_BATCH)
+    return _of_object(value) if isinstance(value, dict) else Refusal(None, INVALID_REQUEST, NO_MESSAGE)
+
+
+def _of_object(value: dict[str, Any]) -> Refusal | None:
+    given = value.get("id")
+    identity = given if isinstance(given, str) or type(given) is int else None
+    if isinstance(given, HugeInteger):
+        text = f"the id has {given.digits} digits: an id is a string, or an integer of at most {MAX_DIGITS} digits"
+        return Refusal(None, INVALID_REQUEST, text)
+    is_request_or_told = value.get("jsonrpc") == "2.0" and isinstance(value.get("method"), str)
+    if is_request_or_told and "id" not in value:
+        return None
+    if is_deep(value):
+        return Refusal(identity, INVALID_REQUEST, TOO_DEEP)
+    if huge := _longest(value):
+        text = f"a number in this message has {huge} digits, and at most {MAX_DIGITS} are read: send it as a string"
+        return Refusal(identity, INVALID_PARAMS if is_request_or_told else INVALID_REQUEST, text)
+    if is_request_or_told and identity is not None and not isinstance(value.get("params"), dict | None):
+        text = "params must be an object, with each parameter by its name"
+        return Refusal(identity, INVALID_PARAMS, text)
+    return Refusal(identity, INVALID_REQUEST, NO_MESSAGE)
+
+
+def is_deep(value: object) -> bool:
+    """Whether arrays and objects lie more than `MAX_DEPTH` deep in one another."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [item for outer in level for item in _items(outer)]
+    return any(isinstance(item, dict | list) for item in level)
+
+
+def _longest(value: object) -> int:
+    """The digits of the longest integer that was not read, 0 when all were. The value is not deep."""
+    if isinstance(value, HugeInteger):
+        return value.digits
+    return max(map(_longest, _items(value)), default=0)
+
+
+def _items(value: object) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _integer(text: str) -> int | HugeInteger:
+    digits = len(text) - text.startswith("-")
+    return int(text) if digits <= MAX_DIGITS else HugeInteger(digits)

@@ -1,0 +1,131 @@
+"""What REPLs say, on its way into the transcripts of evaluations and into the log; secrets are taken out before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codriver.core import actions
+from codriver.core.evaluation_queue import session_key
+from codriver.repls import adapter_values
+
+if TYPE_CHECKING:
+    from codriver.core.dispatch import Core
+    from codriver.core.effects import SettleEvaluation
+    from codriver.core.state import Repl
+    from codriver.core.values import Evaluation
+    from codriver.log.output_log import Category, OutputLog
+    from codriver.log.transcripts import StreamRedactor, Transcripts
+    from codriver.repls.adapter_values import Event
+
+
+LATE: Final = "a value came when this was over, and is in no result: "
+
+
+class Hearing:
+    """Listens to all REPLs of one server, for its life."""
+
+    def __init__(self, core: Core, log: OutputLog, transcripts: Transcripts) -> None:
+        self._core = core
+        self._log = log
+        self._transcripts = transcripts
+        self._loose: dict[tuple[str, str], StreamRedactor] = {}
+        """Of output that belongs to no evaluation, by REPL and stream: what may be the beginning of a secret waits."""
+
+    def heard(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
+        """An event from a REPL: into the transcript of its evaluation, and into the log."""
+        state = self._core.state
+        evaluation = state.evaluations.get(evaluation_id) if evaluation_id else None
+        if isinstance(event, adapter_values.InputNeeded):
+            if evaluation is not None:
+                self._core.report(actions.InputWanted(evaluation.id))
+            return
+        repl = state.repls.get(repl_id)
+        if repl is None:
+            return
+        transcript = self._transcripts.get(evaluation.id) if evaluation else None
+        if isinstance(event, adapter_values.Value):
+            text = self._transcripts.redactor(event.text)
+            if evaluation is not None and (event.is_late or evaluation.over):
+                # Its result was given, or is about to be: what is asked for twice is answered alike.
+                self._record("otherOutput", LATE + text, repl, evaluation, namespace=event.namespace)
+                return
+            if transcript is not None:
+                transcript.add_value(text)
+                transcript.server_cut |= event.truncated
+            self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
+            return
+        is_error = event.stream == "err"
+        if transcript is None:
+            text = self._loosely(repl_id, event.stream, event.text)
+        else:
+            text = (transcript.err if is_error else transcript.out).append(event.text)
+        if text:
+            self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
+
+    def _record(
+        self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
+    ) -> None:
+        """Put what a REPL said into the log."""
+        line = self._log.append(
+            category,
+            text,
+            timestamp_ms=self._core.now(),
+            who=evaluation.who if evaluation else None,
+            namespace=namespace,
+            session_key=session_key(repl, evaluation.session) if evaluation else repl.key,
+            evaluation=evaluation.id if evaluation else None,
+        )
+        transcript = self._transcripts.get(evaluation.id) if evaluation else None
+        if transcript is not None:
+            transcript.saw_line(line)
+
+    def _loosely(self, repl_id: str, stream: str, text: str) -> str:
+        """What may be seen now of output that belongs to no evaluation."""
+        redactor = self._loose.get((repl_id, stream))
+        if redactor is None:
+            redactor = self._loose[repl_id, stream] = self._transcripts.redactor.stream()
+        return redactor.feed(text)
+
+    def end(self, repl_id: str) -> None:
+        """Record what was kept back of a REPL that says no more."""
+        for key in [key for key in self._loose if key[0] == repl_id]:
+            rest = self._loose.pop(key).flush()
+            repl = self._core.state.repls.get(repl_id)
+            if rest and repl is not None:
+                self._record(_category(None, is_error=key[1].endswith("err")), rest, repl, None)
+
+    def settle(self, effect: SettleEvaluation) -> None:
+        """Wake who waits for an evaluation that changed; when it is over, record what was kept back of its output."""
+        transcript = self._transcripts.get(effect.evaluation)
+        if transcript is None:
+            return
+        evaluation = self._core.state.evaluations[effect.evaluation]
+        if evaluation.over:
+            repl = self._core.state.repls.get(evaluation.repl)
+            for stream, is_error in ((transcript.out, False), (transcript.err, True)):
+                rest = stream.end()
+                if rest and repl is not None:
+                    self._record(_category(evaluation, is_error=is_error), rest, repl, evaluation)
+            self._transcripts.settle(effect.evaluation)
+        transcript.signal()
+
+    def process_said(self, repl_id: str, stream: str, text: str) -> None:
+        """Output of a REPL's process that came past its connection."""
+        repl = self._core.state.repls.get(repl_id)
+        text = self._loosely(repl_id, f"process {stream}", text)
+        if repl is None or not text.strip():
+            return
+        self._log.append(
+            "otherErrorOutput" if stream == "err" else "otherOutput",
+            text,
+            timestamp_ms=self._core.now(),
+            session_key=repl.key,
+        )
+        if repl.phase == "starting":
+            self._core.report(actions.ReplProgress(repl_id, text.strip().splitlines()[-1][:300]))
+
+
+def _category(evaluation: Evaluation | None, *, is_error: bool) -> Category:
+    if evaluation is None:
+        return "otherErrorOutput" if is_error else "otherOutput"
+    return "evaluationErrorOutput" if is_error else "evaluationOutput"

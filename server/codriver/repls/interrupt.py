@@ -1,0 +1,120 @@
+"""How a running evaluation is ended: by the REPL's own interrupt, else by a restart; and what is kept of it before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.core import actions
+from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.repls.errors import OpTimedOutError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.dispatch import Core
+    from codriver.log.transcripts import Transcripts
+    from codriver.repls.adapter import Adapter
+
+ASK_AGAIN_S = 0.1
+ANSWER_S = 3.0
+"""How long an interrupt may take to be answered."""
+
+STACKS_S = 1.5
+"""How long an interrupt waits for what can be learnt before it: a REPL that is stuck may never tell."""
+STACKS_AT_INPUT_S = 0.5
+"""The same where code waits for input: where it is matters less, and a person who gives up wants it to end."""
+
+
+class Stopping:
+    """Ends evaluations in the REPLs of one server, for its life. `adapters` are those connected at any moment."""
+
+    def __init__(self, core: Core, adapters: Mapping[str, Adapter], transcripts: Transcripts) -> None:
+        self._core = core
+        self._adapters = adapters
+        self._transcripts = transcripts
+
+    async def stop(self, evaluation_id: str, why: str, *, allow_restart: bool, settle_s: float) -> tuple[str, ...]:
+        """End a running evaluation by what can end it: the REPL's own interrupt, else a restart where allowed.
+
+        Gives, in words, what was done and how the session is now.
+        """
+        evaluation = self._core.state.evaluations[evaluation_id]
+        repl = self._core.state.repls.get(evaluation.repl)
+        if repl is None or repl.profile is None:
+            return ("its REPL is gone, and the evaluation with it",)
+        self._core.report(actions.StopAsked(evaluation_id, why))
+        await self.keep_stacks(evaluation_id, evaluation.repl, evaluation.session)
+        said: list[str] = []
+        if "interrupt" in repl.profile.capabilities:
+            said, over = await self._interrupt_until_over(evaluation_id, settle_s)
+            if over:
+                return (*said, "the evaluation is over and the session takes new ones")
+        else:
+            said.append(repl.profile.missing.get("interrupt", "this REPL cannot interrupt"))
+        if not repl.owned:
+            return (*said, "it still runs: this REPL was not started by codriver, so only its owner can restart it")
+        if not allow_restart:
+            return (
+                *said,
+                (
+                    "it still runs: call interrupt_evaluation with allowRestart true to restart the REPL process, "
+                    "which loses everything defined in it"
+                ),
+            )
+        self._core.report(actions.RestartRepl(repl.id, why))
+        return (*said, "the REPL process is being restarted: everything defined in it is gone")
+
+    async def keep_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
+        """Keep with an evaluation what its REPL's threads do now: after the interrupt nobody can tell any more."""
+        transcript, adapter = self._transcripts.get(evaluation_id), self._adapters.get(repl_id)
+        if transcript is None or adapter is None:
+            return
+        evaluation = self._core.state.evaluations.get(evaluation_id)
+        is_reading = evaluation is not None and evaluation.status == "needs-input"
+        with anyio.move_on_after(STACKS_AT_INPUT_S if is_reading else STACKS_S):
+            dump = await adapter.stacks(session)
+            if dump is not None:
+                redact = self._transcripts.redactor
+                transcript.stacks, transcript.own_stacks = redact(dump.whole), redact(dump.own)
+
+    async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
+        """Ask the REPL to interrupt; what it said in words, and whether the evaluation is over.
+
+        A REPL that says nothing runs may not have begun with what we just sent, so it is asked again for a while.
+        """
+        evaluation = self._core.state.evaluations[evaluation_id]
+        deadline = anyio.current_time() + settle_s
+        while True:
+            said, idle = await self._interrupt(evaluation.repl, evaluation.session)
+            left_s = deadline - anyio.current_time()
+            over = await self._over(evaluation_id, min(ASK_AGAIN_S, left_s) if idle else left_s)
+            if over or not idle or anyio.current_time() >= deadline:
+                return [said], over
+
+    async def _interrupt(self, repl_id: str, session: str) -> tuple[str, bool]:
+        """Ask the REPL once; what it said in words, and whether it said that nothing runs."""
+        adapter = self._adapters.get(repl_id)
+        if adapter is None:
+            return str(ReplDisconnectedError("it is not connected at the moment")), False
+        try:
+            with anyio.fail_after(ANSWER_S):
+                done = await adapter.interrupt(session)
+        except (OpTimedOutError, TimeoutError):
+            return "the REPL did not answer the interrupt", False
+        except CodriverError as error:
+            return str(error), False
+        words = {
+            "interrupted": "the REPL interrupted it",
+            "requested": "the REPL was asked to interrupt it",
+            "idle": "the REPL says that nothing runs",
+        }
+        return words[done.outcome] + (f": {done.note}" if done.note else ""), done.outcome == "idle"
+
+    async def _over(self, evaluation_id: str, settle_s: float) -> bool:
+        transcript = self._transcripts.get(evaluation_id)
+        with anyio.move_on_after(max(0, settle_s)):
+            while not self._core.state.evaluations[evaluation_id].over and transcript is not None:
+                await transcript.wait_changed()
+        return self._core.state.evaluations[evaluation_id].over

@@ -1,0 +1,1 @@
+"""REPLs found and started: port files, recipes, supervised processes."""

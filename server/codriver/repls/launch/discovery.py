@@ -1,0 +1,144 @@
+"""Which REPLs a server has: those asked for, those whose port files appear, and one of its own when there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.core.actions import ReplForgotten, ReplFound, Say
+from codriver.core.state import Origin
+from codriver.repls.kinds import KINDS, NO_REPL, Kind
+from codriver.repls.launch.default_repl import is_python_or_empty
+from codriver.repls.launch.port_files import PORT_FILES, watch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from codriver.core.actions import Action
+    from codriver.core.dispatch import Core
+    from codriver.repls.launch.port_files import Found
+
+RECHECK_S = 0.25
+
+
+class Finder:
+    """Tells the core of REPLs, for the life of one server."""
+
+    def __init__(
+        self,
+        *,
+        core: Core,
+        workspace: Path,
+        addresses: Sequence[str],
+        commands: Sequence[str],
+        port_files: Sequence[str],
+    ) -> None:
+        self._core = core
+        self._workspace = workspace
+        self._addresses = addresses
+        self._commands = commands
+        self._port_files = (*PORT_FILES, *port_files)
+        self._found: tuple[Found, ...] = ()
+        self._problems: dict[str, str] = {}
+        self._written: dict[str, int] = {}
+        """By REPL id: when its port file was written, as of the last look."""
+
+    def begin(self) -> None:
+        """Tell the core of everything that was asked for."""
+        self.ask(self._addresses, self._commands)
+
+    def ask(self, addresses: Sequence[str], commands: Sequence[str]) -> None:
+        """Tell the core of REPLs that are asked for and that it does not know yet."""
+        found = [_asked_address(text) for text in addresses]
+        found += [_asked_command(text) for text in commands if text != NO_REPL]
+        self._dispatch(*found)
+
+    async def run(self) -> None:
+        """Watch the port files; start a REPL of our own if none is found and none was asked for."""
+        asked = bool(self._addresses or self._commands)
+        async with anyio.create_task_group() as tasks:
+            seen = anyio.Event()
+            tasks.start_soon(self._watch, seen)
+            await seen.wait()
+            if not asked and not self._found:
+                await self._start_default()
+            while True:
+                # A port file may belong to a process that we are just starting: such a file is looked at again.
+                self._reconcile()
+                await anyio.sleep(RECHECK_S)
+
+    async def _watch(self, seen: anyio.Event) -> None:
+        async for found in watch(self._workspace, self._port_files):
+            self._found = found
+            self._reconcile()
+            seen.set()
+
+    async def _start_default(self) -> None:
+        if await anyio.to_thread.run_sync(is_python_or_empty, self._workspace):
+            words = "no REPL was found and none asked for, so codriver starts its own Python REPL (key py)"
+            self._dispatch(Say(words), _asked_command("python"))
+
+    def _reconcile(self) -> None:
+        """Make the core's port-file REPLs those whose files are there and name a REPL that is not ours already."""
+        state = self._core.state
+        ours = {repl.address for repl in state.repls.values() if repl.origin.kind != "port-file"}
+        starting = any(repl.owned and repl.phase == "starting" for repl in state.repls.values())
+        wanted: dict[str, ReplFound] = {}
+        problems: dict[str, str] = {}
+        for found in self._found:
+            path = str(found.path)
+            if found.port is None:
+                problems[path] = found.problem or "it holds no port"
+                continue
+            address = f"127.0.0.1:{found.port}"
+            identity = f"file:{path}"
+            if address in ours or (starting and identity not in state.repls):
+                continue
+            wanted[identity] = ReplFound(
+                identity,
+                found.key,
+                Origin("port-file", path),
+                address,
+                keyed=found.key != "nrepl",
+                rewritten=self._written.get(identity, found.written_ns) != found.written_ns,
+            )
+        known = {repl.id: repl for repl in state.repls.values() if repl.origin.kind == "port-file"}
+        actions: list[Action] = [
+            found
+            for identity, found in wanted.items()
+            if identity not in known or known[identity].address != found.address or found.rewritten
+        ]
+        actions += [
+            ReplForgotten(identity)
+            for identity, repl in known.items()
+            if identity not in wanted and repl.phase != "connected"
+        ]
+        actions += [
+            Say(f"the port file {path} cannot be used: {problem}", error=True)
+            for path, problem in problems.items()
+            if self._problems.get(path) != problem
+        ]
+        self._problems = problems
+        self._written = {f"file:{found.path}": found.written_ns for found in self._found}
+        self._dispatch(*actions)
+
+    def _dispatch(self, *actions: Action) -> None:
+        if actions:
+            self._core.report(*actions)
+
+
+def _asked_address(text: str) -> ReplFound:
+    """`[KEY=][HOST:]PORT` as a REPL to connect to."""
+    key, equals, address = text.rpartition("=")
+    if ":" not in address:
+        address = f"127.0.0.1:{address}"
+    origin = Origin("address", address)
+    return ReplFound(f"address:{address}", key or f"nrepl-{address.rpartition(':')[2]}", origin, address, bool(equals))
+
+
+def _asked_command(text: str) -> ReplFound:
+    """A word such as `python`, or a command line, as a REPL to start."""
+    kind = KINDS.get(text, Kind("repl", "unknown"))
+    return ReplFound(f"process:{text}", kind.key, Origin("process", text), keyed=text in KINDS, dialect=kind.dialect)

@@ -1,0 +1,175 @@
+"""Port files of REPLs that somebody else started: found in a workspace, and watched.
+
+Known places, those of the workspace and of the projects in it, are looked at four times a second, which costs one
+`stat` each; folders are searched for new ones every few seconds. A port file is a claim: whether a REPL listens is for
+the connection to find out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver import files
+from codriver.files.place import Links, Rules
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+
+PORT_FILES: Final = (".nrepl-port", ".shadow-cljs/nrepl.port")
+"""Where nREPL, Leiningen, babashka, nbb, Basilisp, and shadow-cljs write their port, relative to a project's folder."""
+
+MAX_DEPTH: Final = 3
+"""How deep projects of a monorepo are looked for, below the workspace."""
+
+MAX_FOLDERS: Final = 2000
+"""Folders looked at in one search: above this the workspace is no project, and a search would take seconds."""
+
+MAX_PROJECTS: Final = 200
+"""Projects whose places are looked at each time."""
+
+SEARCH_S: Final = 1.0
+"""A search ends by then, on a slow disk too."""
+
+RESCAN_INTERVALS: Final = 12
+"""A search for new folders at each so many looks: every 3 s at four looks a second."""
+
+SKIPPED: Final = frozenset({
+    "node_modules", "target", "build", "dist", "out", "venv", "__pycache__", "site-packages", "vendor",
+})  # fmt: skip
+"""Folders that hold no project of the user's; hidden ones are skipped too."""
+
+PROJECT_MARKS: Final = frozenset({
+    "deps.edn", "project.clj", "build.boot", "bb.edn", "shadow-cljs.edn", "nbb.edn", "squint.edn", "package.json",
+    "pyproject.toml",
+})  # fmt: skip
+"""Files that make a folder a project in which a REPL is likely to be started."""
+
+PORT_CHARS: Final = 32
+PORT_FILE_RULES: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
+"""A port file says where code is sent: it is a file of the workspace itself, and holds some digits."""
+HIGHEST_PORT: Final = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A port file: the port it names, or in `problem` why it names none."""
+
+    path: Path
+    port: int | None
+    problem: str | None = None
+    key: str = "nrepl"
+    """A session key to suggest: `cljs` for shadow-cljs, with the folder's name before it when it is no root project."""
+    written_ns: int = 0
+    """When it was written: a file written again with the same port belongs to a REPL that was started again."""
+
+
+def scan(workspace: Path, names: Sequence[str] = PORT_FILES) -> tuple[Found, ...]:
+    """The port files in `workspace` now, in the order of their paths."""
+    return _read_all(workspace, _places(workspace, names))
+
+
+async def watch(
+    workspace: Path, names: Sequence[str] = PORT_FILES, *, interval_s: float = 0.25
+) -> AsyncIterator[tuple[Found, ...]]:
+    """The port files in `workspace`: at once, and again at each change.
+
+    `names` are paths relative to each folder that is looked at.
+    """
+    before: tuple[Found, ...] | None = None
+    places: tuple[Path, ...] = ()
+    look = 0
+    while True:
+        if look % RESCAN_INTERVALS == 0:
+            places = await anyio.to_thread.run_sync(_places, workspace, names)
+        found = await anyio.to_thread.run_sync(_read_all, workspace, places)
+        if found != before:
+            before = found
+            yield found
+        look += 1
+        await anyio.sleep(interval_s)
+
+
+def _places(workspace: Path, names: Sequence[str]) -> tuple[Path, ...]:
+    """Where a port file may appear: in the workspace, in its projects, and where one is now in any other folder."""
+    deadline = time.monotonic() + SEARCH_S
+    places = [workspace / name for name in names]
+    queue = deque([(workspace, 0)])
+    searched = projects = 0
+    while queue and searched < MAX_FOLDERS and time.monotonic() < deadline:
+        folder, depth = queue.popleft()
+        searched += 1
+        subfolders, is_project = _search(folder)
+        is_watched = is_project and projects < MAX_PROJECTS
+        projects += is_watched
+        if depth:
+            # Path.exists would raise for a folder that may not be entered.
+            here = [folder / name for name in names]
+            places += here if is_watched else [path for path in here if os.path.exists(path)]  # noqa: PTH110  # see above
+        if depth < MAX_DEPTH:
+            queue.extend((child, depth + 1) for child in subfolders)
+    return tuple(places)
+
+
+def _search(folder: Path) -> tuple[list[Path], bool]:
+    """The folders in `folder` that may hold projects, and whether it is one itself."""
+    subfolders: list[Path] = []
+    is_project = False
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name in PROJECT_MARKS:
+                    is_project = True
+                elif entry.name.startswith(".") or entry.name in SKIPPED:
+                    continue
+                elif entry.is_dir(follow_symlinks=False):
+                    subfolders.append(Path(entry.path))
+    except OSError:
+        # A folder that may not be read, or is gone by now, holds nothing for us.
+        return [], False
+    return sorted(subfolders), is_project
+
+
+def _read_all(workspace: Path, places: Iterable[Path]) -> tuple[Found, ...]:
+    return tuple(sorted((found for path in places if (found := _read(workspace, path))), key=lambda found: found.path))
+
+
+def _read(workspace: Path, path: Path) -> Found | None:
+    """What the file at `path` says; None when there is none."""
+    key = _suggest_key(workspace, path)
+    try:
+        data, status = read_port_file(path, workspace)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return Found(path, None, f"it cannot be read: {error.strerror}", key)
+    text, written_ns = data.decode("utf-8", "replace").strip(), status.st_mtime_ns
+    if not text:
+        return Found(path, None, "it is empty; a REPL that is starting writes it in a moment", key, written_ns)
+    if not (text.isascii() and text.isdecimal() and len(text) <= PORT_CHARS and 0 < int(text) <= HIGHEST_PORT):
+        problem = f"it should hold a port number, and begins with {text[:PORT_CHARS]!r}"
+        return Found(path, None, problem, key, written_ns)
+    return Found(path, int(text), None, key, written_ns)
+
+
+def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
+    """What a port file holds, and its status. One that the user's settings name may lie outside of the workspace.
+
+    Raises:
+        OSError: there is none, or it is a link or no regular file.
+    """
+    is_inside = Path(os.path.normpath(path)).is_relative_to(workspace)
+    return files.read_stamped(path, PORT_FILE_RULES, root=workspace if is_inside else path.parent)
+
+
+def _suggest_key(workspace: Path, path: Path) -> str:
+    shadow = path.parent.name == ".shadow-cljs"
+    folder = path.parent.parent if shadow else path.parent
+    kind = "cljs" if shadow else "nrepl"
+    return kind if folder == workspace else f"{folder.name}-{kind}"

@@ -1,0 +1,261 @@
+"""REPLs that codriver starts: a process tree of their own that ends with the server, however the server ends."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import signal
+import sys
+from collections import deque
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import anyio
+
+from codriver.errors import StartError
+from codriver.repls.adapter_values import Endpoint
+from codriver.repls.context_tasks import own_tasks
+from codriver.repls.launch.port_files import read_port_file
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from anyio.abc import ByteReceiveStream, Process
+
+SUPERVISED: Final = "--supervised"
+"""A command with this word gets a stdin that ends when codriver does; every other one an empty stdin, so that code
+which reads from it fails at once and does not wait for ever."""
+
+STOP_S: Final = 2.5
+"""How long the end of a process tree is waited for: the watchdog's 2 s between SIGTERM and SIGKILL, and some more."""
+
+POLL_S: Final = 0.05
+TAIL_LINES: Final = 8
+LINE_CHARS: Final = 4096
+"""Longest line searched for an address; a REPL's first words are short, and a flood must not be kept."""
+
+_ADDRESSES: Final = (
+    re.compile(r"nrepl://(?P<host>\[[^\]\s]+\]|[^\s:/]+):(?P<port>\d{1,5})"),
+    re.compile(r"nREPL server[^\n]*? at (?P<host>\[[^\]\s]+\]|[^\s:/]+):(?P<port>\d{1,5})", re.IGNORECASE),
+    re.compile(r"nREPL[^\n]*? port:? (?P<port>\d{1,5})", re.IGNORECASE),
+    re.compile(r"^Listening on (?:port )?(?P<port>\d{1,5})$"),
+)
+"""What servers print when they listen: nREPL, babashka, shadow-cljs, hy-nrepl."""
+
+_ANY_HOST: Final = {"0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "[::]": "::1"}  # noqa: S104 - read, not bound
+
+
+class ReplProcess:
+    """One started REPL. Lives as long as the context of `start`."""
+
+    def __init__(
+        self, process: Process, command: Sequence[str], *, port_file: Path | None, start_timeout_s: float
+    ) -> None:
+        self._process = process
+        self._command = command
+        self._port_file = port_file
+        self._stale = _port_file_stamp(port_file)
+        self._start_timeout_s = start_timeout_s
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._line = {"out": "", "err": ""}
+        self._printed: Endpoint | None = None
+        self._exit: str | None = None
+        self.over = anyio.Event()
+        self.pid: int = process.pid
+        """The REPL's own process, once it runs."""
+
+    async def endpoint(self) -> Endpoint:
+        """Where the REPL listens: what it printed, else what its port file says since it was started.
+
+        Raises:
+            StartError: it ended first, or said nothing in time.
+        """
+        with anyio.move_on_after(self._start_timeout_s):
+            while not self.over.is_set():
+                if found := self._printed or await anyio.to_thread.run_sync(self._read_port_file):
+                    return found
+                with anyio.move_on_after(POLL_S):
+                    await self.over.wait()
+        words = " ".join(self._command)
+        if self.over.is_set():
+            raise StartError(f"the REPL started by `{words}` is gone before it listened: {self._say_exit()}")
+        where = f" and wrote no port to {self._port_file}" if self._port_file else ""
+        raise StartError(
+            f"the REPL started by `{words}` did not say within {self._start_timeout_s:g} s where it listens{where}"
+            f"{self._say_tail()}"
+        )
+
+    async def wait(self) -> str:
+        """Wait for the end of the process and say it in words."""
+        await self.over.wait()
+        return self._say_exit()
+
+    def kill(self) -> None:
+        """End the whole process tree at once. Twice is harmless."""
+        if self._exit is None:
+            self._exit = "it was killed by codriver"
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            # It is gone already; on macOS a group of zombies answers with a permission error.
+            return
+
+    def hear(self, stream: Literal["out", "err"], text: str) -> None:
+        """Look for an address in what the REPL prints until one was found, and keep its last lines."""
+        *whole, rest = (self._line[stream] + text).split("\n")
+        self._line[stream] = rest[-LINE_CHARS:]
+        for line in whole[-200:]:
+            if self._printed is None and (found := _read_address(line[:LINE_CHARS])):
+                # That it listens is no word on why it ended.
+                self._printed = found
+                continue
+            self._tail.append(line[:LINE_CHARS].rstrip())
+
+    def report(self, line: str) -> None:
+        """Take one line from the watchdog."""
+        word, _, rest = line.partition(" ")
+        if word == "pid":
+            self.pid = int(rest)
+        elif word == "failed":
+            self._exit = f"it could not be started: {rest}"
+        elif word == "exit" and self._exit is None:
+            self._exit = _say_status(int(rest))
+
+    async def stop(self) -> None:
+        """End the tree: SIGTERM, 2 s, SIGKILL; return when it is gone."""
+        if self._process.stdin is not None:
+            await self._process.stdin.aclose()
+        with anyio.move_on_after(STOP_S):
+            await self._process.wait()
+        self.kill()
+        await self._process.wait()
+
+    def _read_port_file(self) -> Endpoint | None:
+        stamp = _port_file_stamp(self._port_file)
+        if stamp is None or stamp == self._stale or not stamp[1].strip().isdecimal():
+            return None
+        return Endpoint("127.0.0.1", int(stamp[1]))
+
+    def _say_exit(self) -> str:
+        return f"{self._exit or 'its watchdog was killed'}{self._say_tail()}"
+
+    def _say_tail(self) -> str:
+        lines = [line for line in self._tail if line]
+        return f"; its last output: {' | '.join(lines[-3:])}" if lines else ""
+
+
+@asynccontextmanager
+async def start(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    on_output: Callable[[Literal["out", "err"], str], None],
+    port_file: Path | None = None,
+    start_timeout_s: float = 60.0,
+) -> AsyncIterator[ReplProcess]:
+    """A REPL started by `command` in `cwd`; leaving the context ends its whole process tree.
+
+    `on_output` gets what it prints, as text, in the order of each stream. When this process dies, also by SIGKILL, the
+    tree ends within 2 s.
+
+    Raises:
+        StartError: the command cannot be run.
+    """
+    reading, writing = os.pipe()
+    watchdog = str(Path(__file__).with_name("watchdog.py"))
+    stdin = "shared" if SUPERVISED in command else "empty"
+    try:
+        # Cancelled half-way it would leave processes that nobody knows. It waits for nothing but the system.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                [sys.executable, "-I", "-S", watchdog, str(writing), stdin, *command],
+                cwd=cwd,
+                env=dict(env),
+                start_new_session=True,
+                pass_fds=(writing,),
+            )
+    except OSError as error:
+        os.close(reading)
+        raise StartError(f"`{' '.join(command)}` could not be started in {cwd}: {error}") from error
+    finally:
+        os.close(writing)
+    running = ReplProcess(process, command, port_file=port_file, start_timeout_s=start_timeout_s)
+    try:
+        async with own_tasks() as tasks:
+            try:
+                if process.stdout is not None and process.stderr is not None:
+                    tasks.start_soon(_drain, process.stdout, "out", running, on_output)
+                    tasks.start_soon(_drain, process.stderr, "err", running, on_output)
+                tasks.start_soon(_read_reports, reading, running)
+                yield running
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await running.stop()
+                    await process.aclose()
+    finally:
+        os.close(reading)  # not in the task that reads it, which may be cancelled before it begins
+
+
+async def _drain(
+    stream: ByteReceiveStream,
+    name: Literal["out", "err"],
+    running: ReplProcess,
+    on_output: Callable[[Literal["out", "err"], str], None],
+) -> None:
+    """Read all that the REPL prints, also when nobody is interested, so that it never stalls on a full pipe."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    try:
+        async for data in stream:
+            if text := decoder.decode(data):
+                running.hear(name, text)
+                on_output(name, text)
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+        return
+
+
+async def _read_reports(reading: int, running: ReplProcess) -> None:
+    """Follow the watchdog until it is gone, which is when the REPL is."""
+    os.set_blocking(reading, False)
+    held = b""
+    try:
+        while True:
+            await anyio.wait_readable(reading)
+            data = os.read(reading, 4096)
+            *lines, held = (held + data).split(b"\n")
+            for line in lines:
+                running.report(line.decode("utf-8", "replace"))
+            if not data:
+                return
+    finally:
+        running.over.set()
+
+
+def _read_address(line: str) -> Endpoint | None:
+    for pattern in _ADDRESSES:
+        if match := pattern.search(line.strip()):
+            host = match.groupdict().get("host") or "127.0.0.1"
+            return Endpoint(_ANY_HOST.get(host, host.strip("[]")), int(match["port"]))
+    return None
+
+
+def _port_file_stamp(path: Path | None) -> tuple[int, str] | None:
+    """When the file was written and what it says; None when there is none that can be read."""
+    if path is None:
+        return None
+    try:
+        data, status = read_port_file(path, path.parent)
+        return status.st_mtime_ns, data.decode("utf-8", "replace")[:64]
+    except OSError:
+        return None
+
+
+def _say_status(status: int) -> str:
+    if status >= 0:
+        return f"it ended with status {status}"
+    try:
+        return f"it was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"it was killed by signal {-status}"

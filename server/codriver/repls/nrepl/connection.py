@@ -1,0 +1,308 @@
+"""One socket to an nREPL server: messages out, answers back to whoever asked.
+
+What comes is filed at all times, also when nobody waits. Every request has an id of its own; answers find their
+exchange by it, also when they come after `done`, for as long as the id is among the last `LINGERING` that ended.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.errors import ReplDisconnectedError
+from codriver.repls.coalesce import joined
+from codriver.repls.errors import OpTimedOutError, RequestUnsafeError
+from codriver.repls.nrepl.message import Message, NotAMessageError, parse
+from codriver.repls.nrepl.transport import connect
+from codriver.wire.bencode import BencodeError, Decoder, Value, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codriver.repls.adapter_values import Endpoint
+    from codriver.repls.nrepl.transport import Link
+
+LINGERING: Final = 512
+"""Ids whose late messages are still filed: enough for the evaluations of an hour, a few KB of memory."""
+
+BACKLOG_BYTES: Final = 256 * 1024
+"""What is kept unread of a flood; the rest waits in the kernel, and then in the REPL."""
+
+SLICE_BYTES: Final = 2 * 1024
+TURN_S: Final = 0.0005
+"""How long the messages of a flood are filed before others get their turn."""
+TURNS_OF_OTHERS: Final = 4
+"""A call of another client goes through about a dozen; when nobody wants them they cost some 20 µs each."""
+
+OnMessage = Callable[[Message], None]
+
+
+class Exchange:
+    """A request and what came back. Lives from `NreplConnection.begin` until its id is forgotten."""
+
+    __slots__ = ("begun_at", "id", "on_message", "over", "status", "turned")
+
+    def __init__(self, identity: str, on_message: OnMessage) -> None:
+        self.id = identity
+        self.on_message = on_message
+        self.over = anyio.Event()
+        self.turned = anyio.Event()
+        """Set when it is over or when it failed: some servers say nothing after a failure."""
+        self.status: set[str] = set()
+        self.begun_at = anyio.current_time()
+        """On the event loop's clock."""
+
+
+class NreplConnection:
+    """One connection to an nREPL server. Lives until either side closes it; run `read` in a task group of the owner."""
+
+    def __init__(self, link: Link, on_stray: OnMessage) -> None:
+        self._link = link
+        self._on_stray = on_stray
+        self._ids = count(1)
+        self._routes: OrderedDict[str, Exchange] = OrderedDict()
+        self._active: dict[str, Exchange] = {}
+        self._outgoing = anyio.Lock(fast_acquire=True)
+        self._decoder = Decoder()
+        self._backlog: deque[bytes] = deque()
+        """What came faster than it could be filed; the first is being filed."""
+        self._news = anyio.Event()
+        self._end: str | None = None
+        """Why nothing more comes."""
+        self._fault: Exception | None = None
+        """What went wrong while something was filed."""
+        self.send_gap_s = 0.0
+        """Quiet time before a message while another waits, for servers that read one at a time and forget the next."""
+        self.closed = anyio.Event()
+        self.cause: str | None = None
+        self.heard_at = anyio.current_time()
+        """When the REPL last sent anything, on the event loop's clock."""
+        link.take, link.lost = self._heard, self._lost
+
+    async def read(self) -> None:
+        """File floods, until the connection is over. Raises what filing raises."""
+        try:
+            while self._fault is None and (self._backlog or self._end is None):
+                if self._backlog:
+                    await self._file_in_turns(self._backlog[0])
+                    self._backlog.popleft()
+                else:
+                    self._link.resume_reading()
+                    self._news = anyio.Event()
+                    await self._news.wait()
+            if self._fault is not None:
+                raise self._fault
+            middle = "" if self._decoder.is_idle else " in the middle of a message"
+            self._finish(f"{self._end}{middle}")
+        except (BencodeError, NotAMessageError) as error:
+            self._finish(str(error))
+        finally:
+            self._finish("it was closed by us")
+
+    def _heard(self, data: bytes) -> None:
+        """File what came, at once when it is little and nothing waits, else in turns."""
+        self.heard_at = anyio.current_time()
+        if self._backlog or len(data) > SLICE_BYTES:
+            self._backlog.append(data)
+            if sum(map(len, self._backlog)) > BACKLOG_BYTES:
+                self._link.pause_reading()
+            self._news.set()
+            return
+        try:
+            self._file_all(self._decode(data))
+        except Exception as error:  # noqa: BLE001  # `read` raises it, where its owner hears of it
+            self._fault = error
+            self._link.pause_reading()
+            self._news.set()
+
+    def _lost(self, error: Exception | None) -> None:
+        self._end = f"the connection broke ({error})" if error else "the REPL closed the connection"
+        self._news.set()
+
+    async def _file_in_turns(self, data: bytes) -> None:
+        """File what the bytes complete, in turns: however much comes at once, others are served meanwhile."""
+        values: list[Value] = []
+        turn_ends = anyio.current_time() + TURN_S
+        start = 0
+        while start < len(data):
+            # The bytes of one long string make no work until it is complete.
+            end = start + max(SLICE_BYTES, self._decoder.missing_bytes)
+            values += self._decode(data[start:end], before=values)
+            start = end
+            if anyio.current_time() >= turn_ends:
+                self._file_all(values)
+                values = []
+                for _ in range(TURNS_OF_OTHERS):
+                    await anyio.lowlevel.checkpoint()
+                turn_ends = anyio.current_time() + TURN_S
+        self._file_all(values)
+
+    def _decode(self, data: bytes, *, before: Iterable[Value] = ()) -> list[Value]:
+        """The values that `data` completes. When it is broken they are filed, after those `before`, and it raises."""
+        try:
+            return self._decoder.feed(data)
+        except BencodeError as error:
+            self._file_all([*before, *(value for value in error.decoded if isinstance(value, dict))])
+            raise
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request of ours is not answered yet."""
+        return bool(self._active)
+
+    def begin(self, on_message: OnMessage) -> Exchange:
+        """A new exchange, whose messages go to `on_message`, those after its end included."""
+        exchange = Exchange(f"codriver-{next(self._ids)}", on_message)
+        self._active[exchange.id] = exchange
+        return exchange
+
+    def end(self, exchange: Exchange) -> None:
+        """Take an exchange for over: by its `done`, or because nobody waits for it any more. Twice is harmless."""
+        if self._active.pop(exchange.id, None) is not None:
+            self._routes[exchange.id] = exchange
+            while len(self._routes) > LINGERING:
+                self._routes.popitem(last=False)
+        exchange.over.set()
+        exchange.turned.set()
+
+    async def settle(self, exchange: Exchange, *, after_failure_s: float) -> bool:
+        """Wait until `exchange` is over; False when it failed and no `done` followed within `after_failure_s`.
+
+        Raises:
+            ReplDisconnectedError: the connection ended first.
+        """
+        await exchange.turned.wait()
+        if not exchange.over.is_set():
+            with anyio.move_on_after(after_failure_s):
+                await exchange.over.wait()
+        is_over = exchange.over.is_set()
+        self.end(exchange)
+        if is_over and "done" not in exchange.status:
+            self.check_open()
+        return is_over
+
+    async def send(self, exchange: Exchange, op: str, fields: dict[str, Value]) -> None:
+        """Send a request.
+
+        Raises:
+            ReplDisconnectedError: the connection is over.
+            RequestUnsafeError: a text holds what no UTF-8 can say.
+        """
+        data = _encoded(exchange, op, fields)
+        async with self._outgoing:
+            if self._needs_gap:
+                await anyio.sleep(self.send_gap_s)
+            if not self._link.is_open:
+                await self.closed.wait()  # which tells the cause
+            self.check_open()
+            await self._link.send(data)
+
+    def send_at_once(self, exchange: Exchange, op: str, fields: dict[str, Value]) -> bool:
+        """Send a request if nothing has to be waited for, and say whether it was sent.
+
+        Raises:
+            RequestUnsafeError: a text holds what no UTF-8 can say.
+        """
+        if self._needs_gap or self._outgoing.locked() or not self._link.is_clear:
+            return False
+        self._link.write(_encoded(exchange, op, fields))
+        return True
+
+    @property
+    def _needs_gap(self) -> bool:
+        return bool(self.send_gap_s) and len(self._active) > 1
+
+    async def ask(self, op: str, *, timeout_s: float, **fields: Value) -> list[Message]:
+        """Send a request and give the messages that answer it, up to `done`.
+
+        Raises:
+            OpTimedOutError: no `done` came in time. The connection lives on.
+            ReplDisconnectedError: the connection ended first.
+        """
+        messages: list[Message] = []
+        exchange = self.begin(messages.append)
+        try:
+            with anyio.move_on_after(timeout_s) as scope:
+                await self.send(exchange, op, fields)
+                await exchange.over.wait()
+        finally:
+            exchange.on_message = self._on_stray
+            self.end(exchange)
+        if scope.cancelled_caught:
+            raise OpTimedOutError(op, timeout_s)
+        if not any(message.is_done for message in messages):
+            self.check_open()
+        return messages
+
+    def check_open(self) -> None:
+        """Nothing, while the connection stands.
+
+        Raises:
+            ReplDisconnectedError: it is over.
+        """
+        if self.cause is not None:
+            raise ReplDisconnectedError(self.cause)
+
+    async def close(self) -> None:
+        """End the connection. Twice is harmless."""
+        await self.abandon("it was closed by us")
+
+    async def abandon(self, cause: str) -> None:
+        """End the connection for the reason `cause`, unless it is over already."""
+        self._finish(cause)
+        await self._link.close()
+
+    def _file_all(self, values: Iterable[Value]) -> None:
+        for value in joined(values):
+            self._file(parse(value))
+
+    def _file(self, message: Message) -> None:
+        """Give a message to its exchange; one without an id that is more than output can only be the one that runs."""
+        exchange = self._active.get(message.id or "") or self._routes.get(message.id or "")
+        if exchange is None and message.id is None and len(self._active) == 1 and _answers(message):
+            exchange = next(iter(self._active.values()))
+        if exchange is None:
+            self._on_stray(message)
+            return
+        if not exchange.over.is_set():
+            exchange.status |= message.status
+        exchange.on_message(message)
+        if message.is_failed:
+            exchange.turned.set()
+        if message.is_done:
+            self.end(exchange)
+
+    def _finish(self, cause: str) -> None:
+        if self.cause is not None:
+            return
+        self.cause = cause
+        for exchange in tuple(self._active.values()):
+            exchange.over.set()
+            exchange.turned.set()
+        self.closed.set()
+
+
+async def dial(endpoint: Endpoint, on_stray: OnMessage, *, timeout_s: float) -> NreplConnection:
+    """A connection to whoever listens at `endpoint`; nothing was said on it yet.
+
+    Raises:
+        ReplUnreachableError: nobody listens, or the way there is closed.
+    """
+    return NreplConnection(await connect(endpoint, timeout_s=timeout_s), on_stray)
+
+
+def _encoded(exchange: Exchange, op: str, fields: dict[str, Value]) -> bytes:
+    try:
+        return encode({"op": op, "id": exchange.id, **fields})
+    except UnicodeEncodeError as error:
+        found = f"\\u{ord(error.object[error.start]):04x}"
+        problem = f"it holds half of a character pair ({found}) at position {error.start}, which UTF-8 cannot say"
+        raise RequestUnsafeError(problem, hint="write the character whole, or as an escape of the language") from error
+
+
+def _answers(message: Message) -> bool:
+    return bool(message.status) or "value" in message.fields or "ex" in message.fields

@@ -1,0 +1,307 @@
+"""Evaluations in one nREPL server: code goes there form by form, or as a file, and how it ended is told.
+
+The first form is sent in the very turn of the event loop in which it is asked for, if nothing stands in its way: what
+else is to be done about an evaluation is done while the REPL works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.values import Failure, Form
+from codriver.errors import ReplDisconnectedError
+from codriver.net.tasks import TaskSet
+from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending
+from codriver.repls.errors import RequestUnsafeError, SessionLostError
+from codriver.repls.nrepl.error_position import no_namespace, placed
+from codriver.repls.nrepl.failures import WRAPPERS, read_failure
+from codriver.repls.nrepl.form_reply import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from codriver.core.values import PrintLimits, Request
+    from codriver.repls.adapter_values import Ended, Listener
+    from codriver.repls.nrepl.connection import Exchange, NreplConnection
+    from codriver.repls.nrepl.introspection import Inquiries
+    from codriver.repls.nrepl.probe import Probed
+    from codriver.repls.nrepl.session_pool import NreplSession, SessionTable
+    from codriver.wire.bencode import Value
+
+AFTER_FAILURE_S: Final = 5.0
+"""How long a failure waits for its `done`. Every server sends it at once, or not at all."""
+
+LOST_ALONE_S: Final = 0.25
+"""How soon the main connection follows one that was lost, when it is the REPL that is gone."""
+
+TIDY_EVERY: Final = 200
+"""Evaluations in one session after which what the server left behind is tidied up."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sent:
+    """A request that evaluates, and the reply to it as far as it came."""
+
+    exchange: Exchange
+    reply: Reply
+    connection: NreplConnection
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """What one call of `begin` began."""
+
+    request: Request
+    session: NreplSession
+    ended: Ended
+    limits: PrintLimits
+    first: _Sent | None = None
+    """Its first request, where that was sent at once."""
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """What is sent, one after the other."""
+        return self.request.forms or (Form(self.request.code, 1, 1),)
+
+
+class Evaluator:
+    """Runs the evaluations of one adapter, for its life. One at a time in each session; the caller sees to that."""
+
+    def __init__(
+        self,
+        sessions: SessionTable,
+        probed: Probed,
+        listener: Listener,
+        inquiries: Inquiries,
+        *,
+        op_timeout_s: float,
+    ) -> None:
+        self._sessions = sessions
+        self._main_connection = sessions.main.connection
+        """Kept here, as the table is emptied before the connections are closed."""
+        self._probed = probed
+        self._dialect = probed.dialect
+        self._listener = listener
+        self._inquiries = inquiries
+        self._op_timeout_s = op_timeout_s
+        self._tasks = TaskSet()
+
+    def begin(self, request: Request, ended: Ended, limits: PrintLimits) -> None:
+        """Begin to run code, form by form. See `Adapter.begin`."""
+        work = self._work(request, ended, limits)
+        if self._is_free(work):
+            work.session.is_stopping = False
+            sent = self._open(work)
+            fields = {**work.session.address(), **self._form_fields(work, work.forms[0])}
+            try:
+                is_sent = sent.connection.send_at_once(sent.exchange, "eval", fields)
+            except BaseException:
+                self._finish(work, sent)
+                raise
+            if is_sent:
+                work.first = sent
+            else:
+                self._finish(work, sent)
+        self._tasks.start(self._run(work, self._evaluate_forms(work)))
+
+    def begin_load(self, request: Request, ended: Ended, limits: PrintLimits, op: str) -> None:
+        """Begin to load a whole file by the server's `op` for that. See `Adapter.begin`."""
+        work = self._work(request, ended, limits)
+        self._tasks.start(self._run(work, self._load(work, op)))
+
+    async def end(self) -> None:
+        """End all that runs, when its connection is over."""
+        await self._tasks.end()
+
+    def _work(self, request: Request, ended: Ended, limits: PrintLimits) -> _Work:
+        self._refuse_unsafe(request.code)
+        work = _Work(request, self._sessions.get(request.session), ended, limits)
+        self._main_connection.check_open()
+        return work
+
+    def _is_free(self, work: _Work) -> bool:
+        """Whether the first form can be the next thing that its session is asked."""
+        session = work.session
+        is_idle = session.running is None and not session.lock.locked()
+        return is_idle and session.connection.cause is None and not self._switches(work.request)
+
+    def _switches(self, request: Request) -> bool:
+        """Whether the session has to be brought into the namespace first, as a request cannot name one."""
+        return bool(request.namespace) and self._dialect.namespace_by != "key"
+
+    async def _run(self, work: _Work, act: Coroutine[object, object, Ending]) -> None:
+        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
+        session = work.session
+        try:
+            async with session.lock:
+                if work.first is None:
+                    self._main_connection.check_open()
+                    session.is_stopping = False
+                    await self._sessions.renew(session)
+                how = await self._name_class(work, await act)
+        except ReplDisconnectedError as error:
+            how = error
+            if session.connection is not self._main_connection:
+                with anyio.move_on_after(LOST_ALONE_S):
+                    await self._main_connection.closed.wait()
+                    return
+                how = SessionLostError(error.cause)
+        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
+            how = error
+        finally:
+            act.close()
+            if work.first is not None:  # it was ended before it could wait for the answer
+                self._finish(work, work.first)
+            work.ended(how)
+
+    async def _evaluate_forms(self, work: _Work) -> Ending:
+        request, session = work.request, work.session
+        before = session.namespace
+        switches = self._switches(request)
+        if switches and (failure := await self._enter(session, request.namespace or "")):
+            return Ending("failed", namespace=before, failure=failure)
+        try:
+            for index, form in enumerate(work.forms, 1):
+                if session.is_stopping and work.first is None:
+                    return Ending("interrupted", namespace=before)
+                sent = work.first or await self._send(work, "eval", self._form_fields(work, form))
+                work.first = None
+                reply = await self._settle(work, sent)
+                if reply.is_failed or reply.is_interrupted or session.is_stopping:
+                    return self._conclude(work, reply, index)
+            return self._conclude(work, reply, None)
+        finally:
+            if switches and self._dialect.namespace_by in {"in-ns", "ns"}:
+                with anyio.CancelScope(shield=True):
+                    await self._switch(session, before or "user")
+
+    async def _load(self, work: _Work, op: str) -> Ending:
+        request, session = work.request, work.session
+        path = request.file or ""
+        fields: dict[str, Value] = {
+            "file": request.code,
+            "file-path": path,
+            "file-name": path.rpartition("/")[2],
+            **self._print_fields(work),
+        }
+        before = session.namespace
+        reply = await self._settle(work, await self._send(work, op, fields))
+        if self._dialect.load_moves_namespace:
+            await self._switch(session, before or "user")
+        return self._conclude(work, reply, None)
+
+    # One request
+
+    def _open(self, work: _Work) -> _Sent:
+        """An exchange that counts as what runs in its session, until `_finish`."""
+        reply = Reply(work.request.id, self._listener)
+        connection = work.session.connection
+        work.session.running = exchange = connection.begin(reply.take)
+        return _Sent(exchange, reply, connection)
+
+    def _finish(self, work: _Work, sent: _Sent) -> None:
+        work.session.running = None
+        sent.connection.end(sent.exchange)
+
+    async def _send(self, work: _Work, op: str, fields: dict[str, Value]) -> _Sent:
+        sent = self._open(work)
+        try:
+            await sent.connection.send(sent.exchange, op, {**work.session.address(), **fields})
+        except BaseException:
+            self._finish(work, sent)
+            raise
+        return sent
+
+    async def _settle(self, work: _Work, sent: _Sent) -> Reply:
+        """The whole reply to what was sent, when it is over."""
+        session, exchange, reply = work.session, sent.exchange, sent.reply
+        try:
+            await sent.connection.settle(exchange, after_failure_s=AFTER_FAILURE_S)
+        finally:
+            self._finish(work, sent)
+        session.evaluations += 1
+        if session.evaluations % TIDY_EVERY == 0:
+            self._tasks.start(self._inquiries.tidy(session.name))
+        # An interrupt whose `done` went elsewhere marks the exchange, not the reply.
+        reply.status |= exchange.status
+        if reply.namespace and not work.request.namespace:
+            session.namespace = reply.namespace
+        return reply
+
+    def _form_fields(self, work: _Work, form: Form) -> dict[str, Value]:
+        request = work.request
+        fields: dict[str, Value] = {"code": form.text, **self._print_fields(work)}
+        if request.namespace and self._dialect.namespace_by == "key":
+            fields["ns"] = request.namespace
+        if request.file:
+            fields["file"] = request.file
+        if self._probed.takes_positions:
+            fields |= {"line": form.line, "column": form.column}
+        else:
+            fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
+        return fields
+
+    def _print_fields(self, work: _Work) -> dict[str, Value]:
+        return self._dialect.print_fields(work.limits) if self._probed.honours_print_limits else {}
+
+    def _refuse_unsafe(self, code: str) -> None:
+        limit = self._dialect.unsafe_bytes
+        if limit is None or code.isascii():
+            return
+        if (size := len(code.encode("utf-8", "surrogatepass"))) > limit:
+            raise RequestUnsafeError(
+                f"{self._dialect.name} loses characters that are not ASCII, or never answers, when a request is longer "
+                f"than {limit} bytes, and this one has {size}",
+                hint="put the code in a file and load that from a short piece of code, or send it in smaller parts",
+            )
+
+    # How it ended
+
+    def _conclude(self, work: _Work, reply: Reply, form: int | None) -> Ending:
+        session = work.session
+        namespace = reply.namespace or session.namespace
+        if reply.is_failed:
+            session.failure = reply.failure
+        if reply.is_interrupted or (session.is_stopping and not reply.is_failed):
+            return Ending("interrupted", namespace=namespace)
+        if not reply.is_failed:
+            return Ending("done", namespace=namespace)
+        failure = read_failure(reply.failure, self._dialect)
+        if failure.type == NAMESPACE_MISSING and work.request.namespace:
+            return Ending("failed", namespace=session.namespace, failure=no_namespace(work.request.namespace))
+        failure = placed(failure, work.request, form, counts_lines=self._dialect.counts_lines)
+        return Ending("failed", namespace=namespace, failure=failure)
+
+    async def _name_class(self, work: _Work, ending: Ending) -> Ending:
+        """The ending with the class of what was thrown, where the server names but the compiler's wrapper of it."""
+        if ending.failure is None or not ending.failure.type.endswith(WRAPPERS):
+            return ending
+        return replace(ending, failure=await self._inquiries.unwrapped(ending.failure, work.session.name))
+
+    # Namespaces, where a request cannot name one
+
+    async def _enter(self, session: NreplSession, namespace: str) -> Failure | None:
+        """Switch `session` to `namespace`, unless it does not exist: asking for it would make a broken one."""
+        if self._dialect.namespace_by == "none":
+            if namespace in {session.namespace, "user", "Hy"}:
+                return None
+            words = f"this REPL evaluates in one namespace only, and {namespace!r} was asked for; nothing was evaluated"
+            return Failure(NAMESPACE_MISSING, words)
+        code = self._dialect.json % f"(some? (find-ns (symbol {self._dialect.quote(namespace)})))"
+        answer = await session.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
+        if not any("true" in (message.text("value") or "") for message in answer):
+            return no_namespace(namespace)
+        await self._switch(session, namespace)
+        return None
+
+    async def _switch(self, session: NreplSession, namespace: str) -> None:
+        if self._dialect.namespace_by == "ns":
+            code = f"(ns {namespace})"
+        elif self._dialect.namespace_by == "in-ns":
+            code = f"(basilisp.core/in-ns '{namespace})"
+        else:
+            return
+        await session.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())

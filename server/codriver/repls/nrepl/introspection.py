@@ -1,0 +1,303 @@
+"""Questions about code: completion, symbols, expansion, tests, stack traces; by the server's op, else by evaluation.
+
+What is evaluated runs in a session of ours, so the caller's `*1`, `*e` and namespace stay as they are, and it is
+answered while the caller's session is busy wherever the server can do two things at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, cast
+
+import anyio
+
+from codriver.core.values import MAIN_SESSION, Capability, Failure
+from codriver.errors import CodriverError
+from codriver.repls.adapter_values import (
+    NAMESPACE_MISSING,
+    ClojureDocs,
+    Completion,
+    StackFrame,
+    StackTrace,
+    Symbol,
+    TestRun,
+)
+from codriver.repls.dialects.test_locations import located
+from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
+from codriver.repls.errors import (
+    CapabilityMissingError,
+    EvaluationFailedError,
+    NamespaceMissingError,
+    OpTimedOutError,
+)
+from codriver.repls.nrepl import responses
+from codriver.repls.nrepl.failures import read_failure, stack_of
+from codriver.repls.nrepl.form_reply import Reply
+from codriver.repls.nrepl.message import (
+    Message,
+    as_list,
+    as_map,
+    as_text,
+)
+from codriver.repls.nrepl.session_pool import TEST_SESSION, TOOL_SESSION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from codriver.repls.dialects.thread_dump import ThreadDump
+    from codriver.repls.nrepl.probe import Probed
+    from codriver.repls.nrepl.session_pool import NreplSession, SessionTable
+    from codriver.wire.bencode import Value
+
+logger = logging.getLogger(__name__)
+
+UNWRAP_S: Final = 2.0
+"""How long a failure waits for the name of its class, which it can do without."""
+
+INTERRUPT_S: Final = 2.0
+"""How long a test run that nobody waits for is given to be interrupted."""
+
+
+PENDING_S: Final = 0.05
+"""How often a REPL is asked for the end of a test run that it does not tell by itself."""
+
+
+class Inquiries:
+    """The questions one REPL can be asked. Lives as long as its adapter."""
+
+    def __init__(self, sessions: SessionTable, probed: Probed, *, op_timeout_s: float, workspace: Path | None) -> None:
+        self._sessions = sessions
+        self._profile = probed.profile
+        self._ops = probed.ops
+        self._dialect = probed.dialect
+        self._op_timeout_s = op_timeout_s
+        self._workspace = workspace
+        self._testing = anyio.Lock()
+
+    async def complete(self, prefix: str, namespace: str | None, session: str = MAIN_SESSION) -> tuple[Completion, ...]:
+        """Completions of `prefix`. See `Adapter.complete`."""
+        support = self._require("complete")
+        target = self._sessions.get(session)
+        where = self._namespace(target, namespace)
+        owner, slash, start = prefix.partition("/")
+        if owner and slash and "complete-in" in self._dialect.ask:
+            data = await self._ask("complete-in", owner=owner, name=start, ns=where)
+            if data is not None:
+                return responses.read_completions(as_list(cast("Value", data)))
+        if support.adapted:
+            data = await self._ask("complete", name=prefix, ns=where)
+            return responses.read_completions(as_list(cast("Value", data)))
+        # nREPL reads `prefix`, older cider-nrepl `symbol`; each ignores the other.
+        answer = await self._send(support.op, target, prefix=prefix, symbol=prefix, ns=where)
+        found = tuple(
+            completion
+            for message in answer
+            for completion in responses.read_completions(as_list(message.fields.get("completions")))
+        )
+        if self._dialect.completes_within:
+            return tuple(one for one in found if one.candidate.startswith(prefix) and one.candidate != f"{owner}/")
+        return found
+
+    async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
+        """What is known of `symbol`. See `Adapter.lookup`."""
+        support = self._require("lookup")
+        target = self._sessions.get(session)
+        where = self._namespace(target, namespace)
+        if support.adapted:
+            data = await self._ask("lookup", name=symbol, ns=where)
+            return responses.symbol_of(symbol, as_map(cast("Value", data)))
+        found = responses.read_symbol(symbol, await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where))
+        if found is not None and found.column is not None and self._dialect.columns_from_zero:
+            return replace(found, column=found.column + 1)
+        return found
+
+    async def macroexpand(
+        self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
+    ) -> str:
+        """The expansion of a form. See `Adapter.macroexpand`."""
+        support = self._require("macroexpand")
+        target = self._sessions.get(session)
+        where = self._namespace(target, namespace)
+        if support.adapted:
+            expander = self._dialect.expanders[1 if full else 0]
+            return str(await self._ask("macroexpand", expand=expander, code=code, ns=where))
+        expander = "macroexpand-all" if full else "macroexpand-1"
+        answer = await self._send(support.op, target, code=code, expander=expander, ns=where)
+        self._check("the expansion", answer)
+        return next((text for message in answer if (text := message.text("expansion")) is not None), "")
+
+    async def run_tests(
+        self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
+    ) -> TestRun:
+        """Run tests. See `Adapter.run_tests`."""
+        support = self._require("test")
+        target = self._sessions.get(session)
+        if support.adapted:
+            run = await self._test_by_evaluation(target, namespace or "", test or "", timeout_s)
+            return located(run, self._workspace)
+        query: dict[str, Value] = {"ns": namespace} if namespace else {}
+        if test:
+            query["tests"] = [test]
+        op = support.op if namespace else self._all_tests_op(support.op)
+        answer = await self._send_until(op, target, timeout_s, **{**query, "load?": "true"})
+        if namespace and any(NAMESPACE_MISSING in message.status for message in answer):
+            raise NamespaceMissingError(namespace)
+        self._check("the test run", answer)
+        return located(responses.read_tests(answer), self._workspace)
+
+    async def last_stacktrace(self, session: str = MAIN_SESSION) -> StackTrace | None:
+        """The last error of `session`. See `Adapter.last_stacktrace`."""
+        support = self._require("stacktrace")
+        target = self._sessions.get(session)
+        if self._dialect.sends_traceback:
+            trace = stack_of(target.failure, self._dialect) if target.failure else None
+        elif support.adapted:
+            data = await self._ask("stacktrace", session=target.id or "")
+            trace = responses.stacktrace_of(data, self._dialect)
+        else:
+            trace = responses.read_stacktrace(await self._send(support.op, target))
+        return self._mark(trace) if trace else None
+
+    async def unwrapped(self, error: Failure, session: str = MAIN_SESSION) -> Failure:
+        """`error`, the last one of `session`, under the class that was thrown first where the REPL tells it."""
+        if "stacktrace" not in self._profile.capabilities or self._dialect.sends_traceback:
+            return error
+        with anyio.move_on_after(UNWRAP_S), suppress(CodriverError):
+            trace = await self.last_stacktrace(session)
+            # What else ran in the session may have failed since.
+            if trace is not None and trace.message and trace.message in error.message:
+                return replace(error, type=trace.type)
+        return error
+
+    async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
+        """What the threads of `session` do now. See `Adapter.stacks`."""
+        target = self._sessions.get(session)
+        op = "codriver/stacks"
+        try:
+            if op in self._ops:
+                answer = await self._send(op, target)
+                text = next((text for message in answer if (text := message.text("stacks"))), "")
+                return dump_of(read_python(text), self._dialect.tooling)
+            if "stacks" not in self._dialect.ask:
+                return None
+            data = await self._ask("stacks", session=target.id or "")
+        except CodriverError:
+            # This is asked before an interrupt, to keep what can be learnt: it must never be in its way.
+            return None
+        threads = [_thread(as_map(item)) for item in as_list(cast("Value", data))]
+        return dump_of(threads, self._dialect.tooling)
+
+    async def tidy(self, session: str = MAIN_SESSION) -> None:
+        """Mend what the server leaves behind with every evaluation in `session`, where one is known to."""
+        if "tidy" not in self._dialect.ask:
+            return
+        try:
+            for name in (session, TOOL_SESSION):
+                target = self._sessions.get(name)
+                if target.id:
+                    await self._ask("tidy", session=target.id)
+        except CodriverError as error:
+            logger.info("what evaluations leave behind could not be tidied up: %s", error)
+
+    async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
+        """What ClojureDocs says. See `Adapter.clojuredocs`."""
+        support = self._require("clojuredocs")
+        namespace, _, name = symbol.rpartition("/")
+        target = self._sessions.get(MAIN_SESSION)
+        answer = await self._send(support.op, target, ns=namespace or "clojure.core", sym=name or symbol)
+        return responses.read_clojuredocs(answer)
+
+    async def _test_by_evaluation(self, target: NreplSession, namespace: str, test: str, timeout_s: float) -> TestRun:
+        tool = await self._sessions.open(TEST_SESSION)
+        began = anyio.current_time()
+        # A run that goes on after its answer is kept in one place of the REPL: one at a time.
+        async with self._testing:
+            code = self._dialect.expression("test", ns=namespace, name=test, session=target.id or "")
+            answer = await self._send_until("eval", tool, timeout_s, code=code)
+            data = as_map(cast("Value", self._read("the test run", answer)))
+            while data.get("pending"):
+                if anyio.current_time() - began > timeout_s:
+                    raise OpTimedOutError("eval", timeout_s)
+                rest = await self._send("eval", tool, code=self._dialect.expression("test-rest"))
+                answer += rest
+                data = as_map(cast("Value", self._read("the test run", rest)))
+                if data.get("pending"):
+                    await anyio.sleep(PENDING_S)
+        output = [text for message in answer if (text := message.text("out") or message.text("err"))]
+        if data.get("missing"):
+            raise NamespaceMissingError(namespace)
+        return responses.tests_of(data, output="".join(output))
+
+    async def _send_until(self, op: str, session: NreplSession, timeout_s: float, **fields: Value) -> list[Message]:
+        """The answer to an op that runs the user's code: when nobody waits any more, it is interrupted if it can be."""
+        try:
+            return await self._send(op, session, timeout_s=timeout_s, **fields)
+        except (OpTimedOutError, anyio.get_cancelled_exc_class()):
+            if "interrupt" in self._profile.capabilities:
+                with anyio.CancelScope(shield=True), suppress(CodriverError):
+                    await self._send("interrupt", session, timeout_s=INTERRUPT_S)
+            raise
+
+    def _all_tests_op(self, op: str) -> str:
+        everything = f"{op}-all"
+        return everything if everything in self._ops else op
+
+    def _mark(self, trace: StackTrace) -> StackTrace:
+        """`trace` with the frames in files of the workspace as the user's, wherever the workspace lies."""
+        if self._workspace is None:
+            return trace
+        root = f"{self._workspace}/"
+        frames: list[StackFrame] = [
+            replace(frame, tooling=False)
+            if frame.file and frame.file.startswith(root) and "site-packages" not in frame.file
+            else frame
+            for frame in trace.frames
+        ]
+        return replace(trace, frames=tuple(frames))
+
+    def _namespace(self, session: NreplSession, namespace: str | None) -> str:
+        return namespace or session.namespace or self._dialect.home
+
+    def _require(self, capability: str) -> Capability:
+        if (support := self._profile.capabilities.get(capability)) is None:
+            raise CapabilityMissingError(capability, self._profile.missing.get(capability))
+        return support
+
+    async def _send(
+        self, op: str, session: NreplSession, *, timeout_s: float | None = None, **fields: Value
+    ) -> list[Message]:
+        limit = self._op_timeout_s if timeout_s is None else timeout_s
+        return await session.connection.ask(op, timeout_s=limit, **session.address(), **fields)
+
+    async def _ask(self, capability: str, **names: str) -> object:
+        """The data that our code for `capability` gives."""
+        tool = await self._sessions.open(TOOL_SESSION)
+        code = self._dialect.expression(capability, **names)
+        answer = await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
+        return self._read(capability, answer)
+
+    def _read(self, what: str, answer: list[Message]) -> object:
+        self._check(what, answer)
+        printed = [value for message in answer if (value := message.text("value")) is not None]
+        try:
+            return self._dialect.read(printed[-1]) if printed else None
+        except (ValueError, SyntaxError) as error:
+            shown = printed[-1][:200]
+            fault = Failure("unreadable", f"the REPL printed {shown!r} where JSON was expected")
+            raise EvaluationFailedError(what, fault) from error
+
+    def _check(self, what: str, answer: list[Message]) -> None:
+        if not any(message.is_failed for message in answer):
+            return
+        reply = Reply(None, lambda _evaluation, _event: None)
+        for message in answer:
+            reply.take(message)
+        raise EvaluationFailedError(what, read_failure(reply.failure, self._dialect))
+
+
+def _thread(fields: Mapping[str, Value]) -> Thread:
+    frames = tuple(f"    at {as_text(frame)}" for frame in as_list(fields.get("frames")))
+    return Thread(f"{as_text(fields.get('name'))} ({as_text(fields.get('state'))})", frames)

@@ -1,0 +1,254 @@
+"""The adapter for nREPL servers: our side of one REPL that speaks bencode over TCP.
+
+`connect` gives it; `codriver.repls.adapter` says what it guarantees. Source: nREPL documentation, "Ops".
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.values import MAIN_SESSION, NO_LIMITS
+from codriver.errors import ReplDisconnectedError
+from codriver.repls.adapter_values import Ending, Endpoint, Interruption
+from codriver.repls.context_tasks import own_tasks
+from codriver.repls.errors import CapabilityMissingError, OpTimedOutError
+from codriver.repls.nrepl.evaluator import Evaluator
+from codriver.repls.nrepl.form_reply import NEED_INPUT, Reply
+from codriver.repls.nrepl.heartbeat import watch
+from codriver.repls.nrepl.introspection import Inquiries
+from codriver.repls.nrepl.probe import Probed, probe, read_ops
+from codriver.repls.nrepl.session_pool import OURS, SessionTable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from codriver.core.values import Capability, PrintLimits, Profile, Request
+    from codriver.repls.adapter import Adapter
+    from codriver.repls.adapter_values import Ended, Listener
+    from codriver.repls.nrepl.heartbeat import Beat
+    from codriver.repls.nrepl.message import Message
+    from codriver.wire.bencode import Value
+
+AFTER_INTERRUPT_S: Final = 2.0
+"""How long an interrupted evaluation waits for its own `done`, which may have gone to another connection."""
+
+TAKEN_UP_S: Final = 5.0
+"""How long a server that is busy may take to begin with what it was sent; it is idle only if it says so later."""
+
+OVER_BEFORE: Final = Interruption("idle", note="it was over before the interrupt came")
+
+OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
+"""Ops that give the output of threads that belong to no evaluation, the best first."""
+
+
+@asynccontextmanager
+async def connect(
+    endpoint: Endpoint,
+    *,
+    listener: Listener,
+    connect_timeout_s: float = 5.0,
+    op_timeout_s: float = 10.0,
+    workspace: Path | None = None,
+    beat: Beat | None = None,
+) -> AsyncIterator[Adapter]:
+    """An adapter for the nREPL server at `endpoint`, connected and probed; leaving the context closes it.
+
+    `op_timeout_s` bounds every op but an evaluation. Stack frames in files under `workspace` count as the user's. With
+    `beat`, a REPL that does not answer any more is noticed also where the connection to what is in between stands.
+
+    Raises:
+        ReplUnreachableError: nobody listens there.
+        NotAnReplError: what listens does not answer as an nREPL server does.
+    """
+    adapter: NreplAdapter | None = None
+    async with own_tasks() as tasks:
+
+        def on_stray(message: Message) -> None:
+            Reply(None, listener).take(message)
+
+        sessions = SessionTable(endpoint, tasks, on_stray, op_timeout_s=op_timeout_s)
+        try:
+            probed = await _shake_hands(sessions, connect_timeout_s=connect_timeout_s, op_timeout_s=op_timeout_s)
+            adapter = NreplAdapter(sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace)
+            await adapter.subscribe_output()
+            if beat is not None:
+                while_busy = probed.dialect.answers_while_busy
+                tasks.start_soon(partial(watch, sessions.get(MAIN_SESSION), beat, while_busy=while_busy))
+            yield adapter
+        finally:
+            with anyio.CancelScope(shield=True):
+                await sessions.close_all()
+                if adapter is not None:
+                    await adapter.end()
+
+
+async def _shake_hands(sessions: SessionTable, *, connect_timeout_s: float, op_timeout_s: float) -> Probed:
+    main = await sessions.open_main(connect_timeout_s=connect_timeout_s)
+    connection = main.connection
+    try:
+        answer = await connection.ask("describe", timeout_s=op_timeout_s)
+        ops = read_ops(answer)
+        if "eval" not in ops:
+            raise sessions.refuse("it answers `describe` without naming an op `eval`")
+        probed = await probe(connection, answer, ops=ops)
+        sessions.dialect = probed.dialect
+        connection.send_gap_s = probed.dialect.send_gap_s
+        if "clone" in ops:
+            main.id = await sessions.clone(connection)
+    except ReplDisconnectedError as error:
+        raise sessions.refuse(error.cause) from error
+    except OpTimedOutError as error:
+        raise sessions.refuse(f"it took the connection and did not answer {error.op!r} in time") from error
+    return probed
+
+
+class NreplAdapter:
+    """Our side of one nREPL server. Lives as long as the context of `connect`."""
+
+    def __init__(
+        self,
+        sessions: SessionTable,
+        probed: Probed,
+        listener: Listener,
+        *,
+        op_timeout_s: float,
+        workspace: Path | None,
+    ) -> None:
+        self._sessions = sessions
+        self._probed = probed
+        self._dialect = probed.dialect
+        self._listener = listener
+        self._op_timeout_s = op_timeout_s
+        self._main = sessions.main
+        inquiries = Inquiries(sessions, probed, op_timeout_s=op_timeout_s, workspace=workspace)
+        self.complete = inquiries.complete
+        self.lookup = inquiries.lookup
+        self.macroexpand = inquiries.macroexpand
+        self.run_tests = inquiries.run_tests
+        self.last_stacktrace = inquiries.last_stacktrace
+        self.stacks = inquiries.stacks
+        self.clojuredocs = inquiries.clojuredocs
+        self._evaluator = Evaluator(sessions, probed, listener, inquiries, op_timeout_s=op_timeout_s)
+        self.end = self._evaluator.end
+
+    @property
+    def profile(self) -> Profile:
+        """What the REPL can do."""
+        return self._probed.profile
+
+    def begin(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
+        """Begin to run code, form by form, or to load a file. See `Adapter.begin`."""
+        if request.kind == "load-file" and not (support := self._require("load-file")).adapted:
+            self._evaluator.begin_load(request, ended, limits, support.op)
+        else:
+            self._evaluator.begin(request, ended, limits)
+
+    async def evaluate(self, request: Request, limits: PrintLimits = NO_LIMITS) -> Ending:
+        """Run code, and return when it is over. See `Adapter.evaluate`."""
+        over, endings = anyio.Event(), list[Ending | Exception]()
+
+        def ended(how: Ending | Exception) -> None:
+            endings.append(how)
+            over.set()
+
+        self.begin(request, ended, limits)
+        await over.wait()
+        if isinstance(endings[0], Exception):
+            raise endings[0]
+        return endings[0]
+
+    async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
+        """Ask the server to stop what runs in `session`. See `Adapter.interrupt`."""
+        support = self._require("interrupt")
+        target = self._sessions.get(session)
+        if (running := target.running) is None:
+            if not target.lock.locked():
+                return Interruption("idle")
+            target.is_stopping = True
+            return Interruption("requested", note="it was between two forms, and no further one is sent")
+        target.is_stopping = True
+        if not self._dialect.interrupts_reads and NEED_INPUT in running.status:
+            await self.send_input("", session)  # the end of its input
+        fields: dict[str, Value] = {**target.address(), "interrupt-id": running.id}
+        answer = await target.connection.ask(support.op, timeout_s=self._op_timeout_s, **fields)
+        status = frozenset().union(*(message.status for message in answer))
+        is_idle = "session-idle" in status and anyio.current_time() - running.begun_at >= TAKEN_UP_S
+        if "interrupt-id-mismatch" in status or ("session-idle" in status and not is_idle):
+            return OVER_BEFORE
+        with anyio.move_on_after(AFTER_INTERRUPT_S):
+            await running.over.wait()
+        if not running.over.is_set():
+            running.status.add("interrupted")
+            target.connection.end(running)
+            note = "the REPL confirmed the interrupt and did not end the evaluation: its code may still run"
+            if is_idle:
+                note = "the REPL says that nothing runs, and never said how the evaluation ended: it may still run"
+            return Interruption("requested", note=note)
+        if is_idle:
+            return OVER_BEFORE
+        if self._dialect.interrupt_note:
+            return Interruption("requested", note=self._dialect.interrupt_note)
+        return Interruption("interrupted")
+
+    async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
+        """Give `text` to code that reads from stdin in `session`. See `Adapter.send_input`."""
+        support = self._require("stdin")
+        target = self._sessions.get(session)
+        if target.running is not None:
+            target.running.status.discard(NEED_INPUT)
+        take = target.running.on_message if target.running else Reply(None, _drop).take
+
+        def heard(message: Message) -> None:
+            # Some servers answer at once, some when the text was read, and one sends the evaluation's value under this
+            # id. Whenever this op is done, the evaluation need not be.
+            take(replace(message, status=message.status - {"done"}))
+
+        exchange = target.connection.begin(heard)
+        target.connection.end(exchange)
+        with anyio.move_on_after(self._op_timeout_s) as scope:
+            await target.connection.send(exchange, support.op, {**target.address(), "stdin": text})
+        if scope.cancelled_caught:
+            raise OpTimedOutError(support.op, self._op_timeout_s)
+
+    async def open_session(self, name: str) -> None:
+        """Make a session of its own under `name`. See `Adapter.open_session`."""
+        self._require("sessions")
+        await self._sessions.open(name)
+
+    async def close_session(self, name: str) -> None:
+        """End a session made by `open_session`; an unknown name is ignored."""
+        if name not in OURS:
+            await self._sessions.close(name)
+
+    async def wait_closed(self) -> str:
+        """Wait until the connection is over and give the cause in words."""
+        connection = self._main.connection
+        await connection.closed.wait()
+        return connection.cause or "the connection ended"
+
+    async def subscribe_output(self) -> None:
+        """Ask for the output of threads that no evaluation owns, where the server offers it."""
+        op = next((op for op in OUTPUT_OPS if op in self._probed.ops), None)
+        if op is None:
+            return
+        connection = self._main.connection
+        exchange = connection.begin(Reply(None, self._listener).take)
+        with anyio.move_on_after(self._op_timeout_s):
+            await connection.send(exchange, op, self._main.address())
+            await exchange.over.wait()
+        connection.end(exchange)
+
+    def _require(self, capability: str) -> Capability:
+        if (support := self.profile.capabilities.get(capability)) is None:
+            raise CapabilityMissingError(capability, self.profile.missing.get(capability))
+        return support
+
+
+def _drop(_evaluation: str | None, _event: object) -> None:
+    """Nobody reads what a server says about input that nobody waited for."""

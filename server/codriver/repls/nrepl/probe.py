@@ -1,0 +1,261 @@
+"""What a REPL can do, found out by asking it: `describe`, then evaluations that change nothing.
+
+Never from names or versions: one server says it is another, and a third gives Clojure's version without being Clojure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from codriver.core.values import Capability, PrintLimits, Profile
+from codriver.repls.adapter_values import CAPABILITIES
+from codriver.repls.dialects import dialects
+from codriver.repls.errors import OpTimedOutError
+from codriver.repls.nrepl.message import (
+    Message,
+    as_int,
+    as_map,
+    as_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from codriver.repls.dialects.dialects import Dialect
+    from codriver.repls.nrepl.connection import NreplConnection
+    from codriver.wire.bencode import Value
+
+PROBE_S: Final = 5.0
+"""Time for one probe. A server that needs longer for a constant is busy, and is then taken for what its ops say."""
+
+ATTACH_NEEDED_FROM_JAVA: Final = 21
+"""The first JDK on which a thread can only be stopped through an agent attached to its process. Source: nREPL 1.3."""
+
+OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "evaluate": ("eval",),
+    "load-file": ("load-file",),
+    "interrupt": ("interrupt",),
+    "complete": ("completions", "complete", "cider/complete"),
+    "lookup": ("info", "lookup", "cider/info"),
+    "clojuredocs": ("clojuredocs-lookup", "cider/clojuredocs-lookup"),
+    "stdin": ("stdin",),
+    "macroexpand": ("macroexpand", "cider/macroexpand"),
+    "test": ("test", "cider/test"),
+    "stacktrace": ("analyze-last-stacktrace", "cider/analyze-last-stacktrace", "stacktrace"),
+}
+"""By capability, the ops that give it, the best first. Source: nREPL and cider-nrepl documentation, "Ops"."""
+
+MISSING: Final[Mapping[str, str]] = {
+    "restart": "start the REPL with `codriver serve --repl COMMAND`: what codriver started it can restart",
+    "interrupt": "its server has no op `interrupt`; a REPL that codriver started can be restarted instead",
+    "complete": "its server has no op for it: look at names by evaluating code",
+    "lookup": "its server has no op for it: ask by evaluating code, or read the source",
+    "clojuredocs": "it is about Clojure: of a name that Clojure has too, clojuredocs_info tells from the export",
+    "stdin": "its server has no op `stdin`: give the code its input as a value",
+    "sessions": "its server keeps nothing apart: start another REPL for work of its own",
+    "print-limits": "its server ignores limits: long values are cut after they were printed",
+    "macroexpand": "its server has no op for it: evaluate the expansion, where the language has one",
+    "test": "run the project's test command in a shell",
+    "stacktrace": "its server sends the message alone; print the error's stack in the code",
+}
+"""By capability, what would provide it, in one line; where nothing would, what to do instead."""
+
+CIDER: Final = (
+    "start nREPL with cider-nrepl: add cider/cider-nrepl to its dependencies, and "
+    "--middleware '[cider.nrepl/cider-middleware]' to its command"
+)
+BY_CIDER: Final[Mapping[str, str]] = {
+    "complete": CIDER,
+    "lookup": CIDER,
+    "macroexpand": CIDER,
+    "clojuredocs": f"{CIDER}; without it clojuredocs_info tells from the export",
+    "test": f"run the project's test command in a shell, or {CIDER}",
+}
+MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
+    "clojure": BY_CIDER,
+    "unknown": BY_CIDER,
+    "python": {"macroexpand": "Python has no macros"},
+    "squint": {"test": "update squint-cljs, which brings clojure.test along today, or run the tests in a shell"},
+}
+"""What the other table says otherwise for some dialects."""
+
+
+def missing(capability: str, dialect: str) -> str | None:
+    """The line that tells how a REPL of a dialect would get a capability."""
+    return MISSING_IN.get(dialect, {}).get(capability) or MISSING.get(capability)
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """A profile and how to talk to the server that has it."""
+
+    profile: Profile
+    ops: frozenset[str]
+    """The server's own names of what it can do, as `describe` lists them."""
+    dialect: Dialect
+    honours_print_limits: bool
+    takes_positions: bool
+    """Whether `line` and `column` may be sent along. The nREPL before 0.3, `clojure.tools.nrepl`, opens a class of Java
+    for them, which Java 16 and later forbid: its thread ends, and the evaluation never does."""
+
+
+def read_ops(answer: Sequence[Message]) -> frozenset[str]:
+    """The ops that `describe` lists, as the keys of a map or as a list; empty when it lists none."""
+    for message in answer:
+        listed = message.fields.get("ops")
+        if isinstance(listed, dict) and listed:
+            return frozenset(listed)
+        if isinstance(listed, list) and listed:
+            return frozenset(op for op in listed if isinstance(op, str))
+    return frozenset()
+
+
+def read_versions(answer: Sequence[Message]) -> dict[str, str]:
+    """What the server says of versions, as text by name. Shown to people, and used for nothing."""
+    versions: dict[str, str] = {}
+    for message in answer:
+        for name, version in as_map(message.fields.get("versions")).items():
+            text = as_text(as_map(version).get("version-string")) or as_text(version)
+            if text:
+                versions[name] = text
+    return versions
+
+
+async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: frozenset[str]) -> Probed:
+    """Find out what the server behind `connection` is and can do. `answer` is its answer to `describe`.
+
+    Raises:
+        ReplDisconnectedError: the connection ended first.
+    """
+    dialect, facts = await _identify(connection, ops)
+    if dialect is dialects.CLOJURE and facts.get("babashka"):
+        dialect = dialects.BABASHKA
+    process_id = _number(facts.get("pid"))
+    if process_id is None and dialect.process_id:
+        process_id = _number(await _evaluate(connection, dialect, dialect.process_id))
+    limits = await _honours_print_limits(connection, dialect)
+    isolation = dialect.keeps_apart or await _probe_isolation(connection, ops)
+    lacking = {name for name, code in dialect.confirm.items() if not await _runs(connection, code)}
+    support = _support(dialect, ops, isolation=isolation, limits=limits)
+    support = {name: how for name, how in support.items() if name not in lacking}
+    notes = (*dialect.notes, *_java_notes(facts, support))
+    root = facts.get("root")
+    profile = Profile(
+        dialect=dialect.name,
+        versions=read_versions(answer),
+        capabilities=support,
+        missing={name: line for name in CAPABILITIES if name not in support and (line := missing(name, dialect.name))},
+        isolation=isolation,
+        is_serial=dialect.is_serial,
+        process_id=process_id,
+        project_root=root if isinstance(root, str) else None,
+        notes=notes,
+    )
+    return Probed(profile, ops, dialect, limits, takes_positions=not facts.get("tools-nrepl"))
+
+
+async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
+    """The dialect that answers its own question, and its answer; asked in the order that the ops make likely."""
+    likely: tuple[Dialect, ...]
+    if any(op.startswith(dialects.WORKER_OPS) for op in ops):
+        likely = (dialects.WORKER_PYTHON, dialects.WORKER_LISP)
+    elif "interrupt" in ops:
+        likely = (dialects.CLOJURE, dialects.HY, dialects.CLOJURESCRIPT)
+    elif "lookup" in ops:
+        likely = (dialects.NBB, dialects.SQUINT, dialects.CLOJURE, dialects.BASILISP, dialects.CLOJURESCRIPT)
+    else:
+        likely = (dialects.BASILISP, dialects.CLOJURE, dialects.NBB, dialects.SQUINT)
+    for dialect in likely:
+        facts = await _evaluate(connection, dialect, dialect.facts or "nil")
+        if isinstance(facts, dict):
+            return dialect, facts
+    return dialects.UNKNOWN, {}
+
+
+async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: str) -> object:
+    """The data that `expression` gives; None when it gives none, in time and in this dialect."""
+    try:
+        messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.json % expression)
+    except OpTimedOutError:
+        return None
+    printed = [value for message in messages if (value := message.text("value")) is not None]
+    if not printed or any(message.is_failed for message in messages):
+        return None
+    try:
+        return dialect.read(printed[-1])
+    except (ValueError, SyntaxError):
+        return None
+
+
+async def _runs(connection: NreplConnection, code: str) -> bool:
+    """Whether code runs without a failure. A server too busy to tell is taken for one in which it does."""
+    try:
+        messages = await connection.ask("eval", timeout_s=PROBE_S, code=code)
+    except OpTimedOutError:
+        return True
+    return not any(message.is_failed for message in messages)
+
+
+async def _honours_print_limits(connection: NreplConnection, dialect: Dialect) -> bool:
+    if dialect.print_limits is None:
+        return False
+    fields = dialect.print_fields(PrintLimits(max_length=2))
+    try:
+        messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.print_limits, **fields)
+    except OpTimedOutError:
+        return False
+    return any("..." in (message.text("value") or "") for message in messages)
+
+
+async def _probe_isolation(connection: NreplConnection, ops: frozenset[str]) -> Literal["session", "none"]:
+    """Whether `*1` of one session is unknown in another."""
+    if "clone" not in ops:
+        return "none"
+    try:
+        ids: list[Value] = []
+        for _ in range(2):
+            answer = await connection.ask("clone", timeout_s=PROBE_S)
+            ids += [identity for message in answer if (identity := message.fields.get("new-session"))]
+        if len(ids) < 2 or ids[0] == ids[1]:
+            return "none"
+        await connection.ask("eval", timeout_s=PROBE_S, code='"codriver-probe"', session=ids[0])
+        seen = await connection.ask("eval", timeout_s=PROBE_S, code="*1", session=ids[1])
+        for identity in ids:
+            await connection.ask("close", timeout_s=PROBE_S, session=identity)
+    except OpTimedOutError:
+        return "none"
+    values = [value for message in seen if (value := message.text("value"))]
+    return "session" if values and "codriver-probe" not in values[-1] else "none"
+
+
+def _support(dialect: Dialect, ops: frozenset[str], *, isolation: str, limits: bool) -> dict[str, Capability]:
+    support: dict[str, Capability] = {}
+    for name in CAPABILITIES:
+        given = next((op for op in OP_NAMES.get(name, ()) if op in ops and name not in dialect.broken), None)
+        if given:
+            support[name] = Capability(given)
+        elif name in dialect.ask or name in dialect.adapted:
+            support[name] = Capability(dialect.adapted.get(name, "eval"), adapted=True)
+    if isolation == "session":
+        support["sessions"] = Capability("clone")
+    elif isolation == "connection":
+        support["sessions"] = Capability("one connection each", adapted=True)
+    if limits:
+        support["print-limits"] = Capability("eval")
+    return {name: support[name] for name in CAPABILITIES if name in support}
+
+
+def _java_notes(facts: Mapping[str, object], support: Mapping[str, Capability]) -> tuple[str, ...]:
+    java = _number(facts.get("java"))
+    if java is None or java < ATTACH_NEEDED_FROM_JAVA or "interrupt" not in support or facts.get("attach"):
+        return ()
+    note = (
+        f"on Java {java} an endless loop can only be stopped when the JVM was started with "
+        "-Djdk.attach.allowAttachSelf; without it an interrupt ends only code that waits"
+    )
+    return (note,)
+
+
+def _number(value: object) -> int | None:
+    return as_int(value) if isinstance(value, int | str) else None

@@ -1,0 +1,191 @@
+"""The sessions of one nREPL server: clones where it keeps them apart, connections of their own where only those do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.values import MAIN_SESSION
+from codriver.errors import CodriverError, RefusedError
+from codriver.repls.errors import CapabilityMissingError, NotAnReplError
+from codriver.repls.nrepl.connection import (
+    Exchange,
+    NreplConnection,
+    OnMessage,
+    dial,
+)
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from codriver.repls.adapter_values import Endpoint
+    from codriver.repls.dialects.dialects import Dialect
+    from codriver.repls.nrepl.failures import SentFailure
+    from codriver.wire.bencode import Value
+
+TOOL_SESSION: Final = "codriver/tool"
+"""Our own session, where questions are asked, so that the caller's `*1`, `*e` and namespace stay as they are."""
+
+TEST_SESSION: Final = "codriver/test"
+"""Our own session for test runs, which may take minutes: meanwhile questions are still answered."""
+
+OURS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
+
+FAREWELL_S: Final = 1.0
+"""How long the end of a connection waits for a server to close its sessions: they are closed for its sake."""
+
+
+class UnknownSessionError(RefusedError):
+    """A session was named that is not open."""
+
+    reason = "unknown-session"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no session {name!r} on this REPL", hint="open it first, or use the main session")
+
+
+@dataclass(slots=True, eq=False)
+class NreplSession:
+    """One session: the connection it lives on and, where the server has sessions, its id there."""
+
+    name: str
+    connection: NreplConnection
+    id: str | None = None
+    namespace: str | None = None
+    """The namespace in which it will evaluate next, as far as the server told."""
+    lock: anyio.Lock = field(default_factory=partial(anyio.Lock, fast_acquire=True))
+    running: Exchange | None = None
+    evaluations: int = 0
+    """How many requests have evaluated in it."""
+    is_stopping: bool = False
+    """An interrupt came: no further form of what runs is sent."""
+    failure: SentFailure | None = None
+    """The last failure, where servers send its trace with it."""
+
+    def address(self) -> dict[str, Value]:
+        """The fields that name this session in a request."""
+        return {"session": self.id} if self.id else {}
+
+
+class SessionTable:
+    """All sessions of one adapter, by name. Lives as long as the adapter."""
+
+    def __init__(self, endpoint: Endpoint, tasks: TaskGroup, on_stray: OnMessage, *, op_timeout_s: float) -> None:
+        self._endpoint = endpoint
+        self._tasks = tasks
+        self._on_stray = on_stray
+        self._op_timeout_s = op_timeout_s
+        self._sessions: dict[str, NreplSession] = {}
+        self._opening = anyio.Lock()
+        self.dialect: Dialect | None = None
+        """Set when it is known; the main session is opened before that."""
+
+    def get(self, name: str) -> NreplSession:
+        """The open session `name`.
+
+        Raises:
+            UnknownSessionError: it is not open.
+        """
+        if (session := self._sessions.get(name)) is None:
+            raise UnknownSessionError(name)
+        return session
+
+    @property
+    def main(self) -> NreplSession:
+        """The main session, once it is open."""
+        return self.get(MAIN_SESSION)
+
+    async def open_main(self, *, connect_timeout_s: float) -> NreplSession:
+        """The main session, on the first connection.
+
+        Raises:
+            ReplUnreachableError: nobody listens.
+        """
+        connection = await self._dial(connect_timeout_s)
+        session = self._sessions[MAIN_SESSION] = NreplSession(MAIN_SESSION, connection)
+        return session
+
+    async def open(self, name: str) -> NreplSession:
+        """The session `name`, made if need be.
+
+        Raises:
+            CapabilityMissingError: the server keeps nothing apart.
+        """
+        async with self._opening:
+            if (known := self._sessions.get(name)) is not None:
+                await self.renew(known)
+                return known
+            kept = self.dialect.keeps_apart if self.dialect else None
+            main = self.get(MAIN_SESSION)
+            if kept == "none" and name not in OURS:
+                raise CapabilityMissingError("sessions", "this REPL has one namespace for all; start another REPL")
+            if kept == "none":
+                return main
+            if kept == "connection":
+                connection = await self._dial(self._op_timeout_s)
+                session = NreplSession(name, connection)
+            else:
+                identity = await self.clone(main.connection, apart=name not in OURS)
+                session = NreplSession(name, main.connection, id=identity)
+            session.namespace = main.namespace if name in OURS else None
+            self._sessions[name] = session
+            return session
+
+    async def renew(self, session: NreplSession) -> None:
+        """Give `session` a new connection where it had one of its own and lost it.
+
+        Raises:
+            ReplUnreachableError: nobody listens any more.
+        """
+        if session.connection is not self.get(MAIN_SESSION).connection and session.connection.cause is not None:
+            session.connection = await self._dial(self._op_timeout_s)
+            session.namespace = None
+
+    async def clone(self, connection: NreplConnection, *, apart: bool = False) -> str | None:
+        """The id of a new session on `connection`; None where the server gives none.
+
+        `apart` asks codriver's worker for a namespace of its own; other servers do not know the key and pass over it.
+        """
+        fields: dict[str, Value] = {"codriver/apart": "yes"} if apart else {}
+        messages = await connection.ask("clone", timeout_s=self._op_timeout_s, **fields)
+        return next((identity for message in messages if (identity := message.text("new-session"))), None)
+
+    async def close(self, name: str) -> None:
+        """End the session `name`; an unknown one and the main one are left alone."""
+        if name == MAIN_SESSION or (session := self._sessions.pop(name, None)) is None:
+            return
+        await self._leave(session)
+
+    async def close_all(self) -> None:
+        """End every session and connection. Twice is harmless."""
+        sessions, self._sessions = list(self._sessions.values()), {}
+        with anyio.move_on_after(FAREWELL_S):
+            for session in sessions:
+                await self._leave(session)
+        for connection in {id(session.connection): session.connection for session in sessions}.values():
+            await connection.close()
+
+    async def _leave(self, session: NreplSession) -> None:
+        main = self._sessions.get(MAIN_SESSION)
+        try:
+            if session.id:
+                await session.connection.ask("close", timeout_s=FAREWELL_S, session=session.id)
+        except CodriverError:
+            # The server is gone or silent: there is nothing left to close, and leaving must not fail.
+            return
+        finally:
+            if main is not None and session.connection is not main.connection:
+                await session.connection.close()
+
+    async def _dial(self, timeout_s: float) -> NreplConnection:
+        connection = await dial(self._endpoint, self._on_stray, timeout_s=timeout_s)
+        connection.send_gap_s = self.dialect.send_gap_s if self.dialect else 0.0
+        self._tasks.start_soon(connection.read)
+        return connection
+
+    def refuse(self, cause: str) -> NotAnReplError:
+        """The error for a peer that does not behave like an nREPL server."""
+        return NotAnReplError(self._endpoint, cause)

@@ -1,0 +1,107 @@
+"""Evaluations in the REPLs: begun, bounded in time, and their end reported to the core."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from codriver.core import actions
+from codriver.core.values import Failure, PrintLimits
+from codriver.errors import CodriverError, ReplDisconnectedError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from codriver.core import effects
+    from codriver.core.dispatch import Core
+    from codriver.repls.adapter import Adapter
+    from codriver.repls.adapter_values import Ending
+    from codriver.repls.core_reports import Faults
+    from codriver.repls.interrupt import Stopping
+
+    Spawn = Callable[[str, Callable[[effects.RunEvaluation], Awaitable[None]], effects.RunEvaluation], None]
+
+MAX_VALUE_BYTES: Final = 32 * 2**20
+"""Where the REPL is asked to stop printing: far above what an answer shows, as the rest can be asked for."""
+
+
+class Running:
+    """Runs the evaluations of one server, for its life. `adapters` are those connected at any moment.
+
+    `spawn` does something in a task of its own, whose faults end nothing but itself.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        faults: Faults,
+        adapters: Mapping[str, Adapter],
+        stopping: Stopping,
+        spawn: Spawn,
+    ) -> None:
+        self._core = core
+        self._faults = faults
+        self._adapters = adapters
+        self._stopping = stopping
+        self._spawn = spawn
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._overlong: dict[str, str] = {}
+        """By evaluation that is being ended because it ran too long: that in words."""
+
+    def begin(self, effect: effects.RunEvaluation) -> None:
+        """Run it. Its end is reported, whatever happens; by the life of the connection if that ends first."""
+        evaluation, loop = effect.request.id, asyncio.get_running_loop()
+        adapter = self._adapters.get(effect.repl)
+        if adapter is None:
+            return
+        overlong = partial(self._spawn, f"ending the evaluation {evaluation}", self._end_overlong, effect)
+        self._timers[evaluation] = loop.call_later(effect.max_run_ms / 1000, overlong)
+        ended = partial(self._ended, evaluation)
+        try:
+            adapter.begin(effect.request, ended, PrintLimits(effect.max_length, effect.max_depth, MAX_VALUE_BYTES))
+        except Exception as error:  # noqa: BLE001  # who waits for its end must be told of it, whatever happened
+            # The dispatch that asked for this is not over yet.
+            loop.call_soon(ended, error)
+
+    def _ended(self, evaluation: str, how: Ending | Exception) -> None:
+        self._timers.pop(evaluation).cancel()
+        why = self._overlong.pop(evaluation, None)
+        if isinstance(how, ReplDisconnectedError):
+            return  # the life of the connection ends all its evaluations at once, with the cause
+        try:
+            self._core.report(_ending(evaluation, how, notes=(why,) if why else ()))
+        except Exception as error:  # noqa: BLE001  # as above
+            text = self._faults.latch(f"the evaluation {evaluation}", error)
+            failure = Failure("internal-error", f"{text}; the code was sent and may have run, in part or whole")
+            self._core.report(actions.EvaluationEnded(evaluation, "failed", failure=failure))
+
+    async def _end_overlong(self, effect: effects.RunEvaluation) -> None:
+        """It ran longer than anything may: interrupt it, and say so whatever comes of it."""
+        evaluation, session = effect.request.id, effect.request.session
+        why = f"it ran longer than the run limit of {effect.max_run_ms / 1000:g} s"
+        await self._stopping.keep_stacks(evaluation, effect.repl, session)
+        adapter = self._adapters.get(effect.repl)
+        if adapter is None or evaluation not in self._timers:
+            return
+        self._overlong[evaluation] = f"{why} and was interrupted"
+        try:
+            done = await adapter.interrupt(session)
+        except CodriverError as error:
+            text = f"{why} and could not be interrupted: {error}"
+            if evaluation in self._overlong:  # it may still end by itself
+                self._overlong[evaluation] = text
+            self._core.report(actions.LatchError("run-limit", text), actions.Say(text, error=True))
+            return
+        notes = (f"{why} and was interrupted ({done.outcome})", *([done.note] if done.note else []))
+        self._core.report(actions.EvaluationEnded(evaluation, "interrupted", notes=notes))
+
+
+def _ending(evaluation: str, how: Ending | Exception, *, notes: tuple[str, ...]) -> actions.EvaluationEnded:
+    """The action that reports an end. A fault of ours is raised again: its words are found where it is latched."""
+    if isinstance(how, CodriverError):
+        failure = Failure(getattr(how, "reason", type(how).__name__), str(how))
+        return actions.EvaluationEnded(evaluation, "failed", failure=failure, notes=notes)
+    if isinstance(how, Exception):
+        raise how
+    return actions.EvaluationEnded(evaluation, how.status, how.namespace, how.failure, (*how.notes, *notes))

@@ -1,0 +1,239 @@
+"""The supervisor of a server's REPLs: owns connections and processes, performs effects on them, and reports back.
+
+Each REPL has at most one *life*: the task that starts its process if it is ours, connects, and waits until the
+connection is over. A life that ends by itself dispatches `ReplLost`; one that was ended on purpose dispatches nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+from codriver.core import actions, effects
+from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.repls.adapter_values import Endpoint
+from codriver.repls.core_reports import Faults
+from codriver.repls.events import Hearing
+from codriver.repls.interrupt import Stopping
+from codriver.repls.launch import processes, recipes
+from codriver.repls.nrepl import nrepl_adapter
+from codriver.repls.nrepl.heartbeat import Beat
+from codriver.repls.runner import Running
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from anyio.abc import TaskGroup
+
+    from codriver.core.dispatch import Core, Performer
+    from codriver.core.state import Repl
+    from codriver.log.output_log import OutputLog
+    from codriver.log.transcripts import Transcripts
+    from codriver.repls.adapter import Adapter
+
+E = TypeVar("E")
+logger = logging.getLogger(__name__)
+
+LEFT_S = 2.0
+"""How long what a client left behind in its own session is given to end after an interrupt."""
+
+
+@dataclass(slots=True)
+class _Life:
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    over: anyio.Event = field(default_factory=anyio.Event)
+
+
+class Repls:
+    """All REPL connections of one server, for its life."""
+
+    def __init__(
+        self,
+        *,
+        core: Core,
+        tasks: TaskGroup,
+        workspace: Path,
+        environ: Mapping[str, str],
+        log: OutputLog,
+        transcripts: Transcripts,
+        is_accepted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`is_accepted`: whether programs that lie in the workspace may be started; it may wait for a disk."""
+        self._tasks = tasks
+        self._is_accepted = is_accepted
+        self._workspace = workspace
+        self._environ = environ
+        self._lives: dict[str, _Life] = {}
+        self._adapters: dict[str, Adapter] = {}
+        self._core = core
+        self._faults = Faults(core)
+        self._hearing = Hearing(core, log, transcripts)
+        self._stopping = Stopping(core, self._adapters, transcripts)
+        self._running = Running(core, self._faults, self._adapters, self._stopping, self._begin)
+        self.stop = self._stopping.stop
+
+    def adapter(self, repl: str) -> Adapter:
+        """The adapter of a connected REPL.
+
+        Raises:
+            ReplDisconnectedError: it is not connected now.
+        """
+        adapter = self._adapters.get(repl)
+        if adapter is None:
+            raise ReplDisconnectedError("it is not connected at the moment")
+        return adapter
+
+    @property
+    def performers(self) -> Mapping[type[effects.Effect], Performer]:
+        """The performers of all effects on REPLs."""
+        return {
+            effects.StartRepl: self._begin_life,
+            effects.ConnectRepl: self._begin_life,
+            effects.EndRepl: self._end_life,
+            effects.RetryRepl: partial(self._begin, "trying to reach a REPL again", self._retry),
+            effects.AwaitGrace: partial(self._begin, "ending what a client left", self._await_grace),
+            effects.RunEvaluation: self._running.begin,
+            effects.CloseSession: partial(self._begin, "closing the session {0.name}", self._close_session),
+            effects.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
+            effects.SettleEvaluation: self._hearing.settle,
+        }
+
+    def _begin_life(self, effect: effects.StartRepl | effects.ConnectRepl) -> None:
+        before = self._lives.get(effect.id)
+        life = self._lives[effect.id] = _Life()
+        self._tasks.start_soon(self._live, effect.id, life, before)
+
+    def _end_life(self, effect: effects.EndRepl) -> None:
+        life = self._lives.get(effect.id)
+        if life is not None:
+            life.scope.cancel()
+
+    def _begin(self, what: str, act: Callable[[E], Awaitable[None]], effect: E) -> None:
+        """Do `what`, in which the effect may be named, in a task of its own, whose faults end nothing but itself."""
+
+        async def guarded() -> None:
+            try:
+                await act(effect)
+            except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
+                self._faults.latch(what.format(effect), error)
+
+        self._tasks.start_soon(guarded)
+
+    async def end_all(self) -> None:
+        """End every connection and every process of ours, and wait until they are gone."""
+        for life in list(self._lives.values()):
+            life.scope.cancel()
+        for life in list(self._lives.values()):
+            await life.over.wait()
+
+    # Lives
+
+    async def _live(self, repl_id: str, life: _Life, before: _Life | None) -> None:
+        cause, final = "the connection ended", False
+        try:
+            if before is not None:
+                before.scope.cancel()
+                await before.over.wait()
+            with life.scope:
+                try:
+                    cause = await self._connect(self._core.state.repls[repl_id])
+                except recipes.RecipeError as error:
+                    cause, final = str(error), True
+                except CodriverError as error:
+                    cause = str(error)
+                except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
+                    cause = self._faults.latch(f"the connection to the REPL {repl_id}", error)
+        finally:
+            life.over.set()
+            self._hearing.end(repl_id)
+            if self._lives.get(repl_id) is life:
+                del self._lives[repl_id]
+        if not life.scope.cancel_called and self._core.state.life.phase in ("starting", "started"):
+            self._core.report(actions.ReplLost(repl_id, cause, final))
+            given_up = self._core.state.repls.get(repl_id)
+            if given_up is not None and given_up.phase == "stopped":
+                logger.warning("the REPL %s is stopped: %s", given_up.key, given_up.note)
+
+    async def _connect(self, repl: Repl) -> str:
+        """Live through one connection; why it ended."""
+        if not repl.owned:
+            endpoint = _endpoint(repl.address or repl.origin.text)
+            return await self._stay_connected(repl.id, endpoint, elsewhere=repl.origin.kind == "address")
+        recipe = await anyio.to_thread.run_sync(self._recipe, repl.origin.text)
+        for note in recipe.notes:
+            self._core.report(actions.ReplProgress(repl.id, note))
+        async with processes.start(
+            recipe.command,
+            cwd=self._workspace,
+            env=recipe.env,
+            on_output=lambda stream, text: self._hearing.process_said(repl.id, stream, text),
+            port_file=recipe.port_file,
+            start_timeout_s=recipe.start_timeout_s,
+        ) as running:
+            endpoint = await running.endpoint()
+            self._core.report(actions.ReplStarted(repl.id, str(endpoint)))
+            async with anyio.create_task_group() as tasks:
+                causes: list[str] = []
+
+                async def watch_process() -> None:
+                    causes.append(await running.wait())
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(watch_process)
+                causes.append(await self._stay_connected(repl.id, endpoint))
+                with anyio.move_on_after(1):
+                    # A process that dies closes its socket first: say why it died rather than that it hung up.
+                    causes.insert(0, await running.wait())
+                tasks.cancel_scope.cancel()
+            return causes[0]
+
+    def _recipe(self, words: str) -> recipes.Recipe:
+        return recipes.recipe(words, self._workspace, self._environ, is_accepted=self._is_accepted())
+
+    async def _stay_connected(self, repl_id: str, endpoint: Endpoint, *, elsewhere: bool = False) -> str:
+        """Live through one connection; why it ended. `elsewhere`: a tunnel may lie between us and the REPL."""
+        async with nrepl_adapter.connect(
+            endpoint,
+            listener=lambda evaluation, event: self._hearing.heard(repl_id, evaluation, event),
+            workspace=self._workspace,
+            beat=Beat() if elsewhere else None,
+        ) as adapter:
+            self._adapters[repl_id] = adapter
+            try:
+                self._core.report(actions.ReplConnected(repl_id, adapter.profile, str(endpoint)))
+                return await adapter.wait_closed()
+            finally:
+                del self._adapters[repl_id]
+
+    async def _retry(self, effect: effects.RetryRepl) -> None:
+        await anyio.sleep(effect.delay_s)
+        if self._core.state.life.phase == "started":
+            self._core.resume(effect, None)
+
+    async def _await_grace(self, effect: effects.AwaitGrace) -> None:
+        await anyio.sleep(effect.grace_ms / 1000)
+        self._core.resume(effect, None)
+
+    async def _close_session(self, effect: effects.CloseSession) -> None:
+        adapter = self._adapters.get(effect.id)
+        try:
+            if adapter is not None:
+                await adapter.close_session(effect.name)
+        except CodriverError as error:
+            logger.info("closing the session %s of %s: %s", effect.name, effect.id, error)
+        self._core.report(actions.SessionClosed(effect.id, effect.name))
+
+    async def _stop_left(self, effect: effects.StopEvaluation) -> None:
+        said = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=LEFT_S)
+        logger.info("evaluation %s, as %s: %s", effect.evaluation, effect.why, "; ".join(said))
+
+
+def _endpoint(address: str) -> Endpoint:
+    """`host:port`, `[v6]:port` or `port` as an endpoint."""
+    host, _, port = address.rpartition(":")
+    return Endpoint(host.strip("[]") or "127.0.0.1", int(port))

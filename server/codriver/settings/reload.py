@@ -1,0 +1,121 @@
+"""Settings that change while a server runs: what takes effect at once, and what waits for a restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codriver.files import toml_file
+from codriver.settings import trust
+from codriver.settings.layers import (
+    GROWING,
+    NEED_RESTART,
+    SettingsError,
+    as_rows,
+    files,
+    held_back,
+    load,
+    spelled,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from codriver.settings.layers import Loaded, Settings
+
+RESTART = "codriver stop && codriver serve"
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a look at the files gave. `settings`: those in effect from now on; `said` and `wrong`: lines for the log.
+
+    `refused`: a file is so wrong that nothing of it holds.
+    """
+
+    settings: Settings
+    said: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+    refused: bool = False
+
+
+class Reloader:
+    """Looks at the settings files of one workspace, for the life of a server. Not for several threads at once."""
+
+    def __init__(
+        self, workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object], loaded: Loaded
+    ) -> None:
+        self._workspace = workspace
+        self._environ = environ
+        self._overrides = overrides
+        self._loaded = loaded
+        self.settings = loaded.settings
+        """The settings in effect."""
+        self._seen = self._read_files()
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """What the workspace's files say and what does not count, a line each."""
+        return self._loaded.withheld
+
+    def look(self) -> News | None:
+        """What changed since the last look; None when the files are as they were.
+
+        A file that is wrong changes nothing: the settings stay as they are until it is mended.
+        """
+        seen = self._read_files()
+        if seen == self._seen:
+            return None
+        self._seen = seen
+        try:
+            loaded = load(self._workspace, environ=self._environ, overrides=self._overrides)
+        except SettingsError as error:
+            return News(self.settings, wrong=(f"the settings stay as they are: {error}",), refused=True)
+        before, self._loaded = self._loaded, loaded
+        warnings = [warning for warning in loaded.warnings if warning not in before.warnings]
+        warnings += [held_back(line) for line in loaded.withheld if line not in before.withheld]
+        rows = {name: (value, whence) for name, value, whence in as_rows(loaded)}
+        said: list[str] = []
+        kept: dict[str, object] = {}
+        for name in type(loaded.settings).model_fields:
+            value, current = getattr(loaded.settings, name), getattr(self.settings, name)
+            is_new = value != getattr(before.settings, name)
+            words = " = ".join((spelled(name), rows[spelled(name)][0])) + f" from {rows[spelled(name)][1]}"
+            if name in GROWING:
+                kept[name] = (*current, *(item for item in value if item not in current))
+                if is_new:
+                    said.append(f"setting {words}: {_grown(value, current)}")
+            elif name in NEED_RESTART:
+                kept[name] = current
+                if is_new and value != current:
+                    said.append(f"setting {words} waits for a restart: {RESTART}")
+            elif is_new:
+                said.append(f"setting {words} holds from now on")
+        self.settings = loaded.settings.model_copy(update=kept)
+        return News(self.settings, tuple(said), tuple(warnings))
+
+    def _read_files(self) -> object:
+        # The files are small, and a time stamp is too coarse to tell two quick saves apart.
+        user, *own = files(self._workspace)
+        contents = [_content(user, None), *(_content(file, self._workspace) for file in own)]
+        return (*contents, trust.kept_digest(self._workspace))
+
+
+def _grown(value: tuple[str, ...], current: tuple[str, ...]) -> str:
+    """What becomes of a list that only grows while the server runs."""
+    added = [item for item in value if item not in current]
+    left = [item for item in current if item not in value]
+    parts = [f"{', '.join(added)} comes now"] if added else []
+    parts += [f"{', '.join(left)} stays until a restart: {RESTART}"] if left else []
+    return "; ".join(parts) or "nothing is missing and nothing too many"
+
+
+def _content(file: Path, root: Path | None) -> bytes | str | None:
+    """What a file holds, or why it is not read."""
+    try:
+        return toml_file.content(file, root=root)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return str(error)

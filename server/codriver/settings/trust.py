@@ -1,0 +1,151 @@
+"""The workspaces whose settings files the user has accepted.
+
+A checkout's settings are words of a stranger, and some of them would run a command, let others in or let edits out.
+Those count only once the user has said so, for exactly these words: a digest of what the files say is kept outside of
+the workspace, and whatever changes them takes it back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver import files
+from codriver.errors import StartError
+from codriver.files import toml_file
+from codriver.files.paths import state_folder, workspace_state_folder
+from codriver.files.place import Links, Rules
+from codriver.files.toml_file import TomlFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+COMMAND: Final = "codriver trust"
+RECORD: Final = "accepted.json"
+RECORD_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE, is_granting=True)
+
+
+class CannotRememberError(StartError):
+    """What the user accepts or takes back cannot be written down."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(f"{path} cannot be written: {error.strerror or error}; mend that and run the command again")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceTables:
+    """The settings that a workspace gives itself: `[tool.codriver]` of pyproject.toml, and codriver.toml."""
+
+    project: Mapping[str, Any]
+    own: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """Tells these tables from all others. Comments and the order of keys make no difference."""
+        text = json.dumps([self.project, self.own], sort_keys=True, default=repr)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A workspace that the user has accepted, and whether its files still say what they said then."""
+
+    workspace: str
+    is_current: bool
+
+
+def project_file(workspace: Path) -> Path:
+    """The project's file, which has a table for settings."""
+    return workspace / "pyproject.toml"
+
+
+def own_file(workspace: Path) -> Path:
+    """The workspace's own settings file."""
+    return workspace / "codriver.toml"
+
+
+def read_tables(workspace: Path) -> WorkspaceTables:
+    """The settings of a workspace as they are written, unchecked; empty where there are none.
+
+    Raises:
+        TomlFileError: a file cannot be read, or has something else at the place of the table.
+    """
+    file = project_file(workspace)
+    table: object = toml_file.read(file, root=workspace)
+    for key in ("tool", "codriver"):
+        table = table.get(key, {}) if isinstance(table, dict) else table
+    if not isinstance(table, dict):
+        raise TomlFileError(file, "tool.codriver is no table; write [tool.codriver] and the settings below")
+    return WorkspaceTables(table, toml_file.read(own_file(workspace), root=workspace))
+
+
+def is_accepted(workspace: Path, tables: WorkspaceTables | None = None) -> bool:
+    """Whether the user has accepted this workspace with what its settings files say now. Without a word: no.
+
+    `tables`, when they are at hand, are what is used: what was read once is not asked for again.
+    """
+    digest = kept_digest(workspace)
+    if digest is None:
+        return False
+    try:
+        return digest == (tables or read_tables(workspace)).digest
+    except TomlFileError:
+        return False
+
+
+def kept_digest(workspace: Path) -> str | None:
+    """The digest that the user accepted for this workspace; None when there is none."""
+    kept = _read_record(workspace_state_folder(workspace) / RECORD)
+    return kept.get("sha256") if kept is not None and kept.get("workspace") == str(workspace.resolve()) else None
+
+
+def accept(workspace: Path, tables: WorkspaceTables) -> None:
+    """Keep that the user accepts this workspace with these settings.
+
+    Raises:
+        CannotRememberError: it cannot be written down.
+    """
+    path = workspace_state_folder(workspace) / RECORD
+    text = json.dumps({"workspace": str(workspace.resolve()), "sha256": tables.digest})
+    try:
+        files.replace(path, text.encode("ascii"), links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
+    except OSError as error:
+        raise CannotRememberError(path, error) from error
+
+
+def forget(workspace: Path) -> bool:
+    """Take the acceptance back; whether there was one.
+
+    Raises:
+        CannotRememberError: it cannot be taken back.
+    """
+    path = workspace_state_folder(workspace) / RECORD
+    try:
+        with files.locate(path, Links.OWN) as place:
+            place.remove()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise CannotRememberError(path, error) from error
+    return True
+
+
+def list_accepted() -> tuple[Accepted, ...]:
+    """Every workspace that was accepted, by name."""
+    from pathlib import Path  # noqa: PLC0415  # only the listing needs it
+
+    kept = (_read_record(path) for path in sorted((state_folder() / "workspaces").glob(f"*/{RECORD}")))
+    names = sorted(record["workspace"] for record in kept if record is not None)
+    return tuple(Accepted(name, is_accepted(Path(name))) for name in names)
+
+
+def _read_record(path: Path) -> dict[str, str] | None:
+    try:
+        record = json.loads(files.read_text(path, RECORD_RULES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    is_whole = isinstance(record, dict) and all(isinstance(record.get(key), str) for key in ("workspace", "sha256"))
+    return record if is_whole else None

@@ -1,0 +1,227 @@
+"""What setting up would change, file by file, and the change itself: whole or not at all, and never over another's."""
+
+from __future__ import annotations
+
+import difflib
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from codriver import files
+from codriver.errors import StartError
+from codriver.files.place import Links, Rules
+from codriver.setup.clients import entry_name, starts_relay
+from codriver.setup.config_document import (
+    find_entry,
+    is_left_over,
+    remove_entry,
+    set_entry,
+)
+from codriver.setup.jsonc import FileFaultError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from codriver.files.place import Place
+    from codriver.setup.clients import Client, Environment, Launch, Scope
+
+MAX_BYTES: Final = 32 * files.MEBIBYTE
+"""Some clients keep their conversations in the file that also has the entries."""
+NEW_FOLDER: Final = 0o777
+"""A new folder is for others what the user's umask leaves, as any is."""
+
+State = Literal["add", "replace", "remove", "same", "absent", "refused"]
+
+
+class FileChangedError(StartError):
+    """A file is another one than when the plan was made."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(f"{file} was changed meanwhile and is left alone; run the command again")
+
+
+class CannotWriteError(StartError):
+    """A file cannot be written."""
+
+    def __init__(self, file: Path, error: OSError) -> None:
+        super().__init__(f"{file} cannot be written: {error.strerror or error}")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What would happen to one file.
+
+    `before` and `after` are its whole text, None where there is no file. With state `refused`, `problem` says why,
+    `fix` what to do, and nothing would happen; with `same` and `absent` nothing has to.
+    """
+
+    title: str
+    file: Path
+    state: State
+    before: str | None
+    after: str | None
+    problem: str = ""
+    fix: str = ""
+    next: str = ""
+    root: Path | None = None
+    """The workspace, for a file of it; None for the user's own."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether there is something to write."""
+        return self.state in ("add", "replace", "remove")
+
+
+def plan(
+    clients: Iterable[Client],
+    launch: Launch,
+    environment: Environment,
+    *,
+    scope: Scope | None = None,
+    force: bool = False,
+) -> tuple[Change, ...]:
+    """The change that each client's file needs so that it starts the relay for `launch.workspace`.
+
+    Without `scope`, a client's entry goes into the workspace where it can. `force` replaces an entry of the same name
+    that says something else.
+
+    Raises:
+        NoSuchScopeError: a client has no file in `scope`.
+    """
+    return tuple(_plan_entry(client, launch, environment, scope or client.scopes[0], force=force) for client in clients)
+
+
+def plan_removal(
+    clients: Iterable[Client],
+    launch: Launch,
+    environment: Environment,
+    *,
+    scope: Scope | None = None,
+    force: bool = False,
+) -> tuple[Change, ...]:
+    """The change that takes each client's entry out again. An entry that does not start our relay needs `force`."""
+    return tuple(
+        _plan_removal(client, launch, environment, scope or client.scopes[0], force=force) for client in clients
+    )
+
+
+def diff(change: Change) -> str:
+    """The change as a unified diff; empty when nothing would happen."""
+    if not change.is_pending:
+        return ""
+    lines = difflib.unified_diff(
+        (change.before or "").splitlines(keepends=True),
+        (change.after or "").splitlines(keepends=True),
+        str(change.file) if change.before is not None else "/dev/null",
+        str(change.file) if change.after is not None else "/dev/null",
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def apply(change: Change) -> None:
+    """Do what the change says. A file is replaced in one step, keeps its mode, and a link to it stays a link.
+
+    Raises:
+        FileChangedError: the file is no longer what the plan was made for.
+        CannotWriteError: it cannot be written.
+    """
+    if not change.is_pending:
+        return
+    links = _links(change.root)
+    try:
+        with files.locate(change.file, links, root=change.root, make_mode=NEW_FOLDER) as place:
+            if _read_at(place, links) != change.before:
+                raise FileChangedError(change.file)
+            if change.after is None:
+                place.remove()
+            else:
+                _put(place, change.after)
+    except OSError as error:
+        raise CannotWriteError(change.file, error) from error
+
+
+def _put(place: Place, text: str) -> None:
+    """Give a file this text in one step. Its mode stays; a new file has for others what any new file has."""
+    status = place.status()
+    mode, owner = (None, None) if status is None else (stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
+    staged = place.stage(text.encode("utf-8"), mode=mode, owner=owner)
+    try:
+        place.put(staged)
+    except BaseException:
+        place.discard(staged)
+        raise
+    place.sync()
+
+
+def read_file(file: Path, root: Path | None) -> str | None:
+    """The text of a file, line endings and byte order mark included; None when there is none.
+
+    `root`: the workspace, below which links have to stay; None for the user's own file, whose links are the user's.
+    """
+    links = _links(root)
+    try:
+        with files.locate(file, links, root=root) as place:
+            return _read_at(place, links)
+    except FileNotFoundError:
+        return None
+
+
+def _read_at(place: Place, links: Links) -> str | None:
+    try:
+        return place.read(Rules(links, MAX_BYTES)).decode("utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _links(root: Path | None) -> Links:
+    return Links.OWN if root is None else Links.WITHIN
+
+
+def _plan_entry(client: Client, launch: Launch, environment: Environment, scope: Scope, *, force: bool) -> Change:
+    file, name = client.file(scope, launch.workspace, environment), entry_name(scope, launch.workspace)
+    root = launch.workspace if scope == "workspace" else None
+    try:
+        before = read_file(file, root)
+        if before is None:
+            return Change(client.title, file, "add", None, client.render(launch, name), next=client.next, root=root)
+        present = find_entry(client, before, name)
+        if present == client.entry(launch, name):
+            return Change(client.title, file, "same", before, before)
+        if present is not None and not force:
+            fix = f"codriver init --client {client.id} --force replaces it"
+            return Change(client.title, file, "refused", before, before, f"it has another entry {name}", fix)
+        after = set_entry(client, before, launch, name)
+        state: State = "add" if present is None else "replace"
+        return Change(client.title, file, state, before, after, next=client.next, root=root)
+    except (FileFaultError, OSError, UnicodeDecodeError) as error:
+        return _refused(client, file, error)
+
+
+def _plan_removal(client: Client, launch: Launch, environment: Environment, scope: Scope, *, force: bool) -> Change:
+    file, name = client.file(scope, launch.workspace, environment), entry_name(scope, launch.workspace)
+    root = launch.workspace if scope == "workspace" else None
+    try:
+        before = read_file(file, root)
+        present = find_entry(client, before, name) if before is not None else None
+        if before is None or present is None:
+            return Change(client.title, file, "absent", before, before)
+        if not force and not starts_relay(present):
+            problem = f"its entry {name} does not start codriver's relay"
+            fix = f"codriver init --remove --client {client.id} --force removes it all the same"
+            return Change(client.title, file, "refused", before, before, problem, fix)
+        after = remove_entry(client, before, name)
+        left = None if is_left_over(client, after) else after
+        return Change(client.title, file, "remove", before, left, root=root)
+    except (FileFaultError, OSError, UnicodeDecodeError) as error:
+        return _refused(client, file, error)
+
+
+def _refused(client: Client, file: Path, error: Exception) -> Change:
+    if isinstance(error, UnicodeDecodeError):
+        problem = f"it is not UTF-8 (byte {error.start})"
+    elif isinstance(error, OSError):
+        problem = f"it cannot be read: {error.strerror or error}"
+    else:
+        problem = f"{client.title} cannot read it: {error}"
+    return Change(client.title, file, "refused", None, None, problem, "mend the file and run the command again")

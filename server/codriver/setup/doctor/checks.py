@@ -1,0 +1,398 @@
+"""The checks, one function each, and the order in which they are made."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import shlex
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver import __version__, files
+from codriver.errors import CodriverError
+from codriver.files.paths import port_file, presence_folder
+from codriver.files.place import (
+    LinkRefusedError,
+    Links,
+    Rules,
+    is_private,
+)
+from codriver.net.peers import is_loopback
+from codriver.net.registration import is_running
+from codriver.net.server_record import (
+    is_claimed,
+    place,
+    read_port,
+    read_record,
+)
+from codriver.settings.layers import SettingsError, held_back, load
+from codriver.setup.change_plan import plan
+from codriver.setup.clients import command_line, entry_name, found_clients, starts_relay
+from codriver.setup.config_document import find_entry
+from codriver.setup.doctor.listener_check import wide_listener
+from codriver.setup.doctor.relay_check import NAME, obstacle
+from codriver.setup.doctor.report import (
+    Check,
+    ReplReport,
+    Report,
+    Row,
+)
+from codriver.setup.project import PORT_FILES, find_projects, port_text
+from codriver.skills import Selection, SkillLibrary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from codriver.settings.layers import Settings
+    from codriver.setup.change_plan import Change
+    from codriver.setup.clients import Client, Environment, Launch, Scope
+    from codriver.setup.doctor.report import Support
+
+Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
+"""Calls a tool of the running server: name, arguments, and the answer. It raises `CodriverError`, `OSError` or
+`ValueError` when there is no server, or when what answers is none."""
+
+Reach = Callable[["Launch", Path], "str | None"]
+"""Tries the relay on a port file; what keeps it from the server, None when nothing does."""
+
+SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
+RESTART: Final = "codriver stop && codriver serve"
+COMING: Final = frozenset({"connecting", "starting"})
+
+
+def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = obstacle) -> Report:
+    """Look at the workspace `launch.workspace`: versions, settings, skills, server, relay, clients, permissions, REPLs.
+
+    Changes nothing, and starts nothing but the relay, for a moment, when a server runs.
+    """
+    workspace = launch.workspace
+    checks = [_check_versions(), *_check_settings(workspace, environment)]
+    health = _try(ask, "server_health")
+    sessions = _rows(_try(ask, "list_sessions"), "sessions") if isinstance(health, dict) else []
+    checks += _check_server(workspace, health)
+    checks.append(_check_relay(launch, reach if isinstance(health, dict) else None))
+    checks += _check_permissions(workspace)
+    checks += _check_clients(launch, environment)
+    repls = _rows(health, "repls") if isinstance(health, dict) else []
+    checks += _check_repls(workspace, repls, running=isinstance(health, dict))
+    checks += _check_homes(sessions)
+    return Report(tuple(checks), tuple(_repl_report(session) for session in sessions))
+
+
+def _try(ask: Ask, tool: str) -> dict[str, Any] | str:
+    """The answer of a tool; in words why there is none."""
+    try:
+        answer = ask(tool, {})
+    except (CodriverError, OSError, ValueError) as error:  # what answers may not even speak JSON
+        return str(error) or type(error).__name__
+    return answer if answer.get("ok", True) else str(answer.get("hint") or answer.get("reason"))
+
+
+def _rows(answer: dict[str, Any] | str, key: str) -> list[dict[str, Any]]:
+    rows = answer.get(key, []) if isinstance(answer, dict) else []
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _check_versions() -> Check:
+    parts = [f"codriver {__version__}", f"Python {platform.python_version()}"]
+    for name in ("mcp", "basilisp"):
+        try:
+            parts.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            parts.append(f"no {name}")
+    return Check("versions", "ok", f"{', '.join(parts)}, {platform.system()} {platform.machine()}")
+
+
+def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check]:
+    try:
+        loaded = load(workspace, environ=environment.variables)
+    except SettingsError as error:
+        yield Check("settings", "wrong", str(error), f"correct it in {error.place}")
+        return
+    for warning in loaded.warnings:
+        yield Check("settings", "note", warning, "codriver config check")
+    for line in loaded.withheld:
+        place = shlex.quote(str(workspace))
+        yield Check("settings", "note", held_back(line), f"codriver trust --workspace {place}")
+    if not loaded.warnings and not loaded.withheld:
+        places = sorted({origin.place for origin in loaded.origins.values() if origin.place})
+        yield Check("settings", "ok", f"from {', '.join(places)}" if places else "all as they come")
+    yield from _check_skills(workspace, loaded.settings)
+
+
+def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
+    """Skills that nobody sees: those whose source is not allowed, and those that cannot be read."""
+    allowed = Selection(frozenset(settings.skill_sources), frozenset(settings.disabled_skills))
+    found = SkillLibrary(workspace, allowed).find_all()
+    off: dict[str, list[str]] = {}
+    for skill in found.skills:
+        if not allowed.offers(skill) and skill.id not in allowed.disabled:
+            off.setdefault(skill.source, []).append(skill.id)
+    for source, names in off.items():
+        text = f"{', '.join(names)} of {source}: found, and not shown to agents until this source is allowed"
+        sources = json.dumps([*settings.skill_sources, source])
+        how = f"read them, write skillSources = {sources} into codriver.toml, then run codriver trust"
+        yield Check("skills", "note", text, how)
+    there = {skill.source for skill in found.skills}
+    for source in sorted(set(settings.skill_sources) - there):
+        text = f"skillSources names {source}, which has no skills here; there are: {', '.join(sorted(there))}"
+        yield Check("skills", "note", text, "correct skillSources, or leave it if they come later")
+    for problem in found.problems:
+        yield Check("skills", "note", problem, "mend it, or take the folder away")
+
+
+def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Check]:
+    file = port_file(workspace)
+    if isinstance(health, str):
+        yield _say_no_server(file, health)
+        return
+    host, port = str(health.get("host", "")), health.get("port")
+    clients = sum(client.get("name") != NAME for client in _rows(health, "clients"))
+    since = f", since {health['startedAt']}" if "startedAt" in health else ""
+    yield Check(
+        "server", "ok", f"pid {health.get('pid')} listens on {host}:{port}{since}; clients: {clients or 'none'}"
+    )
+    if "portNote" in health:
+        yield Check("server", "note", str(health["portNote"]), "set mcpSocketServerPort to another port, or to 0")
+    if health.get("version", __version__) != __version__:
+        text = f"runs version {health['version']}, and {__version__} is installed"
+        yield Check("server", "note", text, RESTART)
+    if host and not is_loopback(host):
+        text = f"listens beyond loopback, on {host}: others who have the token can run code here"
+        yield Check("server", "note", text, "set host to 127.0.0.1 unless that is wanted")
+    written = _written_port(file)
+    if written != str(port):
+        text = f"{file} says {written or 'nothing'} and the server listens on {port}: clients do not find it"
+        yield Check("port file", "wrong", text, RESTART)
+    else:
+        yield Check("port file", "ok", str(file))
+    for error in _rows(health, "errors"):
+        text = f"{error.get('message')} ({error.get('count')} times, first {error.get('firstAt')})"
+        yield Check("errors", "note", text, "codriver log shows what happened around it")
+
+
+def _say_no_server(file: Path, problem: str) -> Check:
+    """What to do when nobody answers, by what the files in the workspace say."""
+    written = _written_port(file)
+    if not written:
+        return Check("server", "note", "none runs; the first client starts one", "codriver serve")
+    record = read_record(file.parent)
+    # A record may have come with a checkout: only while the lock is held there is anybody to end.
+    if record is not None and is_running(record.pid) and is_claimed(file.parent) is not False:
+        text = f"pid {record.pid} is there and does not answer at port {written}: {problem}"
+        fix = "codriver stop, which says what to do if it stays; then codriver serve"
+        return Check("server", "wrong", text, fix)
+    text = f"{file} says {written}, left by a server that is gone"
+    return Check("port file", "note", text, "codriver serve replaces it, and so does the next client")
+
+
+def _check_relay(launch: Launch, reach: Reach | None) -> Check:
+    spec = importlib.util.find_spec("codriver_relay")
+    shipped = Path(spec.origin).read_bytes() if spec is not None and spec.origin else b""
+    try:
+        installed = files.read(launch.relay, Rules(Links.OWN, 4 * files.MEBIBYTE))
+    except OSError as error:
+        text = f"{launch.relay} is not there: {error.strerror}"
+        return Check("relay", "wrong", text, "codriver init installs it, and so does codriver serve")
+    if installed != shipped:
+        text = f"{launch.relay} is not the one of version {__version__}"
+        return Check("relay", "note", text, "codriver init replaces it, and so does codriver serve")
+    if reach is None:
+        return Check("relay", "ok", str(launch.relay))
+    if problem := reach(launch, port_file(launch.workspace)):
+        text = f"{launch.relay} does not reach the server: {problem}"
+        return Check("relay", "wrong", text, f"{launch.python} {launch.relay} {port_file(launch.workspace)} --verbose")
+    return Check("relay", "ok", f"{launch.relay} reaches the server")
+
+
+def _check_permissions(workspace: Path) -> Iterator[Check]:
+    folder = presence_folder(workspace)
+    if not os.access(workspace, os.W_OK | os.X_OK):
+        yield Check("permissions", "wrong", f"{workspace} cannot be written by this user", f"chmod u+wx {workspace}")
+        return
+    problems = list(_file_problems(folder))
+    yield from problems
+    if not problems:
+        yield Check("permissions", "ok", "the files of the server are its user's own")
+
+
+def _file_problems(folder: Path) -> Iterator[Check]:
+    """What is wrong with the mode of the folder and its files. Others who write the port file redirect clients."""
+    try:
+        with place(folder, "port", is_last_followed=False) as there:
+            status = there.folder_status()
+    except FileNotFoundError:
+        return
+    except LinkRefusedError as error:
+        text = f"{error.filename} is a link, so nothing in it counts"
+        yield Check("permissions", "wrong", text, f"rm {error.filename} && codriver serve")
+        return
+    except NotADirectoryError:
+        text = f"{folder} cannot be a folder: a file is in the way"
+        yield Check("permissions", "wrong", text, f"mv {folder.parent} …")
+        return
+    except OSError as error:
+        yield Check("permissions", "wrong", f"{folder}: {error.strerror}", f"chmod u+rwx {folder}")
+        return
+    yield from _mode_problems(folder, is_folder_private=is_private(status))
+
+
+def _mode_problems(folder: Path, *, is_folder_private: bool) -> Iterator[Check]:
+    try:
+        entries = [folder, *sorted(folder.iterdir())]
+    except OSError as error:
+        yield Check("permissions", "wrong", f"{folder}: {error.strerror}", f"chmod u+rwx {folder}")
+        return
+    if not is_folder_private and not _others_may_write(folder.lstat()):
+        text = f"others may enter {folder}, so nothing in it counts: it came with a checkout, or its mode was changed"
+        yield Check("permissions", "note", text, "codriver serve makes it private, and removes what is left over in it")
+    for entry in entries:
+        status = entry.lstat()
+        if hasattr(os, "getuid") and status.st_uid != os.getuid():
+            yield Check("permissions", "wrong", f"{entry} belongs to another user", f"rm -r {folder} && codriver serve")
+        elif _others_may_write(status):
+            yield Check("permissions", "wrong", f"{entry} can be written by others", f"chmod go-w {entry}")
+        elif entry.name == "token" and stat.S_IMODE(status.st_mode) & 0o077:
+            yield Check("permissions", "wrong", f"{entry} can be read by others", f"chmod 600 {entry}")
+
+
+def _written_port(file: Path) -> str:
+    """The port in the port file, as text; empty when there is none that counts."""
+    try:
+        return str(read_port(file.parent))
+    except ValueError:
+        return "no port"
+    except OSError:
+        return ""
+
+
+def _others_may_write(status: os.stat_result) -> bool:
+    """Whether anybody but the user may. The user's own group does not count: many systems give each user one alone."""
+    if stat.S_ISLNK(status.st_mode):
+        return False
+    is_own_group = hasattr(os, "getgid") and status.st_gid == os.getgid()
+    return bool(status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not is_own_group))
+
+
+def _check_clients(launch: Launch, environment: Environment) -> Iterator[Check]:
+    clients = found_clients(launch.workspace, environment)
+    if not clients:
+        yield Check("clients", "note", "none found in this workspace or on this machine", "codriver init --client NAME")
+    for client in clients:
+        yield _check_client(client, launch, environment)
+
+
+def _check_client(client: Client, launch: Launch, environment: Environment) -> Check:
+    """How the entry of one client stands: in the workspace, else in the user's own file."""
+    changes = [plan([client], launch, environment, scope=scope)[0] for scope in client.scopes]
+    good = next((change for change in changes if change.state == "same"), None)
+    if good is not None:
+        return Check("clients", "ok", f"{client.title}: {good.file}")
+    bad = next((change for change in changes if change.state == "refused"), None)
+    if bad is not None:
+        return _judge_refused(client, bad, launch, environment)
+    return Check("clients", "note", f"{client.title} has no entry", f"codriver init --client {client.id}")
+
+
+def _judge_refused(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
+    """An entry that says something else still works when all it names is there, such as another Python of ours."""
+    scope: Scope = "workspace" if change.file.is_relative_to(launch.workspace) else "user"
+    entry = None
+    if change.before is not None:
+        entry = find_entry(client, change.before, entry_name(scope, launch.workspace))
+    words = command_line(entry)
+    missing = [word for word in words if _is_missing_program(word, environment, is_command=word == words[0])]
+    if starts_relay(entry) and not missing:
+        text = f"{client.title}: {change.file} starts the relay in its own way: {' '.join(words)}"
+        return Check("clients", "note", text, change.fix)
+    problem = f"{change.problem}, and {missing[0]} is not there" if missing else change.problem
+    return Check("clients", "wrong", f"{client.title}: {change.file}: {problem}", change.fix)
+
+
+def _is_missing_program(word: str, environment: Environment, *, is_command: bool) -> bool:
+    """Whether a word of a command line names a program or script that is not there."""
+    if Path(word).is_absolute():
+        return (is_command or word.endswith(".py")) and not Path(word).exists()
+    return is_command and not environment.has_command(word)
+
+
+def _check_repls(workspace: Path, repls: list[dict[str, Any]], *, running: bool) -> Iterator[Check]:
+    if running and not repls:
+        projects = find_projects(workspace)
+        fix = projects[0].command if projects else "codriver serve --repl python"
+        yield Check("REPLs", "note", "none is connected", fix)
+    for repl in repls:
+        yield from _check_repl(repl)
+    if not running:
+        yield from _check_port_files(workspace)
+
+
+def _check_repl(repl: dict[str, Any]) -> Iterator[Check]:
+    key, phase, address = repl.get("key"), repl.get("phase"), str(repl.get("address", ""))
+    text = f"{key}: {repl.get('dialect')}, {phase}" + (f", at {address}" if address else "")
+    if phase == "connected":
+        yield Check("REPLs", "ok", text)
+    elif phase in COMING:
+        yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it is not there yet'}")
+    else:
+        again = "start this REPL again"
+        if repl.get("kind") == "process":
+            again = f"""mend that, then codriver call restart_repl '{{"replSessionKey": "{key}"}}'"""
+        yield Check("REPLs", "wrong", f"{text}: {repl.get('note') or 'no reason is known'}", again)
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        yield from _check_exposure(str(key), host, int(port))
+
+
+def _check_homes(sessions: list[dict[str, Any]]) -> Iterator[Check]:
+    """REPLs of which the server says that they run for another project: their port file may be left from one gone."""
+    for session in sessions:
+        if session.get("elsewhere"):
+            file, home = session.get("origin"), session.get("projectRoot")
+            text = f"{session.get('key')}: {file} leads to a REPL of another project, {home}"
+            yield Check("REPLs", "note", text, f"rm {file}, if it was left by a REPL that is gone")
+
+
+def _check_port_files(workspace: Path) -> Iterator[Check]:
+    """Without a server nobody has tried the REPLs, but who could reach them can be told."""
+    for name in PORT_FILES:
+        written = port_text(workspace, name)
+        if written.isdecimal():
+            yield Check("REPLs", "note", f"{name} says {written}", "codriver serve connects to it")
+            yield from _check_exposure(name, "127.0.0.1", int(written))
+
+
+def _check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
+    if not is_loopback(host):
+        text = f"{name}: {host} is another machine; code and results cross the network as plain text"
+        yield Check("REPLs", "note", text, "use a tunnel: ssh -L")
+    elif wide := wide_listener(port):
+        text = f"{name}: port {port} is open beyond loopback ({wide}): whoever reaches this machine can run code in it"
+        yield Check("REPLs", "wrong", text, "start the REPL bound to 127.0.0.1")
+
+
+def _repl_report(session: dict[str, Any]) -> ReplReport:
+    versions = ", ".join(f"{name} {version}" for name, version in _map(session, "versions").items())
+    title = ", ".join(part for part in (str(session.get("dialect")), versions, str(session.get("address", ""))) if part)
+    rows = [
+        Row(name, SUPPORT.get(str(support.get("support")), "works"), f"by {support.get('op')}")
+        for name, support in _map(session, "capabilities").items()
+        if isinstance(support, dict)
+    ]
+    rows += [Row(name, "missing", str(how)) for name, how in _map(session, "missing").items()]
+    state = f"{session.get('phase')}, generation {session.get('generation')}"
+    notes = tuple(str(note) for note in session.get("notes", ()))
+    if "capabilities" not in session:
+        notes = (*notes, "what it can do shows when it is connected")
+    return ReplReport(str(session.get("key")), title, state, tuple(rows), notes)
+
+
+def _map(row: dict[str, Any], key: str) -> dict[str, Any]:
+    value = row.get(key)
+    return value if isinstance(value, dict) else {}

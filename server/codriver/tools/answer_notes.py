@@ -1,0 +1,107 @@
+"""Notes of an answer: how it compares with the same code evaluated before, and what others did meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+from codriver.core import activity, foreign_repl
+from codriver.core.actions import ClientTold
+from codriver.log.transcripts import read
+from codriver.tools.session_choice import key_of
+from codriver.tools.text_parts import is_same
+
+if TYPE_CHECKING:
+    from codriver.core.values import Evaluation
+    from codriver.log.transcripts import Part, Transcript
+    from codriver.tools.base import Call
+
+PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
+MAX_OTHERS = 5
+CODE_CHARACTERS = 60
+MAX_REPEATS = 5
+"""Evaluations of the same code that are looked at to find one that ran to its end."""
+MAX_SAME_CHARACTERS = 4 * 2**20  # comparing these takes a few milliseconds, in which nobody else is served
+MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them takes longer
+
+
+def notes_of_others(call: Call, who: str) -> list[str]:
+    """What others did since this caller's last call, one line each, the newest last; from now on it counts as told."""
+    theirs = activity.since_told(call.state, call.client, who)
+    call.dispatch(ClientTold(), who=who)
+    lines = [_line(call, evaluation) for evaluation in theirs[-MAX_OTHERS:]]
+    more = len(theirs) - len(lines)
+    return [*lines, f"and {more} more by others before these: see repl_output_log"] if more else lines
+
+
+def _line(call: Call, evaluation: Evaluation) -> str:
+    code = " ".join(evaluation.head[: 4 * CODE_CHARACTERS].split())
+    if len(code) > CODE_CHARACTERS:
+        code = code[: CODE_CHARACTERS - 1] + "…"
+    how: str = evaluation.status
+    if evaluation.failure:
+        how += f": {evaluation.failure.type or evaluation.failure.message}"
+    return f"meanwhile {evaluation.who} in {key_of(call.state, evaluation)}: {code} ({evaluation.id}, {how})"
+
+
+def notes_of_home(call: Call, evaluation: Evaluation) -> list[str]:
+    """With a caller's first evaluation in a REPL: that it seems to be another project's, where it does."""
+    repl = call.state.repls.get(evaluation.repl)
+    strange = foreign_repl.stray(call.state, repl) if repl is not None else None
+    return [strange] if strange and foreign_repl.is_first(call.state, evaluation) else []
+
+
+async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> list[str]:
+    """How an evaluation that is over compares with the one before of the same code in the same session."""
+    before = transcript.before
+    for _ in range(MAX_REPEATS):
+        earlier = call.services.transcripts.get(before) if before else None
+        known = call.state.evaluations.get(before) if before else None
+        if earlier is None or known is None:
+            return []
+        if known.status in ("done", "failed"):
+            return [await read(partial(_compared, evaluation, transcript, known, earlier), transcript, earlier)]
+        before = earlier.before
+    return []
+
+
+def _compared(evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript) -> str:
+    if evaluation.status != known.status:
+        return f"the same code ended as {known.status} in evaluation {known.id}"
+    if evaluation.failure and known.failure:
+        now, then = evaluation.failure, known.failure
+        same = (now.type, now.message) == (then.type, then.message)
+        return f"same failure as evaluation {known.id}" if same else f"not the same failure as evaluation {known.id}"
+    changed = [part for part in PARTS if _differs(transcript, earlier, part)]
+    if not changed:
+        output = " and output" if transcript.out.total or transcript.err.total else ""
+        return f"same result{output} as evaluation {known.id}"
+    count, of = _changed_lines(transcript, earlier)
+    lines = "1 line" if count == 1 else f"{count} lines"
+    if "result" not in changed:
+        return f"same result as evaluation {known.id}, other output" + (f" in {lines}" if count else "")
+    if 0 < count < of:
+        return f"same as evaluation {known.id} except {lines}"
+    return f"not the same result as evaluation {known.id}"
+
+
+def _differs(transcript: Transcript, earlier: Transcript, part: Part) -> bool:
+    """Whether a part is another; what is too much to compare counts as another."""
+    now, then = transcript.text(part), earlier.text(part)
+    if (now.total, now.dropped) != (then.total, then.dropped) or now.total > MAX_SAME_CHARACTERS:
+        return True
+    return bool(now.total) and not is_same(now, then)
+
+
+def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:
+    """How many lines are other ones, wherever they stand, and of how many; zeros when there is too much to count."""
+    if max(transcript.total, earlier.total) > MAX_COUNTED_CHARACTERS:
+        return 0, 0
+    changed = total = 0
+    for part in PARTS:
+        now, then = transcript.text(part).all().splitlines(), earlier.text(part).all().splitlines()
+        came, left = Counter(now), Counter(then)
+        changed += max((came - left).total(), (left - came).total(), 0 if now == then else 1)
+        total += max(len(now), len(then))
+    return changed, total

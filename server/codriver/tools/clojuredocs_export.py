@@ -1,0 +1,242 @@
+"""The public export of ClojureDocs: fetched once, kept in a file of the user's, fetched anew when it is old.
+
+The file has one line a var, `NAMESPACE/NAME`, a tab, and its entry as JSON, so that one entry is found without reading
+ten megabytes of JSON at every question. Its first line names the format and where it came from; its age is the file's.
+Source: https://clojuredocs.org/clojuredocs-export.json, an object with `vars`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TextIO, cast
+
+import anyio
+from anyio import to_thread
+
+from codriver import files
+from codriver.errors import RefusedError
+from codriver.files.place import Links, Rules
+from codriver.repls.adapter_values import ClojureDocs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+FORMAT: Final = "codriver-clojuredocs-1"
+FILE: Final = "clojuredocs.lines"
+FETCH_S: Final = 20.0
+"""A fetch ends before the clients give up on the call that waits for it, which is at 30 s."""
+SILENCE_S: Final = 10.0
+MAX_BYTES: Final = 128 * 2**20
+"""The export has about 10 MB; far beyond it, it is something else."""
+CHUNK_BYTES: Final = 2**18
+AGAIN_S: Final = 60.0
+"""After a fetch that failed the next one is tried no sooner: offline, a question should not wait each time."""
+MAX_HEADER_CHARACTERS: Final = 1 << 16
+NEVER: Final = "none"
+"""The address that stands for: do not fetch."""
+
+
+class DocsUnavailableError(RefusedError):
+    """There is no export at hand, and it cannot be fetched."""
+
+    reason = "docs-unavailable"
+
+    def __init__(self, url: str, cause: str) -> None:
+        super().__init__(
+            f"the ClojureDocs export is not at hand and cannot be fetched from {url}: {cause}",
+            hint="without it use symbol_info for the docstring; it is tried again after a minute; behind a proxy set "
+            "https_proxy, or let the setting clojuredocsUrl name a copy that can be reached",
+        )
+
+
+class FetchError(Exception):
+    """Why the export could not be fetched, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the export knows. `others`: vars of that name in other namespaces, when none was named exactly."""
+
+    docs: ClojureDocs | None
+    fetched_at: float
+    """When the export was fetched: epoch seconds."""
+    others: tuple[str, ...] = ()
+    note: str | None = None
+
+
+class Export:
+    """The export, for the life of one server."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / FILE
+        self._fetching = anyio.Lock()
+        self._failed: tuple[str, float, str] | None = None
+        """The address, time (monotonic) and cause of the last failure."""
+
+    async def find(self, symbol: str, *, url: str, max_age_s: float) -> Found:
+        """What is known of the qualified `symbol`.
+
+        Raises:
+            DocsUnavailableError: there is no export, and it could not be fetched.
+        """
+        async with self._fetching:
+            age_s = await to_thread.run_sync(_age_s, self._file, url)
+            problem = None
+            if age_s is None or age_s > max_age_s:
+                problem = await self._refresh(url)
+        if problem is not None and age_s is None:
+            raise DocsUnavailableError(url, problem)
+        found = await to_thread.run_sync(_scan, self._file, symbol)
+        if problem is None:
+            return found
+        days = round((age_s or 0) / 86400)
+        return Found(found.docs, found.fetched_at, found.others, f"{days} days old, could not be refreshed: {problem}")
+
+    async def _refresh(self, url: str) -> str | None:
+        """Fetch the export; why it could not be, None when it was."""
+        if url == NEVER:
+            return "the setting clojuredocsUrl is none"
+        if self._failed and self._failed[0] == url and time.monotonic() - self._failed[1] < AGAIN_S:
+            return self._failed[2]
+        try:
+            with anyio.fail_after(FETCH_S):
+                await to_thread.run_sync(fetch, url, self._file, abandon_on_cancel=True)
+        except FetchError as error:
+            cause = str(error)
+        except TimeoutError:
+            cause = f"it took longer than {FETCH_S:g} s"
+        else:
+            self._failed = None
+            return None
+        self._failed = (url, time.monotonic(), cause)
+        return cause
+
+
+def fetch(url: str, file: Path) -> None:
+    """Fetch the export and write it to `file`, whole or not at all.
+
+    Raises:
+        FetchError: it could not be fetched, is no export, or cannot be written.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise FetchError("its address is neither http nor https")
+    deadline = time.monotonic() + FETCH_S
+    request = urllib.request.Request(url, headers={"User-Agent": "codriver"})  # noqa: S310  # checked above
+    data = bytearray()
+    try:
+        with urllib.request.urlopen(request, timeout=SILENCE_S) as answer:  # noqa: S310  # checked above
+            while chunk := answer.read1(CHUNK_BYTES):
+                data += chunk
+                if len(data) > MAX_BYTES:
+                    raise FetchError(f"it has more than {MAX_BYTES} bytes")
+                if time.monotonic() > deadline:
+                    raise FetchError(f"it took longer than {FETCH_S:g} s")
+    except urllib.error.HTTPError as error:
+        with error:
+            raise FetchError(f"its server answered {error.code} {error.reason}") from error
+    except urllib.error.URLError as error:
+        raise FetchError(str(error.reason)) from error
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise FetchError(str(error) or type(error).__name__) from error
+    _write(file, url, _entries(bytes(data)))
+
+
+def _entries(data: bytes) -> list[tuple[str, str]]:
+    """The vars of an export, each as its qualified name and its entry in one line of JSON."""
+    try:
+        listed = json.loads(data)["vars"]
+        entries = [(f"{var['ns']}/{var['name']}", json.dumps(_entry(var), ensure_ascii=False)) for var in listed]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FetchError("what it sent is no ClojureDocs export") from error
+    if not entries:
+        raise FetchError("the export is empty")
+    return [(name, text) for name, text in entries if not {"\t", "\n"} & set(name)]
+
+
+def _entry(var: Mapping[str, object]) -> dict[str, object]:
+    """The parts of a var that are shown."""
+    also = [item["to-var"] for item in _maps(var.get("see-alsos"))]
+    return {
+        "ns": var["ns"],
+        "name": var["name"],
+        "doc": var.get("doc"),
+        "href": var.get("href"),
+        "see-alsos": [f"{item['ns']}/{item['name']}" for item in _maps(also)],
+        "examples": [item["body"] for item in _maps(var.get("examples"))],
+        "notes": [item["body"] for item in _maps(var.get("notes"))],
+    }
+
+
+def _maps(items: object) -> list[Mapping[str, object]]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _write(file: Path, url: str, entries: Iterable[tuple[str, str]]) -> None:
+    """Replace `file` at once, so that another server that reads it sees the old or the new one."""
+    lines = [_header(url), *(f"{name}\t{text}\n" for name, text in entries)]
+    try:
+        data = "".join(lines).encode("utf-8", "replace")
+        files.replace(file, data, links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
+    except OSError as error:
+        raise FetchError(f"it cannot be kept in {file.parent}: {error.strerror}") from error
+
+
+def _header(url: str) -> str:
+    return f"{FORMAT}\t{json.dumps(url)}\n"
+
+
+def _age_s(file: Path, url: str) -> float | None:
+    """How old the kept export is; None when there is none that can be used, of that address."""
+    try:
+        with _opened(file) as lines:
+            header = lines.readline(MAX_HEADER_CHARACTERS)
+            fetched_at = os.fstat(lines.fileno()).st_mtime
+    except (OSError, UnicodeDecodeError):
+        return None
+    if url == NEVER:
+        return 0.0 if header.startswith(f"{FORMAT}\t") else None
+    return max(0.0, time.time() - fetched_at) if header == _header(url) else None
+
+
+def _opened(file: Path) -> TextIO:
+    with files.locate(file, Links.OWN) as place:
+        return os.fdopen(place.open(Rules(Links.OWN, 0)), encoding="utf-8")
+
+
+def _scan(file: Path, symbol: str) -> Found:
+    """Look for a symbol line by line."""
+    name = symbol.rpartition("/")[2] or "/"
+    others: list[str] = []
+    with _opened(file) as lines:
+        fetched_at = os.fstat(lines.fileno()).st_mtime
+        next(lines)
+        for line in lines:
+            key = line[: line.index("\t")]
+            if key == symbol:
+                return Found(_docs(json.loads(line[len(key) + 1 :])), fetched_at)
+            if key.endswith(f"/{name}"):
+                others.append(key)
+    return Found(None, fetched_at, tuple(others))
+
+
+def _docs(entry: Mapping[str, object]) -> ClojureDocs:
+    def texts(key: str) -> tuple[str, ...]:
+        return tuple(str(text) for text in cast("list[object]", entry[key]))
+
+    doc, href = entry["doc"], entry["href"]
+    return ClojureDocs(
+        name=str(entry["name"]),
+        namespace=str(entry["ns"]),
+        examples=texts("examples"),
+        see_alsos=texts("see-alsos"),
+        notes=texts("notes"),
+        doc=str(doc) if doc else None,
+        href=str(href) if href else None,
+    )

@@ -1,0 +1,232 @@
+"""`evaluate_code` and `load_file`: code goes to a REPL."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+from pydantic import Field
+
+from codriver import files
+from codriver.core import evaluation_queue
+from codriver.core.actions import Evaluate
+from codriver.core.values import Form, Request
+from codriver.errors import RefusedError
+from codriver.lisp.reader import top_level_forms
+from codriver.tools.base import TEXTS, Answer, Arguments, Call, Schema, Tool, answer_schema
+from codriver.tools.evaluation_answers import describe, stop, wait
+from codriver.tools.isolation import isolated
+from codriver.tools.session_choice import Target, evaluation_of, resolve
+from codriver.tools.syntax_check import check_brackets, check_python, speaks_lisp
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.core.values import Evaluation
+
+FILE = files.Rules(files.Links.ANY, most_bytes=16 * 2**20)
+"""Of a file to load: wherever its caller says, who could as well send its text."""
+AT_ONCE_CHARACTERS = 2**15
+"""Reading the brackets of more takes so long that others would notice."""
+
+
+class FileUnreadableError(RefusedError):
+    """The file to load cannot be read."""
+
+    reason = "file-unreadable"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            f"cannot read {path}: {why}",
+            hint="give a path that is absolute or relative to the workspace, to a UTF-8 text file",
+        )
+
+
+class EvaluateArguments(Arguments):
+    """Arguments of `evaluate_code`."""
+
+    code: str = Field(description="Code to evaluate; several top-level forms run in order.")
+    namespace: str | None = Field(None, description="Namespace (Python: module) to evaluate in.")
+    repl_session_key: str | None = Field(None, description="Session from list_sessions; needed when there are several.")
+    who: str | None = Field(None, description="Kebab-case slug of you, the caller.")
+    description: str | None = Field(None, description="One line for the log: why you evaluate this.")
+    timeout_ms: int | None = Field(None, ge=1000, le=600_000, description="How long to wait for the end (25000).")
+    on_timeout: Literal["continue", "interrupt"] = Field(
+        "continue", description="After timeoutMs: let it run and answer status running, or end it."
+    )
+    allow_restart: bool = Field(
+        default=False, description="Let an interrupt restart the REPL process as a last resort."
+    )
+    isolate: bool = Field(default=False, description="Evaluate in a session of your own (own namespace, *1).")
+    max_images: int = Field(10, ge=0, le=100, description="Images to return from the result.")
+
+
+class LoadFileArguments(Arguments):
+    """Arguments of `load_file`."""
+
+    file_path: str = Field(description="Absolute, or relative to the workspace.")
+    repl_session_key: str | None = Field(None, description="Session from list_sessions; needed when there are several.")
+    who: str | None = Field(None, description="Kebab-case slug of you, the caller.")
+    timeout_ms: int | None = Field(None, ge=1000, le=600_000, description="How long to wait for the end (25000).")
+
+
+async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
+    """Evaluate, wait, and say how it stands."""
+    who = call.who(arguments.who)
+    lisp = speaks_lisp(call.state, arguments.repl_session_key)
+    forms = await _forms(call, arguments.repl_session_key, arguments.code, lisp=lisp)
+    target = resolve(call.state, arguments.repl_session_key)
+    if arguments.isolate:
+        target = await isolated(call, target, who)
+    request = Request(
+        id=evaluation_queue.next_id(call.state),
+        code=arguments.code,
+        session=target.session.name,
+        namespace=arguments.namespace,
+        description=arguments.description,
+        forms=forms,
+    )
+    settings = call.services.settings
+    timeout_ms = arguments.timeout_ms or settings.evaluate_timeout_ms
+    _begin(call, target, who, request)
+    current = await wait(call, request.id, timeout_ms / 1000)
+    notes: tuple[str, ...] = ()
+    if current.status == "running" and arguments.on_timeout == "interrupt":
+        return await _interrupt_late(call, request.id, timeout_ms, arguments)
+    return await describe(
+        call, current, max_images=arguments.max_images, max_bytes=settings.max_text_bytes, notes=notes
+    )
+
+
+async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
+    """Load a file into a session, as that file, wait, and say how it stands."""
+    who = call.who(arguments.who)
+    path = call.services.workspace / arguments.file_path
+    text = await call.services.work.files.run(call.client, partial(_read, path))
+    lisp = path.suffix != ".py" and speaks_lisp(call.state, arguments.repl_session_key)
+    forms = await _forms(call, arguments.repl_session_key, text, lisp=lisp)
+    target = resolve(call.state, arguments.repl_session_key)
+    request = Request(
+        id=evaluation_queue.next_id(call.state),
+        code=text,
+        session=target.session.name,
+        forms=forms,
+        file=str(path),
+        kind="load-file",
+    )
+    settings = call.services.settings
+    _begin(call, target, who, request)
+    current = await wait(call, request.id, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000)
+    return await describe(call, current, max_images=0, max_bytes=settings.max_text_bytes)
+
+
+def _begin(call: Call, target: Target, who: str, request: Request) -> None:
+    code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    asked = (target.repl.id, request.session, request.namespace, request.file, code)
+    transcripts = call.services.transcripts
+    transcripts.open(request.id, asked)
+    # Secrets are taken out before it is cut: half of one would not be known for what it is.
+    head = transcripts.redactor(f"load-file {request.file}" if request.file else request.code)
+    call.dispatch(Evaluate(target.repl.id, request, head), who=who)
+
+
+async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:
+    # A client that goes away now would otherwise leave running what it asked to be ended. Each step has a time limit.
+    with anyio.CancelScope(shield=True):
+        did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)
+    current: Evaluation = evaluation_of(call.state, evaluation)
+    answer = await describe(
+        call,
+        current,
+        max_images=arguments.max_images,
+        max_bytes=call.services.settings.max_text_bytes,
+        notes=did,
+    )
+    if current.status == "done":
+        return answer
+    fields = {
+        **answer.fields,
+        "reason": "timed-out",
+        "hint": "read notes for the state of the session; evaluate less at once, or with a longer timeoutMs",
+    }
+    return Answer(fields, ok=False, images=answer.images)
+
+
+async def _forms(call: Call, key: str | None, code: str, *, lisp: bool) -> tuple[Form, ...]:
+    """The forms of Lisp, to be evaluated one by one; none of Python, which goes whole. Refused is what nobody can read.
+
+    Raises:
+        UnbalancedError, PythonSyntaxError: it cannot be read.
+    """
+    if not lisp:
+        check_python(call.state, key, code)
+        return ()
+    texts = call.services.work.texts
+    # What comes after long code does not overtake it, however short it is.
+    if len(code) <= AT_ONCE_CHARACTERS and not texts.is_busy(call.client):
+        return _lisp_forms(code)
+    return await texts.run(call.client, partial(_lisp_forms, code))
+
+
+def _lisp_forms(code: str) -> tuple[Form, ...]:
+    spans = top_level_forms(code, check_brackets(code))
+    return tuple([Form(code[span.start : span.end], span.line, span.column) for span in spans])
+
+
+def _read(path: Path) -> str:
+    try:
+        return files.read_text(path, FILE)  # REPLs take a byte order mark for code, so it is left out
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise FileUnreadableError(str(path), why or "it cannot be opened") from error
+
+
+EVALUATION: dict[str, Schema | str] = {
+    "evaluationId": "string",
+    "status": "string",
+    "result": "string",
+    "values": TEXTS,
+    "ns": "string",
+    "stdout": "string",
+    "stderr": "string",
+    "stacks": "string",
+    "sessionKey": "string",
+    "who": "string",
+    "elapsedMs": "integer",
+    "outputLines": {"type": "object"},
+    "generation": "integer",
+    "notes": TEXTS,
+    "otherWhosSinceLast": TEXTS,
+    "error": {"type": "object"},
+}
+
+TOOLS = (
+    Tool(
+        name="evaluate_code",
+        title="Evaluate code",
+        description=(
+            "Evaluate code in the live REPL. Answers result, stdout, stderr, ns and, on failure, error. "
+            "If it takes longer than timeoutMs the answer has status running and an evaluationId for get_evaluation. "
+            "Code that cannot be read (brackets, Python syntax) is refused, never evaluated."
+        ),
+        arguments=EvaluateArguments,
+        output=answer_schema(**EVALUATION),
+        run=evaluate_code,
+        needs=("evaluate",),
+        setting="enable_mcp_repl_evaluation",
+        destructive=True,
+    ),
+    Tool(
+        name="load_file",
+        title="Load file",
+        description="Load a source file into the REPL as that file, so that its definitions take effect.",
+        arguments=LoadFileArguments,
+        output=answer_schema(**EVALUATION),
+        run=load_file,
+        needs=("load-file", "evaluate"),
+        setting="enable_mcp_repl_evaluation",
+        destructive=True,
+    ),
+)

@@ -1,0 +1,334 @@
+"""How an evaluation is waited for, described and stopped: what the evaluating tools share."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.core import lanes
+from codriver.core.actions import CancelQueued
+from codriver.log.transcripts import (
+    Cut,
+    Transcript,
+    head,
+    read,
+    tail,
+)
+from codriver.repls.adapter_values import NAMESPACE_MISSING
+from codriver.tools.answer_notes import notes_of_home, notes_of_others, notes_of_repetition
+from codriver.tools.base import Answer, Call
+from codriver.tools.images import Images
+from codriver.tools.session_choice import evaluation_of, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.values import Evaluation, Failure
+
+PROGRESS_S = 5.0
+SETTLE_S = 2.0
+"""How long an interrupted evaluation is given to end."""
+
+MAX_VALUES = 100
+REPEATED_BYTES = 200
+"""The last of several values is the result, and longer than this it is not said twice."""
+READING = frozenset({"read", "read-source"})
+"""The phases of a failure in which no part of its form has run."""
+
+MAX_READ_CHARACTERS = 32 * 2**20
+"""How much of the values is read whole, to take the images out of them; of a longer one only its beginning is."""
+PROGRESS_CHARACTERS = 200
+
+SHOWN_STACKS_BYTES = 8000
+"""What an answer shows of a thread dump: about a hundred frames."""
+
+
+async def wait(call: Call, evaluation: str, timeout_s: float, *, owns: bool = True) -> Evaluation:
+    """The evaluation when it is over, wants input, or `timeout_s` have passed, whichever is first.
+
+    Progress goes out every five seconds. When a call that `owns` its evaluation is cancelled, the evaluation is
+    stopped: if queued it never runs, if running it is interrupted.
+    """
+    transcript = call.services.transcripts.get(evaluation)
+    began = anyio.current_time()
+    deadline = began + timeout_s
+    try:
+        while True:
+            current = evaluation_of(call.state, evaluation)
+            now = anyio.current_time()
+            if current.over or current.status == "needs-input" or now >= deadline or transcript is None:
+                return current
+            with anyio.move_on_after(min(deadline - now, PROGRESS_S)) as tick:
+                await transcript.wait_changed()
+            if tick.cancelled_caught and anyio.current_time() < deadline:
+                await call.progress(anyio.current_time() - began, _progress(call, evaluation))
+    except anyio.get_cancelled_exc_class():
+        with anyio.move_on_after(2 * SETTLE_S if owns else 0, shield=True):
+            await stop(call, evaluation, _why_cancelled(call))
+        raise
+
+
+def _why_cancelled(call: Call) -> str:
+    client = f"its client {call.client_name}" if call.client_name else "its client"
+    if call.state.life.phase != "started":
+        return "the server stops"
+    return f"{client} left while it ran" if call.has_left() else f"{client} cancelled the call that waited for it"
+
+
+async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:
+    """End an evaluation by what can end it, and say in words what was done. Harmless when it is over."""
+    current = evaluation_of(call.state, evaluation)
+    if current.status == "queued":
+        call.dispatch(CancelQueued(evaluation, f"taken out of the queue before it ran: {why}"))
+        return ("it was still queued and was taken out of the queue: its code never ran",)
+    if current.over:
+        return ("it was over already",)
+    return await call.services.repls.stop(evaluation, why, allow_restart=allow_restart, settle_s=SETTLE_S)
+
+
+def _progress(call: Call, evaluation: str) -> str:
+    current = evaluation_of(call.state, evaluation)
+    if current.status == "queued":
+        return "; ".join(queue_notes(call, current))
+    transcript = call.services.transcripts.get(evaluation)
+    # Of what is in memory in any case: blank space beyond that hides the line, which is only to look at.
+    said = transcript.out.last(10 * PROGRESS_CHARACTERS).text if transcript else ""
+    last = said.rstrip().rsplit("\n", 1)[-1][-PROGRESS_CHARACTERS:]
+    return f"evaluation {evaluation} is running" + (f"; last output: {last}" if last else "")
+
+
+def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
+    """Why a queued evaluation does not run yet, and the ways out."""
+    state = call.state
+    repl = state.repls.get(evaluation.repl)
+    if repl is not None and repl.phase != "connected":
+        why = f": {repl.note}" if repl.note else ""
+        return [f"the REPL {repl.key} is not ready yet ({repl.phase}{why}); the code runs as soon as it is"]
+    holder = lanes.holder(state, evaluation)
+    if holder is None:
+        return ["other evaluations are ahead of it in this session"]
+    now = call.services.now()
+    since_s = max(0, now - (holder.started_at or now)) // 1000
+    how = ", which waits for input," if holder.status == "needs-input" else ""
+    ways = ["give it input with send_input" if how else "wait with get_evaluation"]
+    ways.append("end that one with interrupt_evaluation")
+    profile = repl.profile if repl is not None else None
+    if profile is not None and not profile.is_serial and profile.isolation != "none":
+        ways.append("evaluate with isolate: true")
+    return [f"the session is held by evaluation {holder.id} of {holder.who}{how} for {since_s} s; {', or '.join(ways)}"]
+
+
+async def describe(
+    call: Call, evaluation: Evaluation, *, max_images: int, max_bytes: int, notes: tuple[str, ...] = ()
+) -> Answer:
+    """The answer that says how an evaluation stands: its result and output as far as they go."""
+    state = call.state
+    fields: dict[str, object] = {
+        "evaluationId": evaluation.id,
+        "status": evaluation.status,
+        "sessionKey": key_of(state, evaluation),
+        "who": evaluation.who,
+        "generation": evaluation.generation,
+        "elapsedMs": _elapsed_ms(call, evaluation),
+    }
+    said: list[str] = [*notes_of_home(call, evaluation), *evaluation.notes]
+    if evaluation.failure:
+        fields["error"] = failure_json(evaluation.failure)
+        max_bytes -= min(max_bytes // 2, len(json.dumps(fields["error"], ensure_ascii=False)))
+    images = _images(max_images, call.services.settings.max_images)
+    transcript = call.services.transcripts.get(evaluation.id)
+    if transcript is None:
+        said.append("what it said is forgotten: too much was evaluated since")
+    else:
+        await read(partial(_texts, fields, said, transcript, images, max_bytes), transcript)
+    namespace = evaluation.namespace
+    if namespace:
+        fields["ns"] = namespace
+    others = others_since(call, evaluation)
+    if others:
+        fields["otherWhosSinceLast"] = others
+    if evaluation.over and transcript is not None:
+        said += await notes_of_repetition(call, evaluation, transcript)
+    if evaluation.status == "queued":
+        said += queue_notes(call, evaluation)
+    elif evaluation.status == "running":
+        said.append("it goes on: call get_evaluation with this evaluationId and waitMs, or interrupt_evaluation")
+    elif evaluation.status == "needs-input":
+        said.append(_input_note(call, evaluation))
+    who = evaluation.who if evaluation.client == call.client else call.who(None)
+    fields["notes"] = [*said, *notes, *notes_of_others(call, who)]
+    failed = evaluation.status in ("failed", "lost", "interrupted")
+    if failed:
+        fields["reason"], fields["hint"] = _reason(call, evaluation)
+    return Answer(fields, ok=not failed, images=tuple(images.taken))
+
+
+def failure_json(failure: Failure) -> dict[str, object]:
+    """A failure under the keys of an answer; what is not known is absent."""
+    pairs = {
+        "class": failure.type,
+        "message": failure.message,
+        "phase": failure.phase,
+        "file": failure.file,
+        "line": failure.line,
+        "column": failure.column,
+        "form": failure.form,
+        "trace": list(failure.trace) or None,
+    }
+    return {key: value for key, value in pairs.items() if value is not None}
+
+
+def others_since(call: Call, evaluation: Evaluation) -> list[str]:
+    """Who else evaluated in this session since the same caller's evaluation before this one."""
+    repl = call.state.repls.get(evaluation.repl)
+    session = repl.sessions.get(evaluation.session) if repl else None
+    if session is None:
+        return []
+    newest = session.last_evaluation_by.items()
+    return sorted(who for who, number in newest if who != evaluation.who and number > evaluation.previous)
+
+
+def _images(asked: int, allowed: int) -> Images:
+    """What takes the images out of the values, as many as a caller asked for and the setting allows."""
+    way = f"the setting maxImages allows {allowed}" if asked >= allowed else "get_evaluation with maxImages gives it"
+    return Images(min(asked, allowed), way)
+
+
+def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, images: Images, max_bytes: int) -> None:
+    """Fill in values and output, cut to `max_bytes` together, and take the images out of the values."""
+    values = transcript.values()
+    # One more character than can be shown, so that it is noticed where one is left out.
+    read_values = _values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
+    result, *earlier = read_values or [""]
+    out, err = transcript.out.last(max_bytes + 1), transcript.err.last(max_bytes + 1)
+    if transcript.stacks:
+        stacks = head(transcript.own_stacks or transcript.stacks, min(SHOWN_STACKS_BYTES, max_bytes // 4)).text
+        fields["stacks"] = stacks
+        max_bytes -= _size(stacks, max_bytes)
+        said.append("stacks is where your code was before the interrupt; get_evaluation with part stacks has all of it")
+    sizes = {"result": result, "stderr": err.text, "stdout": out.text}
+    wanted = {key: _size(text, max_bytes) for key, text in sizes.items()}
+    if earlier:
+        wanted["values"] = sum(_size(value, max_bytes) for value in [*earlier, _repeated(result)])
+    shares = share(max_bytes, wanted)
+    if values:
+        cut = head(result, shares["result"])
+        # Where its images were taken out, what is read is shorter than what is there, and whole.
+        unread = len(values[-1]) - len(result) if len(values[-1]) > MAX_READ_CHARACTERS else 0
+        dropped = 0 if earlier else transcript.result.dropped
+        fields["result"] = _kept(said, transcript, "result", Cut(cut.text, cut.omitted + unread), dropped)
+    if earlier:
+        fields["values"] = _several(said, transcript, earlier, _repeated(result), shares["values"])
+    for key, piece in (("stdout", out), ("stderr", err)):
+        if piece.total:
+            shown = tail(piece.text, shares[key]).text
+            cut = Cut(shown, piece.total - piece.dropped - len(shown))
+            fields[key] = _kept(said, transcript, key, cut, piece.dropped)
+    if transcript.server_cut:
+        said.append("the REPL itself cut the printed value at its print limits")
+    if transcript.first_line is not None:
+        fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
+
+
+def _values(transcript: Transcript, places: list[range], images: Images, max_characters: int) -> list[str]:
+    """The values at these places without their images, or so many characters where it is too much to look through."""
+    texts: list[str] = []
+    left = MAX_READ_CHARACTERS
+    for place in places:
+        if len(place) <= left:
+            left -= len(place)
+            texts.append(images.out_of(transcript.result.read(place.start, place.stop).text))
+        else:
+            texts.append(transcript.result.read(place.start, min(place.stop, place.start + max_characters)).text)
+    return texts
+
+
+def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
+    """How many of `max_bytes` each may have of what it wants: a fair part, and what is left over, the first first."""
+    fair = max_bytes // max(1, sum(size > 0 for size in wanted.values()))
+    shares = {name: min(size, fair) for name, size in wanted.items()}
+    left = max_bytes - sum(shares.values())
+    for name, size in wanted.items():
+        more = min(left, size - shares[name])
+        shares[name] += more
+        left -= more
+    return shares
+
+
+def _size(text: str, most: int) -> int:
+    """The length of a text in bytes of UTF-8, `most` where it is longer."""
+    return most if len(text) >= most else min(most, len(text.encode("utf-8", "replace")))
+
+
+def _repeated(result: str) -> str:
+    """How the last of several values stands among them, as it is the result: itself if short, else a mark."""
+    return result if _size(result, REPEATED_BYTES + 1) <= REPEATED_BYTES else "<<result>>"
+
+
+def _several(said: list[str], transcript: Transcript, earlier: list[str], last: str, max_bytes: int) -> list[str]:
+    """The values from the first on, within `max_bytes` together, and a note where that is not all."""
+    shown: list[str] = []
+    left = max_bytes
+    whole = True
+    for value in [*earlier, last][:MAX_VALUES]:
+        cut = head(value, left)
+        shown.append(cut.text)
+        left -= len(cut.text.encode("utf-8", "replace"))
+        if cut.omitted or left <= 0:
+            whole = not cut.omitted
+            break
+    count, dropped = len(transcript.values()), transcript.result.dropped
+    if len(shown) < count or not whole or dropped:
+        short = "" if whole else ", the last of them shortened"
+        gone = f"; {dropped} characters of values before these were dropped" if dropped else ""
+        where = f"codriver://evaluation/{transcript.evaluation}/result"
+        said.append(f"values shows {len(shown)} of {count}{short}{gone}: read the resource {where} for the rest")
+    return shown
+
+
+def _kept(said: list[str], transcript: Transcript, key: str, cut: Cut, dropped: int) -> str:
+    if cut.omitted or dropped:
+        end = "last" if key != "result" else "first"
+        more = f"; {dropped} older ones were dropped, {transcript.loss}" if dropped else ""
+        said.append(
+            f"{key} shows its {end} {len(cut.text)} characters, {cut.omitted} are left out{more}: "
+            f"read the resource codriver://evaluation/{transcript.evaluation}/{key} for the rest"
+        )
+    return cut.text
+
+
+def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:
+    if evaluation.started_at is None:
+        return 0
+    return max(0, (evaluation.ended_at or call.services.now()) - evaluation.started_at)
+
+
+def _input_note(call: Call, evaluation: Evaluation) -> str:
+    repl = call.state.repls.get(evaluation.repl)
+    profile = repl.profile if repl else None
+    if profile and "stdin" in profile.capabilities:
+        return "the code reads from standard input: give it a line with send_input"
+    return "the code reads from standard input, which this REPL cannot be given: interrupt_evaluation ends it"
+
+
+def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
+    match evaluation.status:
+        case "lost":
+            is_stopping = evaluation.failure is not None and evaluation.failure.type == "server-stopped"
+            reason, look = ("stopping", "") if is_stopping else ("repl-disconnected", "see list_sessions; ")
+            if evaluation.started_at is None:
+                return reason, f"{look}nothing of it was sent: evaluate it again"
+            return reason, f"{look}codriver never sends code twice, so check what it did before you repeat it"
+        case "interrupted":
+            return "interrupted", "its output until then is kept; evaluate again when the session is free"
+    failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
+    if failure is not None and failure.type == NAMESPACE_MISSING:
+        return "evaluation-failed", "load or require the namespace first, or leave namespace out; nothing was evaluated"
+    # Python is parsed whole before any of it runs, Lisp form by form.
+    reads_all_first = repl is not None and repl.dialect == "python"
+    if failure is not None and failure.phase in READING and (reads_all_first or failure.form == 1):
+        return "evaluation-failed", "correct the code and call again; nothing was evaluated"
+    return "evaluation-failed", "read error and stderr; what ran before the failing form has taken effect"

@@ -1,0 +1,208 @@
+"""`get_evaluation`, `interrupt_evaluation`, `send_input`: about evaluations that were begun before."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from codriver.core.actions import InputGiven
+from codriver.core.values import HELD
+from codriver.errors import RefusedError
+from codriver.log.transcripts import read
+from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.evaluate_code import EVALUATION
+from codriver.tools.evaluation_answers import (
+    SETTLE_S,
+    describe,
+    stop,
+    wait,
+)
+from codriver.tools.session_choice import evaluation_of, resolve
+from codriver.tools.text_parts import (
+    ForgottenError,
+    difference,
+    excerpt,
+    matching,
+)
+
+if TYPE_CHECKING:
+    from codriver.log.transcripts import Transcript
+
+
+class NotReadingError(RefusedError):
+    """Input was sent to an evaluation that does not wait for any."""
+
+    reason = "not-waiting-for-input"
+
+    def __init__(self, evaluation: str, status: str) -> None:
+        super().__init__(
+            f"evaluation {evaluation} has status {status} and does not wait for input",
+            hint="send_input is for an evaluation with status needs-input",
+        )
+
+
+class NothingToInterruptError(RefusedError):
+    """Neither an evaluation nor a session was named."""
+
+    reason = "bad-arguments"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "interrupt_evaluation needs to know what to end",
+            hint="give evaluationId, or replSessionKey to end whatever runs in that session",
+        )
+
+
+class GetArguments(Arguments):
+    """Arguments of `get_evaluation`."""
+
+    evaluation_id: str
+    wait_ms: int = Field(0, ge=0, le=600_000, description="Wait up to this long for its end.")
+    part: Literal["result", "stdout", "stderr", "stacks"] = Field(
+        "result", description="Which text from and length are of. stacks: the threads before an interrupt."
+    )
+    start: int | None = Field(None, alias="from", ge=0, description="Give this part of the text, from this character.")
+    length: int | None = Field(None, ge=0, description="So many characters.")
+    grep: str | None = Field(None, min_length=1, description="Give the lines that contain this text.")
+    diff_with: str | None = Field(None, description="Give the difference to the evaluation with this id.")
+    max_images: int = Field(10, ge=0, le=100, description="Images to return from the result.")
+
+
+class InterruptArguments(Arguments):
+    """Arguments of `interrupt_evaluation`."""
+
+    evaluation_id: str | None = None
+    repl_session_key: str | None = Field(None, description="End whatever runs in this session.")
+    allow_restart: bool = Field(
+        default=False, description="Restart the REPL process as a last resort; its state is lost."
+    )
+
+
+class InputArguments(Arguments):
+    """Arguments of `send_input`."""
+
+    evaluation_id: str
+    text: str = Field(description="One line; the newline is added.")
+
+
+async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
+    """How an evaluation stands, after waiting for it if asked to."""
+    current = evaluation_of(call.state, arguments.evaluation_id)
+    if arguments.wait_ms and not current.over:
+        current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
+    settings = call.services.settings
+    asked = await _asked_part(call, current.id, arguments, settings.max_text_bytes)
+    if asked is not None:
+        return Answer({"evaluationId": current.id, "status": current.status, **asked})
+    return await describe(call, current, max_images=arguments.max_images, max_bytes=settings.max_text_bytes)
+
+
+async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_bytes: int) -> dict[str, object] | None:
+    """The part of the evaluation's text that was asked for; None when the whole was."""
+    ranged = arguments.start is not None or arguments.length is not None or arguments.part != "result"
+    if not ranged and arguments.grep is None and arguments.diff_with is None:
+        return None
+    transcript, work = _transcript(call, evaluation), call.services.work.texts
+    if arguments.grep is not None:
+        return await work.run(call.client, partial(matching, transcript, arguments.grep, max_bytes=max_bytes))
+    if arguments.diff_with is not None:
+        other = _transcript(call, evaluation_of(call.state, arguments.diff_with).id)
+        return await work.run(call.client, partial(difference, transcript, other, max_bytes=max_bytes))
+    start, length = arguments.start or 0, arguments.length
+    asked = partial(excerpt, transcript, arguments.part, start=start, length=length, max_bytes=max_bytes)
+    return await read(asked, transcript)
+
+
+def _transcript(call: Call, evaluation: str) -> Transcript:
+    transcript = call.services.transcripts.get(evaluation)
+    if transcript is None:
+        raise ForgottenError(evaluation)
+    return transcript
+
+
+async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Answer:
+    """End an evaluation, or whatever runs in a session."""
+    if arguments.evaluation_id is not None:
+        evaluation = evaluation_of(call.state, arguments.evaluation_id).id
+    elif arguments.repl_session_key is not None:
+        target = resolve(call.state, arguments.repl_session_key, may_leave=True)
+        running = [
+            e.id
+            for e in call.state.unfinished()
+            if e.status in HELD and (e.repl, e.session) == (target.repl.id, target.session.name)
+        ]
+        if not running:
+            return Answer({"sessionKey": target.key, "notes": ["nothing runs in this session"]})
+        evaluation = running[0]
+    else:
+        raise NothingToInterruptError
+    who = call.who(None)
+    did = await stop(
+        call, evaluation, f"{who} asked for it with interrupt_evaluation", allow_restart=arguments.allow_restart
+    )
+    current = evaluation_of(call.state, evaluation)
+    described = await describe(call, current, max_images=0, max_bytes=call.services.settings.max_text_bytes, notes=did)
+    if current.over:
+        kept = {key: value for key, value in described.fields.items() if key not in ("reason", "hint")}
+        return Answer(kept)
+    fields = {
+        **described.fields,
+        "reason": "not-interrupted",
+        "hint": "it still runs: see notes for what can end it",
+    }
+    return Answer(fields, ok=False)
+
+
+async def send_input(call: Call, arguments: InputArguments) -> Answer:
+    """Give a line to code that reads, and say how the evaluation stands then."""
+    current = evaluation_of(call.state, arguments.evaluation_id)
+    if current.status != "needs-input":
+        raise NotReadingError(current.id, current.status)
+    call.dispatch(InputGiven(current.id))
+    await call.services.repls.adapter(current.repl).send_input(arguments.text + "\n", current.session)
+    current = await wait(call, current.id, SETTLE_S, owns=False)
+    settings = call.services.settings
+    return await describe(call, current, max_images=0, max_bytes=settings.max_text_bytes)
+
+
+TOOLS = (
+    Tool(
+        name="get_evaluation",
+        title="Get evaluation",
+        description=(
+            "Status and result of an evaluation by its evaluationId: queued, running, needs-input, done, failed, "
+            "interrupted or lost. With waitMs it waits for the end. With from, length, grep or diffWith it gives that "
+            "part of its text instead."
+        ),
+        arguments=GetArguments,
+        output=answer_schema(**EVALUATION),
+        run=get_evaluation,
+        setting="enable_mcp_repl_evaluation",
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="interrupt_evaluation",
+        title="Interrupt evaluation",
+        description="End an evaluation by its evaluationId, or whatever runs in a session; says how the session is.",
+        arguments=InterruptArguments,
+        output=answer_schema(**EVALUATION),
+        run=interrupt_evaluation,
+        needs=("interrupt", "restart"),
+        setting="enable_mcp_repl_evaluation",
+        destructive=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="send_input",
+        title="Send input",
+        description="Give a line of standard input to an evaluation with status needs-input.",
+        arguments=InputArguments,
+        output=answer_schema(**EVALUATION),
+        run=send_input,
+        needs=("stdin",),
+        setting="enable_mcp_repl_evaluation",
+    ),
+)

@@ -1,0 +1,173 @@
+"""`symbol_info`, `complete_symbol`, `macroexpand`: what a REPL knows of the code in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from codriver.errors import RefusedError
+from codriver.log.transcripts import head
+from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.session_choice import resolve
+
+if TYPE_CHECKING:
+    from codriver.repls.adapter_values import Symbol
+    from codriver.tools.base import Services
+
+MAX_COMPLETIONS = 200
+
+
+class UnknownSymbolError(RefusedError):
+    """The symbol does not resolve."""
+
+    reason = "unknown-symbol"
+
+    def __init__(self, symbol: str, where: str) -> None:
+        super().__init__(
+            f"{symbol!r} is not known in {where}",
+            hint="qualify it, or give the namespace it is used in; load or require what defines it first; "
+            "complete_symbol lists names that begin alike",
+        )
+
+
+class SymbolArguments(Arguments):
+    """Arguments of `symbol_info`."""
+
+    symbol: str = Field(min_length=1, max_length=500)
+    namespace: str | None = Field(None, description="Where the symbol is used; the session's own if left out.")
+    repl_session_key: str | None = None
+
+
+class CompleteArguments(Arguments):
+    """Arguments of `complete_symbol`."""
+
+    prefix: str = Field(min_length=1, max_length=500)
+    namespace: str | None = None
+    repl_session_key: str | None = None
+    limit: int = Field(50, ge=1, le=MAX_COMPLETIONS)
+
+
+class ExpandArguments(Arguments):
+    """Arguments of `macroexpand`."""
+
+    code: str = Field(min_length=1, description="One form.")
+    namespace: str | None = None
+    full: bool = Field(default=False, description="Expand until nothing is left to expand, not once.")
+    repl_session_key: str | None = None
+
+
+async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
+    """What is known of a symbol."""
+    return Answer(
+        await describe_symbol(call.services, arguments.repl_session_key, arguments.namespace, arguments.symbol)
+    )
+
+
+async def describe_symbol(services: Services, key: str | None, namespace: str | None, symbol: str) -> dict[str, object]:
+    """What the session `key` knows of `symbol`, under the keys of an answer.
+
+    Raises:
+        UnknownSymbolError: it does not resolve there.
+    """
+    target = resolve(services.core.state, key)
+    found = await services.repls.adapter(target.repl.id).lookup(symbol, namespace, target.session.name)
+    if found is None:
+        raise UnknownSymbolError(symbol, namespace or target.session.namespace or f"the session {target.key}")
+    return {**symbol_json(found, services.settings.max_text_bytes), "sessionKey": target.key}
+
+
+def symbol_json(symbol: Symbol, max_bytes: int) -> dict[str, object]:
+    """A symbol under the keys of an answer, texts cut to `max_bytes`; what is not known is absent."""
+    pairs: dict[str, object] = {
+        "name": symbol.name,
+        "ns": symbol.namespace,
+        "arglists": list(symbol.arglists) or None,
+        "doc": head(symbol.doc, max_bytes).text if symbol.doc else None,
+        "macro": symbol.macro or None,
+        "file": symbol.file,
+        "line": symbol.line,
+        "column": symbol.column,
+        "extra": {name: head(text, max_bytes // 8).text for name, text in symbol.extra.items()} or None,
+    }
+    return {key: value for key, value in pairs.items() if value is not None}
+
+
+async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
+    """Names that begin with a prefix."""
+    target = resolve(call.state, arguments.repl_session_key)
+    adapter = call.services.repls.adapter(target.repl.id)
+    found = await adapter.complete(arguments.prefix, arguments.namespace, target.session.name)
+    rows = []
+    for completion in found[: arguments.limit]:
+        row = {"candidate": completion.candidate, "type": completion.type, "ns": completion.namespace}
+        rows.append({key: value for key, value in row.items() if value is not None})
+    fields: dict[str, object] = {"completions": rows, "count": len(rows), "sessionKey": target.key}
+    if len(found) > len(rows):
+        fields["omitted"] = len(found) - len(rows)
+    return Answer(fields)
+
+
+async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
+    """What a form expands to."""
+    target = resolve(call.state, arguments.repl_session_key)
+    adapter = call.services.repls.adapter(target.repl.id)
+    text = await adapter.macroexpand(arguments.code, arguments.namespace, target.session.name, full=arguments.full)
+    cut = head(text, call.services.settings.max_text_bytes)
+    fields: dict[str, object] = {"expansion": cut.text, "sessionKey": target.key}
+    if cut.omitted:
+        fields["notes"] = [f"the last {cut.omitted} characters are left out"]
+    return Answer(fields)
+
+
+TOOLS = (
+    Tool(
+        name="symbol_info",
+        title="Symbol info",
+        description="What the REPL knows of a symbol: doc, arglists, and the file, line and column of its definition.",
+        arguments=SymbolArguments,
+        output=answer_schema(
+            name="string",
+            ns="string",
+            arglists=TEXTS,
+            doc="string",
+            macro="boolean",
+            file="string",
+            line="integer",
+            column="integer",
+            extra="object",
+            sessionKey="string",
+        ),
+        run=symbol_info,
+        needs=("lookup",),
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="complete_symbol",
+        title="Complete symbol",
+        description="Names known to the REPL that begin with prefix.",
+        arguments=CompleteArguments,
+        output=answer_schema(
+            completions=ROWS,
+            count="integer",
+            omitted="integer",
+            sessionKey="string",
+        ),
+        run=complete_symbol,
+        needs=("complete",),
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="macroexpand",
+        title="Expand macros",
+        description="The expansion of a form, once or in full. Nothing of the form is run but its macros.",
+        arguments=ExpandArguments,
+        output=answer_schema(expansion="string", sessionKey="string", notes=TEXTS),
+        run=macroexpand,
+        needs=("macroexpand",),
+        setting="enable_mcp_repl_evaluation",
+        idempotent=True,
+    ),
+)

@@ -1,0 +1,268 @@
+"""`wait_for`: wait until a query over the log has a row that it did not have before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from bisect import bisect_left
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+from pydantic import Field
+
+from codriver.errors import RefusedError
+from codriver.log.output_log import Question
+from codriver.net.fair_threads import NoTurnError
+from codriver.tools.answer_budget import shorten
+from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.images import Images
+from codriver.tools.repl_output_log import MAX_TEXT_BYTES, Input
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from codriver.datalog.answer import Cut, QueryAnswer
+    from codriver.log.output_log import Report
+
+T = TypeVar("T")
+
+PROGRESS_S = 5.0
+STOPPING_S = 0.5
+"""How often a wait looks whether the server stops: nothing is logged then that would wake it."""
+COALESCE_S = 0.05
+"""What comes within this time after the first new line is asked about together with it."""
+PATIENCE_S = 5.0
+"""So long a wait waits for its turn to ask, also where its own time is over sooner."""
+MAX_NOTES = 5
+MAX_ROWS = 100_000
+"""Rows that are compared: a hundred times what the log holds unless its setting is raised."""
+
+
+class TooMuchToWaitForError(RefusedError):
+    """The query's answer is cut, so nobody can tell which of its rows are new."""
+
+    reason = "bad-query"
+
+    def __init__(self, cut: str) -> None:
+        why = "it takes too long" if cut == "time" else f"it has too many rows (at most {MAX_ROWS}) or too much text"
+        super().__init__(
+            f"this query cannot be waited for, because its new rows cannot be told from the others: {why}",
+            hint="ask for less: find ?line alone, or name a :output/category, :output/who or :output/evaluation",
+        )
+
+
+class WaitArguments(Arguments):
+    """Arguments of `wait_for`."""
+
+    query: str = Field(description="Datalog as in repl_output_log.")
+    inputs: list[Input] = Field(default_factory=list, description="Values for what :in names after $.")
+    since: int | None = Field(
+        None, ge=0, description="Rows count as new that were not there at this line (default: now)."
+    )
+    timeout_ms: int = Field(25_000, ge=0, le=600_000, description="How long to wait (25000).")
+    limit: int = Field(100, ge=1, le=10_000, description="At most this many of the new rows, the newest.")
+    max_text_bytes: int | None = MAX_TEXT_BYTES
+
+
+async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
+    """The rows that the query gains, as soon as it gains one, or word that it gained none in time."""
+    wait = _Wait(call, arguments)
+    with call.services.waits.standing(call.client), call.services.log.listening(wait.heard):
+        return await wait.run()
+
+
+class _Wait:
+    """One wait: it sleeps while the log does not grow, and asks its query once for all that came meanwhile.
+
+    It asks when it is its client's turn: what all waits ask together has one budget. See `codriver.net.fair_threads`.
+    """
+
+    def __init__(self, call: Call, arguments: WaitArguments) -> None:
+        self._call = call
+        self._arguments = arguments
+        self._log = call.services.log
+        self._grown = anyio.Event()
+        self._began = anyio.current_time()
+        self._deadline = self._began + arguments.timeout_ms / 1000
+        self._told = self._began
+        self._rested = self._began
+        self._seen = 0
+        """The line up to which the query was asked."""
+        self._known: Sequence[int] = ()
+        """What stands for the rows that are not new, in rising order."""
+        self._gap = False
+        """Whether lines have left the log before the query could be asked about them."""
+        self._notes: list[str] = []
+
+    def heard(self, report: Report) -> None:
+        """The log grew."""
+        del report
+        self._grown.set()
+
+    async def run(self) -> Answer:
+        """Wait for the end, one way or the other.
+
+        Raises:
+            QueryError: the query is none.
+            TooMuchToWaitForError: its answer at the start is cut.
+            TooManyWaitsError: too much is remembered for waits already.
+        """
+        last_line = self._log.last_line or 0
+        since = self._arguments.since
+        self._seen = last_line if since is None else min(since, last_line)
+        try:
+            cut, self._known = await self._ask(self._seen, _digests)
+            if cut is not None:
+                raise TooMuchToWaitForError(cut)
+            with self._call.services.waits.remembering(self._call.client, len(self._known)):
+                return await self._watch()
+        except NoTurnError as crowded:
+            return self._crowded_out(crowded.ahead)
+
+    async def _watch(self) -> Answer:
+        """Ask about whatever comes, until a row is new or the wait is over."""
+        limit = self._arguments.limit
+        while True:
+            rows, cut = await self._gained()
+            if rows:
+                return self._answer("found", await self._shown(rows), "rows" if len(rows) > limit else cut)
+            if self._stopping:
+                return self._answer("server-stopping", [], None)
+            if anyio.current_time() >= self._deadline:
+                self._notes.append(f"no new row within {self._arguments.timeout_ms} ms: to go on, since: {self._seen}")
+                return self._answer("timed-out", [], cut)
+            await self._sleep()
+
+    def _crowded_out(self, ahead: int) -> Answer:
+        """Word that the time was over before it was this client's turn to ask."""
+        if self._stopping:
+            return self._answer("server-stopping", [], None)
+        self._notes.append(
+            f"what came after line {self._seen} was not asked about in time, as all waits share one budget and {ahead} "
+            f"others waited for it too: to go on, since: {self._seen}, with a quicker query or fewer waits at once"
+        )
+        return self._answer("timed-out", [], "time")
+
+    @property
+    def _stopping(self) -> bool:
+        return self._call.state.life.phase == "stopping"
+
+    async def _gained(self) -> tuple[list[object], Cut | None]:
+        """The rows that are new, if the log grew since the query was asked last."""
+        last_line = self._log.last_line or 0
+        if last_line <= self._seen:
+            return [], None
+        self._grown = anyio.Event()
+        cut, rows = await self._ask(last_line, partial(_new_rows, self._known))
+        first_line = self._log.first_line or 0
+        if first_line > self._seen + 1:
+            gone = f"lines {self._seen + 1} to {first_line - 1} have left the log: rows made of them may be missing"
+            self._gap = True
+            self._notes = [*self._notes[-MAX_NOTES + 1 :], gone]
+        self._seen = last_line
+        return rows, cut
+
+    async def _shown(self, rows: list[object]) -> list[object]:
+        """The newest of the rows, within the bounds of an answer."""
+        max_bytes = self._arguments.max_text_bytes or self._call.services.settings.max_text_bytes
+        bare = Images(0, "repl_output_log with maxImages gives it").out_of_json(rows[-self._arguments.limit :])
+        shown, note = await self._call.services.work.texts.run(self._call.client, partial(shorten, bare, max_bytes))
+        if note is not None:
+            self._notes.append(note)
+        return shown if isinstance(shown, list) else []
+
+    async def _sleep(self) -> None:
+        """Sleep until the log has grown and what comes with that has come, or the wait is over; tell of progress."""
+        while not self._stopping and (now := anyio.current_time()) < self._deadline:
+            if now - self._told >= PROGRESS_S:
+                self._told = now
+                await self._call.progress(now - self._began, f"no new row yet; the log is at line {self._seen}")
+            if not self._grown.is_set():
+                with anyio.move_on_after(min(STOPPING_S, self._deadline - now)):
+                    await self._grown.wait()
+                    self._rested = max(self._rested, anyio.current_time() + COALESCE_S)
+            elif now < self._rested:
+                await anyio.sleep(min(STOPPING_S, self._rested - now, self._deadline - now))
+            else:
+                return
+
+    async def _ask(self, until: int, take: Callable[[QueryAnswer], T]) -> tuple[Cut | None, T]:
+        """How the query's answer was cut, if it was, and what `take` makes of it, once it is this client's turn.
+
+        Raises:
+            NoTurnError: it was not, in time.
+        """
+        services = self._call.services
+        asked = Question(self._arguments.query, self._arguments.inputs, MAX_ROWS, until=until, every_row=True)
+
+        def ask() -> tuple[Cut | None, T]:
+            answer = services.query(asked)
+            return answer.cut, take(answer)
+
+        patience = max(self._deadline, anyio.current_time() + PATIENCE_S)
+        return await services.work.standing.run(self._call.client, ask, until=patience)
+
+    def _answer(self, status: str, rows: list[object], cut: Cut | None) -> Answer:
+        return Answer(
+            {
+                "status": status,
+                "result": rows,
+                "count": len(rows),
+                "lastLine": self._seen,
+                "cut": cut,
+                "gap": self._gap,
+                "waitedMs": round((anyio.current_time() - self._began) * 1000),
+                "notes": self._notes,
+            }
+        )
+
+
+def _digest(row: object) -> int:
+    """What tells a row from any other, in eight bytes however long its texts."""
+    return int.from_bytes(hashlib.blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=8).digest())
+
+
+def _rows(answer: QueryAnswer) -> list[object]:
+    return answer.result if isinstance(answer.result, list) else []
+
+
+def _digests(answer: QueryAnswer) -> Sequence[int]:
+    return array("Q", sorted(set(map(_digest, _rows(answer)))))
+
+
+def _new_rows(known: Sequence[int], answer: QueryAnswer) -> list[object]:
+    return [row for row in _rows(answer) if not _is_among(known, _digest(row))]
+
+
+def _is_among(known: Sequence[int], digest: int) -> bool:
+    place = bisect_left(known, digest)
+    return place < len(known) and known[place] == digest
+
+
+TOOLS = (
+    Tool(
+        name="wait_for",
+        title="Wait for the log",
+        description=(
+            "Wait until a Datalog query over the output log gains a row: an error, an evaluation by somebody else, a "
+            "line of output. Answers the new rows with status found, or status timed-out. "
+            "To miss nothing, give since: the lastLine of the answer before."
+        ),
+        arguments=WaitArguments,
+        output=answer_schema(
+            status={"enum": ["found", "timed-out", "server-stopping"]},
+            result="array",
+            count="integer",
+            lastLine="integer",
+            cut={"enum": [None, "rows", "time"]},
+            gap="boolean",
+            waitedMs="integer",
+            notes=TEXTS,
+        ),
+        run=wait_for,
+        read_only=True,
+        idempotent=True,
+    ),
+)

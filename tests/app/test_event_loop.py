@@ -1,0 +1,61 @@
+"""The server on uvloop, where it is installed: the same promises on the other event loop."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import live_server
+import pytest
+from live_server import Live, until
+
+from codriver.app import serve
+from codriver.settings.layers import Settings
+
+needs_uvloop = pytest.mark.skipif(
+    find_spec("uvloop") is None, reason="uvloop is not installed: pip install 'codriver[fast]'"
+)
+
+
+@pytest.fixture
+def live(tmp_path, monkeypatch):
+    usual = live_server.environ
+    monkeypatch.setattr(live_server, "environ", lambda folder: {**usual(folder), "CODRIVER_EVENT_LOOP": "uvloop"})
+    running = Live(tmp_path, "--repl", "python")
+    yield running
+    running.stop()
+
+
+@needs_uvloop
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_it_serves_clients_and_relays_on_uvloop_and_stops_cleanly(live):
+    assert "uvloop" in Path(f"/proc/{live.process.pid}/maps").read_text()
+    direct, relayed = live.client(), live.relay()
+    assert direct.call("evaluate_code", code="print('hé'); 6 * 7")["result"] == "42"
+    assert relayed.call("evaluate_code", code="len('x' * 10_000_000)")["result"] == "10000000"
+    big = direct.call("evaluate_code", code="'v' * 10_000_000")
+    assert big["ok"]
+    endless = direct.call("evaluate_code", code="while True: pass", timeoutMs=1000)
+    assert endless["status"] == "running"
+    relayed.call("interrupt_evaluation", evaluationId=endless["evaluationId"])
+    until(
+        lambda: direct.call("get_evaluation", evaluationId=endless["evaluationId"])["status"] == "interrupted",
+        "the interrupt",
+    )
+    relayed.close()
+    direct.close()
+    live.stop()
+    assert live.process.returncode == 0
+    assert not live.port_file.exists()
+
+
+def test_uvloop_is_taken_where_it_is_installed_unless_the_settings_say_otherwise(monkeypatch):
+    monkeypatch.setattr(serve, "find_spec", lambda _name: object())
+    assert serve._takes_uvloop(Settings())
+    assert not serve._takes_uvloop(Settings(event_loop="asyncio"))
+
+
+def test_without_uvloop_only_a_setting_that_demands_it_is_an_error(monkeypatch):
+    monkeypatch.setattr(serve, "find_spec", lambda _name: None)
+    assert not serve._takes_uvloop(Settings())
+    with pytest.raises(serve.UvloopMissingError, match=r"pip install 'codriver\[fast\]'"):
+        serve._takes_uvloop(Settings(event_loop="uvloop"))

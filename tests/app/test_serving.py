@@ -1,0 +1,591 @@
+"""The whole of it: a real server, its own REPL, and clients, as a user has them."""
+
+import contextlib
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from live_server import Live, serving, until
+from real_repls import repl
+
+from codriver.tools.envelope import REASONS
+from codriver.tools.manifest import MANIFEST
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("live"), "--repl", "python") as running:
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        yield connected
+
+
+# Evaluating
+
+
+def test_a_value_its_output_and_its_place_in_the_log_come_back(client):
+    answer = client.call("evaluate_code", code="print('hé 😀')\n6 * 7", who="me", description="the answer")
+    assert (answer["status"], answer["result"], answer["stdout"]) == ("done", "42", "hé 😀\n")
+    lines = answer["outputLines"]
+    log = client.call("repl_output_log", since=lines["first"] - 1)["result"]
+    said = [(e["category"], e["text"]) for e in log if e.get("evaluation") == answer["evaluationId"]]
+    assert said == [
+        ("otherOutput", "the answer"),
+        ("evaluatedCode", "print('hé 😀')\n6 * 7"),
+        ("evaluationOutput", "hé 😀\n"),
+        ("evaluationResults", "None"),
+        ("evaluationResults", "42"),
+    ]
+
+
+def test_a_failure_says_what_where_and_why(client):
+    answer = client.call("evaluate_code", code="x = 1\n1 / 0")
+    assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
+    assert (answer["error"]["class"], answer["error"]["line"]) == ("ZeroDivisionError", 2)
+    assert "1 / 0" in answer["stderr"]
+
+
+def test_python_that_does_not_parse_runs_nothing(client):
+    answer = client.call("evaluate_code", code="side_effect = 1\n(")
+    assert answer["error"]["phase"] == "read"
+    assert client.call("evaluate_code", code="side_effect")["error"]["class"] == "NameError"
+
+
+def test_a_big_value_and_a_big_output_are_cut_with_a_word_and_can_be_read_in_parts(client):
+    answer = client.call("evaluate_code", code="print('o' * 10_000_000)\n'v' * 10_000_000")
+    assert len(answer["result"]) <= 50 * 1024
+    assert len(answer["stdout"]) <= 50 * 1024
+    assert answer["result"].startswith("'vvv")
+    assert any("left out" in note for note in answer["notes"])
+    uri = f"codriver://evaluation/{answer['evaluationId']}/result?offset=9999995&limit=100"  # behind "None"
+    part = client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"]
+    assert part == "v" * 11 + "'"
+
+
+def test_a_timeout_bounds_the_wait_and_the_result_is_fetched_later(live, client):
+    gate = live.workspace / "gate"
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n'late'"
+    answer = client.call("evaluate_code", code=code, timeoutMs=1000)
+    assert (answer["ok"], answer["status"]) == (True, "running")
+    queued = client.call("evaluate_code", code="'next'", timeoutMs=1000)
+    assert queued["status"] == "queued"
+    assert any(answer["evaluationId"] in note for note in queued["notes"])
+    gate.touch()
+    fetched = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
+    assert (fetched["status"], fetched["result"]) == ("done", "'late'")
+    fetched = client.call("get_evaluation", evaluationId=queued["evaluationId"], waitMs=20_000)
+    assert fetched["result"] == "'next'"
+    gate.unlink()
+
+
+def test_an_endless_loop_is_interrupted_and_the_session_goes_on(client):
+    answer = client.call("evaluate_code", code="while True: pass", timeoutMs=1000, onTimeout="interrupt")
+    assert (answer["ok"], answer["reason"], answer["status"]) == (False, "timed-out", "interrupted")
+    assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
+
+
+def test_another_client_can_interrupt(live, client):
+    with live.client(name="other") as other:
+        started = client.call("evaluate_code", code="while True: pass", timeoutMs=1000)
+        ended = other.call("interrupt_evaluation", evaluationId=started["evaluationId"])
+        assert (ended["ok"], ended["status"]) == (True, "interrupted")
+
+
+def test_what_no_signal_ends_is_ended_by_a_restart_where_allowed_and_the_loss_is_said(client):
+    client.call("evaluate_code", code="kept = 1")
+    answer = client.call(
+        "evaluate_code", code="sum(range(10**12))", timeoutMs=1000, onTimeout="interrupt", allowRestart=True
+    )
+    assert answer["reason"] == "timed-out"
+    assert any("gone" in note for note in answer["notes"])
+    after = client.call("evaluate_code", code="kept")
+    assert after["error"]["class"] == "NameError"
+    assert after["generation"] == answer["generation"] + 1
+
+
+def test_code_that_kills_its_repl_is_told_and_the_repl_comes_back(client):
+    answer = client.call("evaluate_code", code="import os\nos._exit(3)")
+    assert (answer["ok"], answer["reason"]) == (False, "repl-disconnected")
+    assert "may have run" in answer["error"]["message"]
+    assert client.call("evaluate_code", code="'back'", timeoutMs=30_000)["result"] == "'back'"
+
+
+def test_code_that_reads_is_given_a_line(client):
+    asked = client.call("evaluate_code", code="input('name? ')")
+    assert (asked["status"], asked["stdout"]) == ("needs-input", "name? ")
+    given = client.call("send_input", evaluationId=asked["evaluationId"], text="Ada")
+    assert (given["status"], given["result"]) == ("done", "'Ada'")
+
+
+def test_code_that_reads_holds_the_session_only_as_long_as_its_client_is_there(live, client):
+    with live.client(name="asker") as asker:
+        asked = asker.call("evaluate_code", code="input('name? ')")
+        waiting = client.call("evaluate_code", code="1 + 1", timeoutMs=1000)
+        assert waiting["status"] == "queued"
+        [note] = [note for note in waiting["notes"] if asked["evaluationId"] in note]
+        assert "waits for input" in note
+        assert "send_input" in note
+    ask = partial(client.call, "get_evaluation", evaluationId=asked["evaluationId"])
+    until(lambda: ask()["status"] == "interrupted", "the end of the question")
+    served = client.call("get_evaluation", evaluationId=waiting["evaluationId"], waitMs=30_000)
+    assert (served["status"], served["result"]) == ("done", "2")
+
+
+def test_a_one_shot_command_leaves_no_question_behind(live, client):
+    given = live.run("eval", "input('name? ')", "--timeout", "2")
+    assert given.returncode == 4
+    assert "standard input" in given.stderr
+    assert "send_input" not in given.stderr
+    assert client.call("evaluate_code", code="'free'")["result"] == "'free'"
+
+
+def test_an_image_in_a_result_becomes_content(client):
+    answer = client.answer(client.begin_call("evaluate_code", code="'data:image/png;base64,AAAA tail'"))["result"]
+    assert answer["structuredContent"]["result"] == "'<<image-1>> tail'"
+    assert answer["content"][1] == {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+
+
+def test_an_image_beyond_those_asked_for_leaves_a_word_instead_of_its_text(client):
+    code = "'data:image/png;base64,' + 'A' * 16_000 + ' and data:image/gif;base64,BBBB tail'"
+    answer = client.call("evaluate_code", code=code, maxImages=0)
+    way = "get_evaluation with maxImages gives it"
+    assert answer["result"] == (
+        f"'<<image-1 left out: image/png, 12 KB; {way}>> and <<image-2 left out: image/gif, 1 KB; {way}>> tail'"
+    )
+    asked = {"evaluationId": answer["evaluationId"], "maxImages": 1}
+    later = client.answer(client.begin_call("get_evaluation", **asked))["result"]
+    assert (
+        later["structuredContent"]["result"] == f"'<<image-1>> and <<image-2 left out: image/gif, 1 KB; {way}>> tail'"
+    )
+    assert [part.get("mimeType") for part in later["content"]] == [None, "image/png"]
+    row = client.call("repl_output_log", category=["evaluationResults"], limit=1)["result"][0]
+    assert row["text"].startswith("'<<image-1 left out: image/png, 12 KB; ask with maxImages>> and <<image-2 left out")
+    several = client.call("evaluate_code", code=f"{code}\n{code}", maxImages=1)
+    assert "<<image-1>>" in several["result"]
+    assert several["values"][0].startswith("'<<image-3 left out")
+
+
+def test_any_part_of_what_an_evaluation_said_can_be_asked_for(client):
+    first = client.call("evaluate_code", code="for n in range(5): print('line', n)\n'one'")["evaluationId"]
+    second = client.call("evaluate_code", code="for n in range(6): print('line', n)\n'one'")["evaluationId"]
+    part = client.call("get_evaluation", evaluationId=first, part="stdout", **{"from": 7, "length": 6})
+    assert (part["text"], part["next"], part["totalCharacters"]) == ("line 1", 13, 35)
+    found = client.call("get_evaluation", evaluationId=first, grep="3")
+    assert (found["count"], found["matches"]) == (1, [{"part": "stdout", "line": 4, "text": "line 3"}])
+    changed = client.call("get_evaluation", evaluationId=second, diffWith=first)
+    assert changed["same"] is False
+    assert "+line 5" in changed["diff"]
+    assert client.call("get_evaluation", evaluationId=first, diffWith=first)["same"] is True
+
+
+def test_who_else_evaluated_since_is_said(live, client):
+    client.call("evaluate_code", code="1", who="first")
+    client.call("evaluate_code", code="1", who="second")
+    assert "second" in client.call("evaluate_code", code="1", who="first")["otherWhosSinceLast"]
+
+
+def test_an_isolated_session_keeps_its_names_to_itself(client):
+    client.call("evaluate_code", code="mine = 1", who="loner", isolate=True)
+    assert client.call("evaluate_code", code="mine", who="loner", isolate=True)["result"] == "1"
+    assert client.call("evaluate_code", code="mine")["error"]["class"] == "NameError"
+
+
+def test_a_file_is_loaded_as_the_module_that_it_is(live, client):
+    (live.workspace / "shop.py").write_text("def price():\n    return 10\n")
+    assert client.call("load_file", filePath="shop.py")["ok"]
+    assert client.call("evaluate_code", code="import shop\nshop.price()")["result"] == "10"
+    assert client.call("evaluate_code", code="price()", namespace="shop")["result"] == "10"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "reason"),
+    [
+        ("evaluate_code", {}, "bad-arguments"),
+        ("evaluate_code", {"code": "1", "nonsense": 1}, "bad-arguments"),
+        ("evaluate_code", {"code": "1", "who": "UI"}, "bad-who"),
+        ("evaluate_code", {"code": "1", "who": " "}, "bad-who"),
+        ("evaluate_code", {"code": "1", "replSessionKey": "clj"}, "unknown-session"),
+        ("get_evaluation", {"evaluationId": "x"}, "unknown-evaluation"),
+        ("load_file", {"filePath": "none.py"}, "file-unreadable"),
+        ("repl_output_log", {"query": "[:find"}, "bad-query"),
+    ],
+)
+def test_a_refusal_has_a_reason_of_the_closed_list_and_a_hint(client, tool, arguments, reason):
+    answer = client.call(tool, **arguments)
+    assert (answer["ok"], answer["reason"]) == (False, reason)
+    assert answer["hint"]
+
+
+def test_every_refusal_there_is_has_its_reason_on_the_list():
+    import codriver.app.serve  # noqa: F401, PLC0415  # for its subclasses
+    from codriver.errors import RefusedError  # noqa: PLC0415
+
+    def below(kind):
+        for found in kind.__subclasses__():
+            yield found
+            yield from below(found)
+
+    assert {kind.reason for kind in below(RefusedError)} <= REASONS | {"refused", "no-such-skill", "path-refused"}
+
+
+def test_the_log_answers_datalog(client):
+    marker = client.call("evaluate_code", code="'a marker'")["evaluationId"]
+    query = "[:find ?t . :in $ ?id :where [?e :output/evaluation ?id] [?e :output/category ?c] [?e :output/text ?t] "
+    query += '[(= ?c "evaluationResults")]]'
+    answer = client.call("repl_output_log", query=query, inputs=[marker])
+    assert (answer["result"], answer["cut"]) == ("'a marker'", None)
+
+
+def test_answers_fit_their_schemas(client):
+    import jsonschema  # noqa: PLC0415
+
+    schemas = {tool.name: tool.output for tool in MANIFEST}
+    answers = {
+        "evaluate_code": client.call("evaluate_code", code="1"),
+        "list_sessions": client.call("list_sessions"),
+        "server_health": client.call("server_health"),
+        "repl_output_log": client.call("repl_output_log"),
+    }
+    for name, answer in answers.items():
+        jsonschema.validate(answer, schemas[name])
+
+
+def test_all_descriptions_together_are_short(client):
+    tools = client.request("tools/list")["result"]["tools"]
+    assert sum(len(tool["description"]) for tool in tools) < 4 * 3000
+    assert all(tool["inputSchema"]["type"] == "object" and tool["description"] for tool in tools)
+
+
+# The wire
+
+
+def test_a_message_may_come_byte_by_byte_and_a_character_split(live):
+    with live.client(handshake=False) as bare:
+        data = json.dumps({"jsonrpc": "2.0", "id": "é", "method": "ping"}, ensure_ascii=False).encode() + b"\r\n"
+        bare.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in data:
+            bare.write(bytes([byte]))
+        assert bare.answer("é")["result"] == {}
+
+
+def test_two_messages_in_one_packet_and_blank_lines_are_both_read(live):
+    with live.client(handshake=False) as bare:
+        bare.write(b'\n{"jsonrpc":"2.0","id":0,"method":"ping"}\n\r\n{"jsonrpc":"2.0","id":"0","method":"ping"}\n')
+        assert {json.dumps(bare.receive()["id"]), json.dumps(bare.receive()["id"])} == {"0", '"0"'}
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "identity"),
+    [
+        (b"nonsense", -32700, None),
+        (b"\xff{", -32700, None),
+        (b"[1]", -32600, None),
+        (b"5", -32600, None),
+        (b'{"jsonrpc":"2.0","id":7}', -32600, 7),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":8,"method":"no/such"}', -32601, 8),
+        (b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":5}}', -32602, 9),
+        (b'{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"none"}}', -32602, 10),
+        (b'{"jsonrpc":"2.0","id":11,"method":"initialize","params":[]}', -32602, 11),
+        (b'{"jsonrpc":"2.0","id":12,"method":"resources/subscribe","params":{"uri":"x://y"}}', -32002, 12),
+        (b'{"jsonrpc":"2.0","id":13,"method":"resources/subscribe","params":{"uri":"skill://no"}}', -32002, 13),
+        (b'{"jsonrpc":"2.0","id":14,"method":"ping","params":' + b"[" * 300 + b"]" * 300 + b"}", -32600, 14),
+        (b"[" * 100_000 + b"]" * 100_000, -32600, None),
+    ],
+)
+def test_what_is_no_request_is_answered_and_the_connection_goes_on(client, line, code, identity):
+    client.write(line + b"\n")
+    answer = client.answer(identity)
+    assert (answer["error"]["code"], answer["id"]) == (code, identity)
+    assert client.request("ping")["result"] == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"method":"no/such"}', "no/such"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}', "params.name is missing"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"resources/read"}', "params is missing"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{}}', "params.uri is missing"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":5}}', "params.name is wrong: "),
+        (b"[" * 100_000 + b"]" * 100_000, "more than 200 deep"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 300 + b"]" * 300 + b"}", "more than 200 deep"),
+    ],
+)
+def test_a_refused_request_is_told_what_is_wrong_with_it(client, line, words):
+    client.write(line + b"\n")
+    assert words in client.answer(json.loads(line)["id"] if line.startswith(b"{") else None)["error"]["message"]
+
+
+def test_what_comes_before_the_handshake_is_told_to_begin_with_it(live):
+    with live.client(handshake=False) as bare:
+        for method in ("tools/list", "tools/call"):
+            error = bare.request(method)["error"]
+            assert error["code"] == -32602
+            assert "initialize first" in error["message"]
+        assert "params.capabilities is missing" in bare.request("initialize")["error"]["message"]
+        assert "initialize" not in bare.request("no/such")["error"]["message"]
+
+
+def test_a_client_subscribes_to_what_there_is(client):
+    for uri in ("codriver://log", "skill://live-repl/SKILL.md", "codriver://clojuredocs/map"):
+        assert client.request("resources/subscribe", {"uri": uri})["result"] == {}
+        assert client.request("resources/unsubscribe", {"uri": uri})["result"] == {}
+
+
+def test_a_notification_is_never_answered(client):
+    client.send({"jsonrpc": "2.0", "method": "no/such"})
+    client.send({"jsonrpc": "2.0", "method": "no/such", "params": [1]})
+    client.send({"jsonrpc": "2.0", "id": 77, "result": {}})
+    assert client.answer(client.begin("ping"))["result"] == {}
+    assert client.notifications == []
+
+
+def test_a_line_of_five_megabytes_is_read(client):
+    answer = client.call("evaluate_code", code="len('" + "x" * 5_000_000 + "')")
+    assert answer["result"] == "5000000"
+
+
+def test_a_ping_is_answered_while_code_runs(live, client):
+    slow = client.begin_call("evaluate_code", code="import time\ntime.sleep(2)\n'slow'")
+    fast = client.begin("ping")
+    first = client.receive()
+    assert first["id"] == fast
+    assert client.answer(slow)["result"]["structuredContent"]["result"] == "'slow'"
+
+
+def test_a_cancelled_call_interrupts_its_evaluation(client):
+    identity = client.begin_call("evaluate_code", code="while True: pass")
+    running = until(lambda: client.call("list_sessions")["sessions"][0].get("running"), "the loop to run")
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": identity}})
+    ended = client.call("get_evaluation", evaluationId=running["evaluationId"], waitMs=20_000)
+    assert ended["status"] == "interrupted"
+
+
+def test_twenty_clients_are_served_at_once(live):
+    clients = [live.client(name=f"client-{n}") for n in range(20)]
+    calls = [c.begin_call("evaluate_code", code=f"{n} * 2") for n, c in enumerate(clients)]
+    answers = [c.answer(i)["result"]["structuredContent"] for c, i in zip(clients, calls, strict=True)]
+    assert [answer["result"] for answer in answers] == [str(2 * n) for n in range(20)]
+    assert {answer["who"] for answer in answers} == {f"client-{n}" for n in range(20)}
+    for connected in clients:
+        connected.close()
+
+
+@pytest.mark.parametrize(
+    "first", [b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"PRI * HTTP/2.0\r\n"]
+)
+def test_what_speaks_another_protocol_is_hung_up_on_unanswered(live, first):
+    body = (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"evaluate_code","arguments":{"code":"1"}}}\n'
+    )
+    with socket.create_connection(("127.0.0.1", live.port), timeout=20) as stranger:
+        stranger.sendall(first + body)
+        with contextlib.suppress(ConnectionResetError):
+            assert stranger.recv(1000) == b""
+
+
+# REPLs that come and go
+
+
+def test_a_repl_started_later_is_found_its_tools_come_and_every_client_hears(tmp_path):
+    endpoint = repl("jvm").endpoint
+    with serving(tmp_path, "--repl", "none") as live, live.client() as one, live.client() as two:
+        assert "evaluate_code" not in one.tools()
+        refused = one.call("evaluate_code", code="1")
+        assert (refused["reason"], refused["capability"]) == ("capability-missing", "evaluate")
+        (live.workspace / ".nrepl-port").write_text(str(endpoint.port))
+        for client in (one, two):
+            client.await_notification("notifications/tools/list_changed")
+        until(lambda: "interrupt_evaluation" in one.tools(), "the tools of the REPL")
+        answer = one.call("evaluate_code", code="(println :a) (+ 1 2)")
+        assert (answer["result"], answer["stdout"], answer["sessionKey"]) == ("3", ":a\n", "clj")
+        assert one.call("evaluate_code", code="(+ 1")["reason"] == "unbalanced"
+
+
+@pytest.mark.parametrize("name", ["jvm", "basilisp", "nbb"])
+def test_real_servers_give_values_output_errors_and_several_forms(tmp_path, name):
+    with serving(tmp_path, "--nrepl", str(repl(name).endpoint.port)) as live, live.client() as client:
+        until(lambda: "load_file" in client.tools(), "the REPL")
+        answer = client.call("evaluate_code", code='(def x 20)\n(println "hé")\n(+ x 22)', timeoutMs=60_000)
+        assert (answer["result"], answer["stdout"]) == ("42", "hé\n")
+        failed = client.call("evaluate_code", code="(+ 1 1)\n(no-such-thing)\n(def y 1)")
+        assert (failed["ok"], failed["reason"], failed["error"]["form"]) == (False, "evaluation-failed", 2)
+        if name != "basilisp":  # whose own server prints what is not ASCII as Python would escape it
+            assert client.call("evaluate_code", code='(apply str (repeat 3 "😀"))')["result"] == '"😀😀😀"'
+
+
+def test_lisp_needs_its_key_where_python_runs_too(tmp_path):
+    with serving(tmp_path, "--repl", "python", "--repl", "lisp") as live, live.client() as client:
+        assert client.call("evaluate_code", code="1")["reason"] == "ambiguous-session"
+        lisp = client.call("evaluate_code", code="(map inc [1 2])", replSessionKey="lpy", timeoutMs=120_000)
+        assert lisp["result"] == "(2 3)"
+        looped = client.call(
+            "evaluate_code", code="(loop [] (recur))", replSessionKey="lpy", timeoutMs=1000, onTimeout="interrupt"
+        )
+        assert looped["status"] == "interrupted"
+
+
+# The server's life
+
+
+def test_serve_says_in_one_line_where_it_listens(live):
+    assert live.greeting.startswith(f"codriver listens on 127.0.0.1:{live.port}; port file {live.port_file}; REPLs: py")
+
+
+def test_a_repl_that_cannot_be_started_is_told_on_the_terminal_and_to_clients(tmp_path):
+    with serving(tmp_path, "--repl", "nosuchrepl-xyz") as live:
+        said = live.process.stdout.readline()
+        assert said.startswith("codriver: ")
+        assert "there is no command 'nosuchrepl-xyz'" in said
+        with live.client() as client:
+            assert "repl is stopped: `--repl nosuchrepl-xyz` cannot work here" in client.about["instructions"]
+            named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", client.about["instructions"]))
+            assert named <= set(client.tools())
+
+
+def test_a_second_server_is_refused_and_the_first_is_named(live):
+    second = live.run("serve")
+    assert second.returncode == 1
+    assert f"pid {live.process.pid} on port {live.port}" in second.stderr
+
+
+def test_a_taken_port_leads_to_another_and_a_note(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        asked = taken.getsockname()[1]
+        with serving(tmp_path, "--repl", "none", "--port", str(asked)) as live, live.client() as client:
+            assert live.port != asked
+            assert str(asked) in client.call("server_health")["portNote"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_cleanly_also_while_code_runs(tmp_path, number):
+    live = Live(tmp_path, "--repl", "python")
+    with live.client() as client:
+        identity = client.begin_call(
+            "evaluate_code", code="import os\nprint(os.getpid(), flush=True)\nwhile True: pass"
+        )
+        pid = until(lambda: _printed(live), "the loop to run")
+        live.stop(number)
+        answered = client.answer(identity)["result"]["structuredContent"]
+        assert answered["status"] in ("interrupted", "lost")
+    assert live.process.returncode == 0
+    assert not live.port_file.exists()
+    until(lambda: not Path(f"/proc/{pid}").exists(), "the REPL's process to end")
+
+
+def test_a_signal_answers_also_the_call_whose_code_nothing_can_interrupt(tmp_path):
+    live = Live(tmp_path, "--repl", "python")
+    stubborn = """import os, time
+print(os.getpid(), flush=True)
+while True:
+    try: time.sleep(1)
+    except BaseException: pass"""
+    with live.client() as client, live.client() as behind:
+        identity = client.begin_call("evaluate_code", code=stubborn, timeoutMs=60_000)
+        pid = until(lambda: _printed(live), "the loop to run")
+        queued = behind.begin_call("evaluate_code", code="never = 1", timeoutMs=60_000)
+        with live.client() as looking:
+            until(lambda: looking.call("server_health")["evaluations"]["queued"], "the second to queue")
+        live.stop()
+        answered = client.answer(identity)["result"]["structuredContent"]
+        waited = behind.answer(queued)["result"]["structuredContent"]
+    assert (answered["ok"], answered["status"], answered["reason"]) == (False, "lost", "stopping")
+    assert "the server stops" in answered["error"]["message"]
+    assert waited["status"] == "interrupted"
+    assert live.process.returncode == 0
+    until(lambda: not Path(f"/proc/{pid}").exists(), "the REPL's process to end")
+
+
+def _printed(live):
+    with live.client() as other:
+        log = other.call("repl_output_log", category=["evaluationOutput"])["result"]
+    return int(log[0]["text"]) if log else None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_a_killed_server_leaves_no_repl_behind_and_the_next_one_starts(tmp_path):
+    live = Live(tmp_path, "--repl", "python")
+    with live.client() as client:
+        pid = int(client.call("evaluate_code", code="import os\nos.getpid()", timeoutMs=30_000)["result"])
+    kept = tmp_path / "state"
+    until(
+        lambda: any("getpid" in file.read_text() for file in kept.rglob("*.json*") if file.suffix != ".tmp"),
+        "the history to be on disk",
+    )
+    live.stop(signal.SIGKILL)
+    until(lambda: not Path(f"/proc/{pid}").exists(), "the REPL's process to end")
+    assert live.port_file.exists()
+    with serving(tmp_path, "--repl", "none") as again, again.client() as client:
+        assert client.call("server_health")["pid"] == again.process.pid
+        code = "[:find ?t . :in $ $history :where [$history _ :output/text ?t]]"
+        assert "getpid" in client.call("repl_output_log", query=code)["result"]
+
+
+# The command line
+
+
+def test_commands_tell_their_outcome_by_their_exit_status(live):
+    assert live.run("eval", "6*7").stdout == "42\n"
+    assert live.run("eval", "1/0").returncode == 1
+    assert live.run("eval", "import time; time.sleep(5)", "--timeout", "1").returncode == 4
+    assert live.run("eval", "-", input="'from stdin'").stdout == "'from stdin'\n"
+    assert json.loads(live.run("call", "list_sessions").stdout)["count"] >= 1
+    assert "evaluate_code" in live.run("tools").stdout
+    assert json.loads(live.run("status", "--json").stdout)["pid"] == live.process.pid
+    assert "6*7" in live.run("log").stdout
+    assert "6*7" in live.run("history").stdout
+    assert live.run("doctor").returncode == 0
+
+
+def test_without_a_server_commands_say_what_to_run(tmp_path):
+    command = [sys.executable, "-m", "codriver", "eval", "1", "--workspace", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert "codriver serve" in done.stderr
+
+
+def test_stop_ends_it_and_is_harmless_again(tmp_path):
+    live = Live(tmp_path, "--repl", "none")
+    assert "stopped" in live.run("stop").stdout
+    live.process.wait(30)
+    assert "no server runs" in live.run("stop").stdout
+    live.process.stdout.close()
+
+
+# The relay
+
+
+def test_a_client_behind_the_relay_evaluates(live):
+    with live.relay() as client:
+        assert client.call("evaluate_code", code="2 + 2")["result"] == "4"
+
+
+def test_a_server_that_restarts_under_a_call_is_reported_and_found_again(tmp_path):
+    live = Live(tmp_path, "--repl", "python")
+    with live.relay() as client:
+        assert client.call("evaluate_code", code="1", timeoutMs=30_000)["ok"]
+        identity = client.begin_call("evaluate_code", code="while True: pass")
+        until(lambda: _running(live), "the loop to run")
+        live.stop(signal.SIGKILL)
+        answer = client.answer(identity)
+        assert "may have run" in answer["error"]["message"]
+        with serving(tmp_path, "--repl", "python"):
+            client.await_notification("notifications/tools/list_changed")
+            assert client.call("evaluate_code", code="'again'", timeoutMs=30_000)["result"] == "'again'"
+
+
+def _running(live):
+    with live.client() as other:
+        return other.call("list_sessions")["sessions"][0].get("running")

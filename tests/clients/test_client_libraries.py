@@ -1,0 +1,49 @@
+"""The Python libraries that agents are built with as clients, each in an environment of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from live_server import environ
+
+import codriver_relay
+from codriver.tools.manifest import MANIFEST
+
+CLIENTS = Path(__file__).parents[1] / "clients"
+RUN_S = 120
+LIBRARIES = {"fastmcp": "sdk2", "langchain": "sdk1", "openai_agents": "sdk2"}
+"""By the script that uses the library: the requirements that it is installed from, which name its environment too."""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_an_agent_of_the_library_gets_every_tool_and_evaluates(tmp_path, library):
+    venv = CLIENTS / ".venv" / LIBRARIES[library]
+    if not (venv / "bin" / "python").exists():
+        words = f"make {venv} and install tests/clients/{LIBRARIES[library]}.txt there"
+        is_expected = os.environ.get("CI") and not os.environ.get("CODRIVER_TESTS_WITHOUT_CLIENTS")
+        pytest.fail(words) if is_expected else pytest.skip(words)
+    (tmp_path / "app").mkdir()
+    port_file = tmp_path / "app" / ".calva" / "mcp-server" / "port"
+    # A library hands few variables on to a server, so the server's folders are found by the home folder alone.
+    shared = {key: value for key, value in environ(tmp_path).items() if not key.startswith("XDG_")}
+    env = {**shared, "HOME": str(tmp_path), "OPENAI_AGENTS_DISABLE_TRACING": "1"}
+    start = ["env", "CODRIVER_MCP_SOCKET_SERVER_PORT=0", sys.executable, codriver_relay.__file__, port_file, "--start"]
+    try:
+        done = subprocess.run(
+            [venv / "bin" / "python", CLIENTS / f"{library}_client.py", *start],
+            cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        seen = json.loads(done.stdout)
+    finally:
+        stop = [sys.executable, "-m", "codriver", "stop", "--workspace", str(tmp_path / "app")]
+        subprocess.run(stop, env=env, timeout=RUN_S, check=False, capture_output=True)
+    # A Python REPL has no macros to expand; all else is there at the first look.
+    assert set(seen["tools"]) == {tool.name for tool in MANIFEST} - {"macroexpand"}
+    assert (seen["result"], seen["failed"]) == ("42", True)
+    assert seen["skill"].startswith("---\nname: live-repl")

@@ -1,0 +1,69 @@
+"""The MCP project's own inspector as a client: over the relay, with a server that it has to start itself."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from live_server import environ
+from real_clients import RUN_S, program
+
+import codriver_relay
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def inspect(tmp_path_factory):
+    """Runs the inspector with some options; what it printed, as JSON, and what it said."""
+    inspector = program("mcp-inspector")
+    folder = tmp_path_factory.mktemp("inspector")
+    (folder / "workspace").mkdir()
+    port_file = folder / "workspace" / ".calva" / "mcp-server" / "port"
+    relay = [sys.executable, codriver_relay.__file__, str(port_file), "--start"]
+    # It hands few variables on to a server, so the server's folders are found by the home folder alone.
+    shared = {key: value for key, value in environ(folder).items() if not key.startswith("XDG_")}
+    env = {**shared, "HOME": str(folder), "NO_COLOR": "1"}
+
+    def inspect(*options):
+        done = subprocess.run(
+            [inspector, "--cli", "-e", "CODRIVER_MCP_SOCKET_SERVER_PORT=0", *relay, *options],
+            cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_S, check=False,
+        )  # fmt: skip
+        assert done.returncode in (0, 5), done.stderr
+        return json.loads(done.stdout), done.stderr
+
+    yield inspect
+    stop = [sys.executable, "-m", "codriver", "stop", "--workspace", str(folder / "workspace")]
+    subprocess.run(stop, env=env, timeout=RUN_S, check=True, capture_output=True)
+
+
+def evaluate(inspect, code, *options):
+    asked = json.dumps({"code": code})
+    return inspect("--method", "tools/call", "--tool-name", "evaluate_code", "--tool-args-json", asked, *options)[0]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_it_evaluates_in_both_eras(inspect, era):
+    answer = evaluate(inspect, "print('hé')\n6 * 7", "--protocol-era", era)
+    assert (answer["structuredContent"]["result"], answer["structuredContent"]["stdout"]) == ("42", "hé\n")
+    assert evaluate(inspect, "1 / 0", "--protocol-era", era)["isError"] is True
+
+
+def test_it_finds_no_schema_that_some_client_could_refuse(inspect):
+    listed, said = inspect("--method", "tools/list", "--strict")
+    assert "evaluate_code" in [tool["name"] for tool in listed["tools"]]
+    assert "Issue" not in said, said
+
+
+def test_it_reads_what_is_listed(inspect):
+    for resource in inspect("--method", "resources/list")[0]["resources"]:
+        (content,) = inspect("--method", "resources/read", "--uri", resource["uri"])[0]["contents"]
+        assert content["uri"] == resource["uri"]
+        assert content["text"]
+
+
+def test_it_gets_every_prompt(inspect):
+    for prompt in inspect("--method", "prompts/list")[0]["prompts"]:
+        got, _ = inspect("--method", "prompts/get", "--prompt-name", prompt["name"])
+        assert got["messages"]

@@ -1,0 +1,57 @@
+"""Real MCP clients over the relay: the Python SDK's in both protocol eras, and the TypeScript SDK's."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from live_server import serving
+from mcp import StdioServerParameters
+from mcp.client import Client
+from mcp.client.stdio import stdio_client
+
+import codriver_relay
+
+NODE = Path(__file__).parents[1] / "node"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("sdk"), "--repl", "python") as running:
+        yield running
+
+
+def relay(live):
+    return ["-I", "-S", str(codriver_relay.__file__), str(live.port_file)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_python_sdk_lists_calls_and_reads(live, mode):
+    transport = stdio_client(StdioServerParameters(command=sys.executable, args=relay(live)))
+    with anyio.fail_after(60):
+        async with Client(transport, mode=mode) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert names[:2] == ["evaluate_code", "load_file"]
+            answer = await client.call_tool("evaluate_code", {"code": "print('hé')\n6 * 7"})
+            assert (answer.structured_content["result"], answer.structured_content["stdout"]) == ("42", "hé\n")
+            refused = await client.call_tool("evaluate_code", {"code": "1 / 0"})
+            assert refused.is_error
+            resources = [str(resource.uri) for resource in (await client.list_resources()).resources]
+            assert "codriver://log" in resources
+            assert "skill://live-repl/SKILL.md" in resources
+
+
+@pytest.mark.parametrize("script", ["sdk-v1.mjs", "sdk-v2.mjs"])
+def test_the_typescript_sdk_lists_and_calls(live, script):
+    node = shutil.which("node")
+    if node is None or not (NODE / "node_modules").exists():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("needs Node and `npm install --prefix tests/node`")
+    command = [node, str(NODE / script), sys.executable, *relay(live)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"first": "evaluate_code", "result": "42", "isError": True}

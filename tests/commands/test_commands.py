@@ -1,0 +1,393 @@
+"""The command line, as a person meets it: help, completion, and what is said when something is not as it should be."""
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import click
+import pytest
+from click.testing import CliRunner
+from live_server import WAIT_S, environ, serving, until
+
+from codriver.commands.cli import COMMANDS, cli
+from codriver.files.paths import presence_folder
+from codriver.net.registration import claim
+
+
+def every_command():
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        yield (name,), command
+        if isinstance(command, click.Group):
+            yield from (((name, sub), command.commands[sub]) for sub in command.commands)
+
+
+ALL = dict(every_command())
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_every_command_and_option_says_what_it_is_for(words):
+    command = ALL[words]
+    assert command.help
+    assert command.help.split("\n\n")[0].endswith(".")
+    assert command.get_short_help_str(200).endswith(".")
+    for option in command.params:
+        assert isinstance(option, click.Argument) or option.help, option.name
+
+
+def test_the_list_of_commands_cuts_nothing(tmp_path):
+    shown = run(tmp_path, "--help").stdout.partition("Commands:")[2]
+    assert "..." not in shown
+    assert all(f"  {name} " in shown for name in COMMANDS)
+
+
+def run(folder, *arguments, **kwargs):
+    return subprocess.run(
+        [sys.executable, "-m", "codriver", *arguments], cwd=folder, capture_output=True, text=True, timeout=WAIT_S,
+        env={**environ(folder), **kwargs.pop("env", {})}, check=False, **kwargs,
+    )  # fmt: skip
+
+
+def complete(folder, *words):
+    env = {"_CODRIVER_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    program = [
+        sys.executable,
+        "-c",
+        "import sys; from codriver.commands.cli import main; sys.argv = ['codriver']; main()",
+    ]
+    done = subprocess.run(
+        program, cwd=folder, capture_output=True, text=True, timeout=WAIT_S, env={**environ(folder), **env}, check=False
+    )
+    return [line.split(",", 1)[1] for line in done.stdout.splitlines()]
+
+
+def test_commands_options_and_clients_are_completed(tmp_path):
+    assert complete(tmp_path, "codriver", "ini") == ["init"]
+    assert set(complete(tmp_path, "codriver", "")) == set(COMMANDS)
+    assert "--dry-run" in complete(tmp_path, "codriver", "init", "--d")
+    assert complete(tmp_path, "codriver", "init", "--client", "cl") == ["claude-code", "claude-desktop"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_completion(tmp_path, shell):
+    done = run(tmp_path, "completion", shell)
+    assert done.returncode == 0
+    assert f"_CODRIVER_COMPLETE={shell}_complete" in done.stdout
+    assert "%(" not in done.stdout
+
+
+def test_bash_takes_the_completion(tmp_path):
+    script = run(tmp_path, "completion", "bash").stdout
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\ncomplete -p codriver"], capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "_codriver_completion" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("commands"), "--repl", "python", "--repl", "lisp") as live:
+        with live.client() as bare:
+            until(lambda: all(row["phase"] == "connected" for row in bare.call("list_sessions")["sessions"]), "REPLs")
+        yield live
+
+
+def test_sessions_and_tools_of_the_running_server_are_completed(live):
+    def completed(*words):
+        env = {"_CODRIVER_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        program = [
+            sys.executable,
+            "-c",
+            "import sys; from codriver.commands.cli import main; sys.argv = ['codriver']; main()",
+        ]
+        done = subprocess.run(
+            program, cwd=live.workspace, capture_output=True, text=True, timeout=WAIT_S, env=live.environ | env,
+            check=False,
+        )  # fmt: skip
+        return [line.split(",", 1)[1] for line in done.stdout.splitlines()]
+
+    assert completed("codriver", "eval", "--session", "") == ["py", "lpy"]
+    assert completed("codriver", "eval", "--session", "l") == ["lpy"]
+    assert completed("codriver", "call", "list_") == ["list_sessions"]
+
+
+def test_several_sessions_are_named_with_the_option_that_chooses(live):
+    done = live.run("eval", "1")
+    assert done.returncode == 1
+    assert done.stderr == "there are several REPL sessions; choose one with --session: py, lpy\n"
+
+
+def test_code_that_does_not_balance_is_said_once_with_a_proposal(live):
+    done = live.run("eval", "(+ 1", "--session", "lpy")
+    assert done.returncode == 1
+    assert done.stderr.count("never closed") == 1
+    assert "as its indentation suggests: (+ 1)" in done.stderr
+
+
+def test_a_failure_is_told_as_the_repl_told_it(live):
+    done = live.run("eval", "print('before')\n1/0", "--session", "py")
+    assert (done.returncode, done.stdout) == (1, "before\n")
+    assert done.stderr.splitlines()[-1] == "ZeroDivisionError: division by zero"
+
+
+def test_what_has_no_value_prints_none(live):
+    assert live.run("eval", "print('said')", "--session", "py").stdout == "said\n"
+    assert live.run("eval", "nil", "--session", "lpy").stdout == "nil\n"
+
+
+def test_a_tool_takes_its_arguments_from_standard_input(live):
+    arguments = json.dumps({"code": "(* 6 7)", "replSessionKey": "lpy"})
+    done = live.run("call", "evaluate_code", "-", "--json", input=arguments)
+    assert done.returncode == 0
+    assert "\n" not in done.stdout.strip()
+    assert json.loads(done.stdout)["result"] == "42"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("no_such_tool",), "unknown tool 'no_such_tool'"),
+        (("list_sessions", "not json"), "the arguments are not JSON"),
+        (("list_sessions", "[" * 50_000), "the arguments are not JSON"),
+        (("list_sessions", "[]"), "must be a JSON object"),
+        (("no_such_tool", "{}"), "codriver tools --json"),
+        (("balance_brackets", "{}"), "text: Field required"),
+        (("balance_brackets", '{"text": "", "txt": ""}'), "txt: Extra inputs are not permitted"),
+    ],
+)
+def test_a_call_that_no_tool_can_be_given_is_wrong_usage(live, words, told):
+    done = live.run("call", *words)
+    assert done.returncode == 2
+    assert told in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_a_tool_refuses_is_a_failure_and_no_wrong_usage(live):
+    assert live.run("call", "evaluate_code", '{"code": "1", "replSessionKey": "nope"}').returncode == 1
+    assert live.run("call", "repl_output_log", '{"query": "[:find"}').returncode == 1
+
+
+def test_a_call_that_does_not_end_in_time_has_its_own_exit_status(live):
+    arguments = json.dumps({"code": "import time; time.sleep(3)", "replSessionKey": "py", "timeoutMs": 1000})
+    assert live.run("call", "evaluate_code", arguments).returncode == 4
+
+
+def test_the_tools_are_a_line_each_where_no_person_reads_them(live):
+    lines = live.run("tools").stdout.splitlines()
+    assert len(lines) == len(json.loads(live.run("tools", "--json").stdout))
+
+
+def test_an_unknown_client_or_scope_is_wrong_usage(tmp_path):
+    done = run(tmp_path, "init", "--client", "nope", "--dry-run")
+    assert done.returncode == 2
+    assert "known are claude-code" in done.stderr
+    done = run(tmp_path, "init", "--client", "claude-desktop", "--scope", "workspace", "--dry-run")
+    assert done.returncode == 2
+    assert "use --scope user" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("abc", "holds no port"),
+        ("", "holds no port"),
+        ("99999", "holds no port"),
+        ("-1", "holds no port"),
+        ("1", "nothing answers on port 1, which its port file names (Connection refused)"),
+    ],
+)
+def test_a_port_file_that_leads_nowhere_is_explained(tmp_path, content, words):
+    folder = tmp_path / ".calva" / "mcp-server"
+    folder.mkdir(parents=True)
+    (folder / "port").write_text(content)
+    done = run(tmp_path, "eval", "1")
+    assert done.returncode == 3
+    assert words in done.stderr
+    assert "codriver serve" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [(b"", "does not answer within"), (b"HTTP/1.1 400 Bad Request\r\n", "is no codriver")]
+)
+def test_what_listens_and_is_no_server_does_not_hold_a_command(tmp_path, answer, words):
+    def serve():
+        connection, _ = listener.accept()
+        connection.sendall(answer)
+        over.wait(WAIT_S)
+        connection.close()
+
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        folder = tmp_path / ".calva" / "mcp-server"
+        folder.mkdir(parents=True)
+        (folder / "port").write_text(str(listener.getsockname()[1]))
+        done = run(tmp_path, "status")
+        over.set()
+        thread.join(WAIT_S)
+    assert done.returncode == 3
+    assert words in done.stdout
+
+
+def test_a_server_that_cannot_be_started_is_explained(tmp_path):
+    (tmp_path / ".calva").write_text("")
+    done = run(tmp_path, "eval", "--start", "1")
+    assert done.returncode == 3
+    assert "no server could be started" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["eval", "load", "call", "tools", "status", "stop", "log"])
+def test_a_command_imports_nothing_that_takes_long(command):
+    code = (
+        f"import sys\nfrom codriver.commands.cli import cli\ncli.main([{command!r}, '--help'], standalone_mode=False)\n"
+        "print(sorted({'mcp', 'mcp_types', 'pydantic', 'anyio', 'asyncio', 'tomlkit', 'regex', 'transit', 'tinydb'}"
+        " & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.stderr == "[]\n"
+
+
+def test_the_settings_are_shown_with_their_origin_and_checked(tmp_path):
+    (tmp_path / "codriver.toml").write_text("maxDepth = 3\nmaxLenght = 1\n")
+    shown = run(tmp_path, "config", "show", "--json", env={"CODRIVER_WATCH": "yes"})
+    rows = {row["setting"]: row for row in json.loads(shown.stdout)}
+    assert rows["maxDepth"] == {
+        "setting": "maxDepth", "value": "3", "origin": f"workspace ({tmp_path / 'codriver.toml'})"
+    }  # fmt: skip
+    assert rows["watch"]["origin"] == "environment (CODRIVER_WATCH)"
+    assert rows["maxLength"]["origin"] == "default"
+    assert "did you mean maxLength?" in shown.stderr
+    checked = run(tmp_path, "config", "check")
+    assert checked.returncode == 1
+    assert "did you mean maxLength?" in checked.stdout
+    (tmp_path / "codriver.toml").write_text("maxDepth = 0\n")
+    for words in (["config", "show"], ["config", "check"], ["serve"]):
+        done = run(tmp_path, *words)
+        assert done.returncode == 1
+        assert "maxDepth = 0 is wrong; allowed is a whole number from 1 to 1000" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_check_of_the_settings_names_all_that_is_wrong(tmp_path):
+    (tmp_path / "codriver.toml").write_text('maxDepth = 0\nmaxLenght = 1\nwatch = "x"\n')
+    checked = run(tmp_path, "config", "check", env={"CODRIVER_EVENT_LOOP": "none"})
+    assert checked.returncode == 1
+    told = checked.stderr.splitlines()
+    wrong = ("maxDepth = 0 is wrong", 'watch = "x" is wrong', 'eventLoop = "none" is wrong', "no setting maxLenght")
+    assert [[words in line for words in wrong].index(True) for line in told] == [0, 1, 2, 3]
+
+
+def test_a_repl_that_could_not_be_started_is_the_reason_given(tmp_path):
+    with serving(tmp_path, "--repl", "no-such-program") as live:
+        until(lambda: "stopped" in live.run("status").stdout, "its end")
+        done = live.run("eval", "1")
+        assert done.returncode == 1
+        assert "there is no command 'no-such-program' in PATH" in done.stderr
+        again = live.run("call", "restart_repl", '{"replSessionKey": "repl"}')
+        assert "there is no command 'no-such-program' in PATH" in again.stdout
+
+
+def test_a_server_that_hangs_is_told_with_the_command_that_ends_it(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        live.process.send_signal(signal.SIGSTOP)
+        try:
+            stopped, examined = live.run("stop"), live.run("doctor")
+        finally:
+            live.process.send_signal(signal.SIGCONT)
+        for done in (stopped, examined):
+            assert done.returncode == 1
+            assert f"kill -9 {live.process.pid}" in done.stdout + done.stderr
+        assert "does not answer within" in examined.stdout
+        assert live.run("stop").stdout == f"stopped pid {live.process.pid}\n"
+        live.process.wait(WAIT_S)
+        assert live.run("stop").stdout == "no server runs for this workspace\n"
+
+
+def test_files_of_a_server_that_was_killed_are_no_server_to_stop(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        live.process.kill()
+        live.process.wait(WAIT_S)
+        assert live.run("stop").stdout == (
+            f"no server runs for this workspace: pid {live.process.pid}, which its files name, is gone\n"
+        )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a named pipe")
+def test_a_server_that_is_just_starting_is_waited_for_and_stopped(tmp_path):
+    # Before it says where it listens, a server reads the installed relay: this pipe gives it when the test lets it.
+    relay = tmp_path / "config" / "codriver" / "codriver_relay.py"
+    relay.parent.mkdir(parents=True)
+    os.mkfifo(relay)
+    program = [sys.executable, "-m", "codriver"]
+    piped = {"cwd": tmp_path, "env": environ(tmp_path), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*program, "serve", "--port", "0", "--repl", "none"], **piped, text=True) as server:
+        try:
+            holding = until(lambda: opened(relay), "a server that reads the relay")
+            with subprocess.Popen([*program, "stop"], **piped, text=True) as stop:
+                assert "just starting" in stop.stderr.readline()
+                os.close(holding)
+                said, _ = stop.communicate(timeout=WAIT_S)
+        finally:
+            server.kill()
+    assert (stop.returncode, said) == (0, f"stopped pid {server.pid}\n")
+
+
+def opened(pipe):
+    """The writing end of a named pipe; None while nobody reads it."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+
+
+def test_a_server_that_hangs_while_it_starts_is_told_with_the_command_that_finds_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("codriver.commands.server.COMING_S", 0.1)
+    folder = presence_folder(tmp_path)
+    with claim(folder, is_alive=lambda _record: False):
+        done = CliRunner().invoke(cli, ["stop", "--workspace", str(tmp_path)])
+    assert done.exit_code == 1
+    assert f"fuser {folder / 'lock'}" in done.output
+    assert "no server runs" not in done.output
+    again = CliRunner().invoke(cli, ["stop", "--workspace", str(tmp_path)])
+    assert (again.exit_code, again.output) == (0, "no server runs for this workspace\n")
+
+
+def follow(live, said, before):
+    """Run the command line that follows `before` in what was said; its answer."""
+    line = next(line for line in said.splitlines() if before in line).partition(f"{before}: ")[2]
+    program, *words = shlex.split(line)
+    assert program == "codriver"
+    done = subprocess.run(
+        [sys.executable, "-m", program, *words], env=live.environ, capture_output=True, text=True, timeout=WAIT_S,
+        check=False,
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+def test_an_evaluation_that_goes_on_is_named_with_the_command_that_waits_for_it(live):
+    gate = live.workspace / "gate"
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n'through'"
+    done = live.run("eval", code, "--session", "py", "--timeout", "1")
+    assert done.returncode == 4
+    assert "with this evaluationId" not in done.stderr
+    assert "codriver call interrupt_evaluation" in done.stderr
+    gate.touch()
+    assert follow(live, done.stderr, "to wait for its end")["result"] == "'through'"
+
+
+def test_an_evaluation_that_reads_ends_with_the_command_and_is_said_to(live):
+    done = live.run("eval", "input()", "--session", "py", "--timeout", "2")
+    assert done.returncode == 4
+    assert "it is interrupted" in done.stderr
+    assert "codriver call" not in done.stderr
+    assert live.run("eval", "'free'", "--session", "py").stdout == "'free'\n"

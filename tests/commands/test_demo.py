@@ -1,0 +1,37 @@
+"""The README shows what `codriver demo` prints. `python tests/commands/test_demo.py` writes it anew."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parents[2] / "README.md"
+MARKED = re.compile(r"(<!-- demo -->\n```text\n)(.*?)(```\n<!-- /demo -->)", re.DOTALL)
+DEMO_S = 240
+
+
+def recording():
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        [sys.executable, "-m", "codriver", "demo"], capture_output=True, text=True, timeout=DEMO_S, check=False, env=env
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def without_what_differs(text):
+    """The text without what is another at each run: folder, port, line numbers."""
+    text = re.sub(r"/\S+/codriver-demo-\w+", "/tmp/codriver-demo", text)
+    text = re.sub(r"(127\.0\.0\.1:)\d+", r"\1PORT", text)
+    return re.sub(r"^ +\d+ ", " LINE ", text, flags=re.MULTILINE)
+
+
+def test_the_recording_in_the_readme_is_what_the_demo_prints():
+    shown = MARKED.search(README.read_text())[2]
+    assert without_what_differs(shown) == without_what_differs(recording()), "run `python tests/commands/test_demo.py`"
+
+
+if __name__ == "__main__":
+    printed = re.sub(r"/\S+/codriver-demo-\w+", "/tmp/codriver-demo", recording())
+    README.write_text(MARKED.sub(lambda found: found[1] + printed + found[3], README.read_text()))

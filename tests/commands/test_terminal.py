@@ -1,0 +1,267 @@
+"""Nothing that strangers say is obeyed by the terminal that a command writes to, and what is piped stays as it is."""
+
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from live_server import environ, serving, until
+from terminal import Terminal
+
+from relay.relay_process import claimed
+
+WAIT_S = 60
+EVIL = "\x1b]52;c;aGk=\x07\x9b31m\x00\u202egnp\u2066\x7f"
+"""The clipboard, a colour in C1, NUL, two overrides of direction, DEL."""
+SEEN = r"\x1b]52;c;aGk=\x07\x9b31m"
+OURS = re.compile(rb"\x1b\[[0-9;]*m|\r\n|[\n\t]")
+"""What our own output has: colours, and line ends as the terminal writes them."""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("bytes"), "--repl", "python") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(live):
+    with live.client(name=f"evil{EVIL}\n  REPL forged") as one:
+        until(lambda: "interrupt_evaluation" in one.tools(), "the REPL")
+        one.call("evaluate_code", code=f"print({EVIL!r})  # {EVIL.replace(chr(0), '')}", who="ann")
+        one.call("evaluate_code", code=f"import sys; print({EVIL!r}, file=sys.stderr)", who="ann")
+        yield one
+
+
+def on_terminal(command, env):
+    """The status of a command on a terminal, and the bytes that it wrote."""
+    with Terminal(command, env, columns=200) as terminal:
+        return terminal.end(), terminal.output
+
+
+def obeyed(output):
+    """The characters in there that a terminal obeys and that are not our own."""
+    text = OURS.sub(b"", output).decode("utf-8")
+    return {char for char in text if not char.isprintable()}
+
+
+COMMANDS = {
+    "log": ["log"],
+    "history": ["history"],
+    "status": ["status"],
+    "eval": ["eval", f"import sys; print({EVIL!r}); print({EVIL!r}, file=sys.stderr); {EVIL!r}"],
+    "eval that fails": ["eval", f"raise ValueError({EVIL!r})"],
+    "call": ["call", "repl_output_log"],
+    "call --json": ["call", "repl_output_log", "--json"],
+    "call of no tool": ["call", f"no{EVIL.replace(chr(0), '')}"],
+    "log --json": ["log", "--json"],
+    "log --query": ["log", "--query", "[:find [?t ...] :where [_ :output/text ?t]]"],
+    "status --json": ["status", "--json"],
+    "no option": ["log", f"--no{EVIL.replace(chr(0), '')}"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_byte_of_a_stranger_is_obeyed_by_the_terminal(live, client, name):
+    word, *options = COMMANDS[name]
+    _, output = on_terminal(live.command(word, *options), live.environ)
+    assert obeyed(output) == set()
+    if name in ("log", "history", "status", "eval", "eval that fails"):
+        assert SEEN in output.decode()
+
+
+def test_a_followed_log_is_as_harmless(live, client):
+    with Terminal(live.command("log", "--follow"), live.environ, columns=200) as terminal:
+        terminal.shows("gnp")
+        client.call("evaluate_code", code=f"print('followed' + {EVIL!r})")
+        terminal.shows(f"followed{SEEN}")
+        assert obeyed(terminal.output) == set()
+
+
+def test_a_name_of_several_lines_is_one_line(live, client):
+    assert [line for line in live.run("status").stdout.splitlines() if line.startswith("  REPL forged")] == []
+
+
+def test_what_is_piped_is_what_the_program_sent(live, client):
+    coloured = "\x1b[31mred\x1b[0m" + EVIL
+    done = live.run("eval", f"import sys; print({coloured!r}); print({EVIL!r}, file=sys.stderr)")
+    assert (done.stdout, done.stderr) == (f"{coloured}\n", f"{EVIL}\n")
+    assert f"print({EVIL!r})" in live.run("history").stdout
+
+
+@pytest.mark.parametrize("words", [["log", "--json"], ["call", "repl_output_log"], ["status", "--json"]])
+def test_json_is_safe_wherever_it_goes_and_says_the_same(live, client, words):
+    done = live.run(*words)
+    assert obeyed(done.stdout.encode()) == set()
+    read = [json.loads(line) for line in done.stdout.splitlines()] if words[0] == "log" else json.loads(done.stdout)
+    assert EVIL.replace("\x00", "") in json.dumps(read, ensure_ascii=False).replace("\\u0000", "").replace(
+        "\\u001b", "\x1b"
+    ).replace("\\u0007", "\x07")
+
+
+SETTINGS = 'logMaxEntities = "{0}"\n"{0}" = 1\npython = "{0}"\n'.format(
+    r"\u001B]52;c;aGk=\u0007\u009b31m\u202Egnp\u007f\nwrong"
+)
+
+
+@pytest.mark.parametrize("words", ["config check", "config show", "doctor", "init --dry-run", "stop", "trust"])
+def test_the_words_of_a_workspace_are_not_obeyed(tmp_path, words):
+    workspace = tmp_path / "work\x1b]0;owned\x07\u202e"
+    workspace.mkdir()
+    (workspace / "codriver.toml").write_text(SETTINGS)
+    command = [sys.executable, "-m", "codriver", *words.split(), "--workspace", str(workspace)]
+    _, output = on_terminal(command, environ(tmp_path))
+    assert output
+    assert obeyed(output) == set()
+    assert b"Traceback" not in output
+
+
+def test_a_server_in_a_terminal_says_nothing_that_is_obeyed(tmp_path):
+    workspace = tmp_path / "work\x1b]0;owned\x07\u202e"
+    workspace.mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "codriver",
+        "serve",
+        "--port",
+        "0",
+        "--repl",
+        "none",
+        "--workspace",
+        str(workspace),
+    ]
+    with Terminal(command, environ(tmp_path), columns=200) as terminal:
+        terminal.shows("127.0.0.1")
+        terminal.process.terminate()
+        terminal.end()
+        assert obeyed(terminal.output) == set()
+
+
+def test_the_board_names_the_workspace_without_obeying_it(tmp_path):
+    with serving(tmp_path / "a\x1b]0;owned\x07\u202e", "--repl", "none") as odd:
+        command = odd.command("watch", "--who", EVIL.replace("\x00", ""))
+        with Terminal(command, odd.environ, columns=200) as terminal:
+            terminal.shows("q quit", r"\x1b]0;owned\x07")
+            assert terminal.grid.faults == []
+            assert b"\x1b]0;" not in terminal.output
+
+
+ANSWERS = {
+    "nothing": {},
+    "no fields": {"structuredContent": {}},
+    "a list": {"structuredContent": [1]},
+    "all numbers": {
+        "structuredContent": {
+            "ok": True, "pid": 1, "host": 2, "port": 3, "startedAt": 4, "repls": 5, "clients": 6, "errors": 7,
+            "result": 8, "lastLine": 9, "values": 10, "stdout": 11, "status": 12, "gap": 13,
+        }
+    },
+    "rows that are none": {
+        "structuredContent": {
+            "ok": True, "repls": [1], "clients": ["x"], "errors": [None], "result": [1, {}], "lastLine": "x", "gap": 0,
+            "pid": 1, "host": 1, "port": 1, "startedAt": 1,
+        }
+    },
+    "rows without fields": {
+        "structuredContent": {"ok": True, "repls": [{}], "clients": [{}], "errors": [{}], "result": [{}]}
+    },
+    "a refusal with no words": {"structuredContent": {"ok": False}},
+    "a refusal with evil words": {"structuredContent": {"ok": False, "message": EVIL, "hint": EVIL}},
+}  # fmt: skip
+LINES = {
+    "no JSON": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "no UTF-8": b'{"jsonrpc":"2.0","id":2,"result":"\xff\xfe"}\n',
+    "too deep": b"[" * 100_000 + b"\n",
+    "an error that is a word": b'{"jsonrpc":"2.0","id":2,"error":"\\u001b]52;c;aGk=\\u0007"}\n',
+    "an error with a strange code": b'{"jsonrpc":"2.0","id":2,"error":{"code":[],"message":"\\u001b]0;x\\u0007"}}\n',
+    "the end": b"",
+}
+CASES = {name: json.dumps({"jsonrpc": "2.0", "id": 2, "result": a}).encode() + b"\n" for name, a in ANSWERS.items()}
+ASKING = [["status"], ["log"], ["log", "--follow"], ["history"], ["eval", "1"], ["tools"], ["watch"], ["doctor"]]
+SHOWING = [["call", "list_sessions"], ["log", "--query", "[:find ?e]"], ["status", "--json"]]
+"""Commands that show whatever came."""
+MOST = ("no fields", "all numbers", "rows that are none", "no UTF-8")
+PAIRS = [
+    (name, words)
+    for name in (*CASES, *LINES)
+    for words in (*ASKING, *SHOWING)
+    if words[0] in ("status", "doctor") or words == ["log"] or name in MOST
+]
+
+
+class Strange:
+    """Something that makes the handshake as a server does, and answers each request after it with the same line."""
+
+    def __init__(self, folder, line):
+        self.line = line
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self.accept, daemon=True).start()
+        self.folder = folder / ".calva" / "mcp-server"
+
+    def named(self):
+        """The files that name it, and the lock held, for the length of the context."""
+        context = contextlib.ExitStack()
+        context.enter_context(self.listener)
+        context.enter_context(claimed(self.folder))
+        (self.folder / "port").write_text(str(self.listener.getsockname()[1]))
+        return context
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+
+    def answer(self, connection):
+        with connection, connection.makefile("rb") as file:
+            for line in file:
+                message = json.loads(line)
+                if message.get("method") == "codriver/token":
+                    ours = {"workspace": message["params"]["workspace"]}
+                    said = {"jsonrpc": "2.0", "method": "codriver/workspace", "params": ours}
+                    connection.sendall(json.dumps(said).encode() + b"\n")
+                elif message.get("method") == "initialize":
+                    connection.sendall(b'{"jsonrpc":"2.0","id":1,"result":{"serverInfo":{"name":"x"}}}\n')
+                elif "id" in message:
+                    connection.sendall(self.line)
+                    if not self.line.endswith(b'"result": {}}\n'):
+                        connection.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), PAIRS, ids=lambda value: value if isinstance(value, str) else " ".join(value)
+)
+def test_a_server_that_answers_strangely_is_told_in_words(tmp_path, name, words):
+    strange = Strange(tmp_path, (CASES | LINES)[name])
+    command = [sys.executable, "-m", "codriver", *words, "--workspace", str(tmp_path)]
+    with strange.named():
+        done = subprocess.run(
+            command, env=environ(tmp_path), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_S,
+            check=False,
+        )  # fmt: skip
+    assert "Traceback" not in done.stderr + done.stdout
+    assert (done.stdout + done.stderr).strip()
+    assert "no codriver server runs" not in done.stdout + done.stderr
+    if words in ASKING and (name, words[0]) != ("rows that are none", "eval"):  # a result of any kind is shown
+        assert done.returncode != 0
+
+
+def test_an_encoding_that_cannot_say_a_character_is_no_failure(live, client):
+    ascii_only = {**live.environ, "PYTHONIOENCODING": "ascii"}
+    code = "print('caf\\u00e9'); '\\u6f22'"
+    for options in ([], ["--json"]):
+        done = subprocess.run(
+            live.command("eval", code, *options), env=ascii_only, capture_output=True, text=True, check=False,
+            timeout=WAIT_S,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        assert r"\xe9" in done.stdout or r"\u00e9" in done.stdout
+    assert os.environ.get("PYTHONIOENCODING") is None

@@ -1,0 +1,138 @@
+"""What `codriver watch` shows, without a terminal: any text fits any screen, and every key is read as what it is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.commands.terminal import plain
+from codriver.commands.watch_board import (
+    ERRORS,
+    MAX_ROWS,
+    Board,
+    View,
+    clean,
+    fit,
+    next_filter,
+    width,
+)
+from codriver.commands.watch_screen import KEYS, parse_keys
+
+NOW = 1_700_000_000_000
+
+
+def entry(line, category, text, **more):
+    return {"line": line, "category": category, "text": text, "timestamp": NOW + line, **more}
+
+
+def code(line, text="(+ 1 2)", who="ann", evaluation=None):
+    more = {"who": who, "repl-session-key": "clj", "evaluation": evaluation or f"e{line}"}
+    return entry(line, "evaluatedCode", text, **more)
+
+
+def screen(board, view=None, columns=120, lines=24):
+    return [plain(line) for line in board.screen(view or View(), columns, lines, NOW + 5000)]
+
+
+TEXTS = st.text(max_size=60) | st.text("a漢é\u0301\u202e\x1b[31m\n\t\ud83d🙂", max_size=60)
+ENTRIES = st.lists(
+    st.builds(
+        lambda line, category, text, who, evaluation: entry(line, category, text, who=who, evaluation=evaluation),
+        st.integers(1, 99),
+        st.sampled_from(["evaluatedCode", "evaluationResults", "evaluationErrorOutput", "otherOutput"]),
+        TEXTS,
+        TEXTS,
+        st.sampled_from(["a", "b", "c"]),
+    ),
+    max_size=12,
+)
+
+
+@given(ENTRIES, st.integers(1, 150), st.integers(1, 12), TEXTS)
+def test_a_screen_is_full_and_no_line_is_wider_than_it(entries, columns, lines, search):
+    board = Board("watching")
+    board.take(entries)
+    for view in (View(), View(search=search), View(search=search, typing=True), View(paused_at=3)):
+        shown = screen(board, view, columns, lines)
+        assert len(shown) == lines
+        assert all(width(line) <= columns for line in shown)
+        assert all(clean(line) == " ".join(line.split()) for line in shown)
+
+
+@given(TEXTS, st.integers(0, 40))
+def test_a_fitted_text_takes_exactly_its_cells(text, cells):
+    assert width(fit(clean(text), cells)) == cells
+
+
+@given(st.text())
+def test_a_clean_text_has_nothing_that_moves_a_cursor_and_is_clean_already(text):
+    assert clean(clean(text)) == clean(text)
+    assert all(char.isprintable() or char == "\ufffd" or ord(char) > 0x7F for char in clean(text))
+    assert not set(clean(text)) & set("\x1b\x9b\x07\b\r\n\t\u202e\u2028")
+
+
+def test_rows_follow_their_evaluation_however_lines_of_several_mix():
+    board = Board("watching")
+    board.take([code(1, evaluation="a"), code(2, "(f)", "bob", evaluation="b")])
+    board.take([entry(3, "evaluationOutput", "b says\nmore\n", evaluation="b", who="bob")])
+    board.take([entry(4, "evaluationResults", "3", evaluation="a", who="ann")])
+    board.settle("a", {"status": "done", "elapsedMs": 1234})
+    ann, bob = [line for line in screen(board) if "clj" in line]
+    assert "= 3" in ann
+    assert ann.endswith("1.2 s")
+    assert "… b says more" in bob
+    assert board.unfinished() == ["b"]
+    board.take([entry(5, "evaluationResults", ":done", evaluation="b", who="bob")])
+    board.settle("b", {"status": "done", "elapsedMs": 5})
+    assert any("= :done  (and output)" in line for line in screen(board))
+
+
+def test_what_a_server_has_forgotten_is_not_asked_for_again():
+    board = Board("watching")
+    board.take([code(1)])
+    board.settle("e1", {"ok": False, "reason": "unknown-evaluation"})
+    assert board.unfinished() == []
+
+
+def test_the_newest_rows_are_kept():
+    board = Board("watching")
+    board.take(code(line) for line in range(1, MAX_ROWS + 11))
+    assert (len(board.rows), board.rows[0].line) == (MAX_ROWS, 11)
+    assert board.unfinished()[0] == "e11"
+
+
+def test_output_whose_code_has_left_the_log_still_has_a_row():
+    board = Board("watching")
+    board.take([entry(7, "evaluationResults", "42", who="ann", evaluation="old")])
+    assert any("42" in line for line in screen(board))
+
+
+def test_the_filter_goes_round_everything_errors_and_callers_both_ways():
+    ring = [None, ERRORS, "ann", "bob"]
+    for place, current in enumerate(ring):
+        assert next_filter(["ann", "bob"], current, 1) == ring[(place + 1) % 4]
+        assert next_filter(["ann", "bob"], current, -1) == ring[place - 1]
+    assert next_filter([], "gone", 1) == ERRORS
+
+
+@pytest.mark.parametrize(
+    ("sent", "keys"),
+    [
+        ("q", ["q"]),
+        ("\x1b", ["escape"]),
+        ("\x1bq", ["escape", "q"]),
+        ("\x1b[A\x1b[B", ["up", "down"]),
+        ("\x1bOAx", ["up", "x"]),
+        ("a\x1b[5~b", ["a", "page-up", "b"]),
+        ("\x1b[1;5C", []),
+        ("\x1b[", []),
+        ("/ö\r", ["/", "ö", "enter"]),
+        ("\x00\x01", []),
+    ],
+)
+def test_keys_are_told_from_what_a_terminal_sends(sent, keys):
+    assert parse_keys(sent) == keys
+
+
+@given(st.text("\x1b[O~AB;15qö \x7f\x00", max_size=20))
+def test_any_input_is_read_to_its_end_as_keys_and_characters(sent):
+    assert all(key in KEYS.values() or (len(key) == 1 and key.isprintable()) for key in parse_keys(sent))

@@ -1,0 +1,50 @@
+"""The queries of the README find what their questions ask for."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from codriver.log.output_log import OutputLog
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+TABLE = re.search(r"<!-- queries -->\n(.*?)<!-- /queries -->", README, re.DOTALL)[1]
+ROWS = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in TABLE.splitlines()[2:]]
+
+FOUND = {
+    "What went wrong?": [[4, "Timeout: no answer"]],
+    "Who evaluated how much?": [["me", 1], ["you", 1]],
+    "What did others do since line 3?": [4],
+    "What came of which code?": [["(price 10)", "12"]],
+    "Where was a time-out mentioned?": [[4, "Timeout: no answer"]],
+    "How was it done last week?": ["(defn price [x] (* 1.2 x))"],
+}
+
+
+def log():
+    log = OutputLog()
+    log.append("evaluatedCode", "(price 10)", timestamp_ms=1, who="me", evaluation="e1")
+    log.append("evaluationResults", "12", timestamp_ms=2, who="me", evaluation="e1")
+    log.append("evaluatedCode", "(fetch)", timestamp_ms=3, who="you", evaluation="e2")
+    log.append("evaluationErrorOutput", "Timeout: no answer", timestamp_ms=4, who="you", evaluation="e2")
+    return log
+
+
+def history():
+    history = OutputLog()
+    history.append("evaluatedCode", "(defn price [x] (* 1.2 x))", timestamp_ms=1, who="me")
+    history.append("evaluatedCode", "(fetch)", timestamp_ms=2, who="me")
+    return history
+
+
+def test_each_question_of_the_readme_has_its_answer_here():
+    assert {row[0] for row in ROWS} == FOUND.keys()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_a_query_of_the_readme_answers_its_question(row):
+    question, query, inputs = row
+    answer = log().query(query, inputs=json.loads(inputs or "[]"), history=history())
+    rows = [row[0]["line"] if isinstance(row[0], dict) else row for row in answer.result]
+    assert sorted(rows) == FOUND[question]

@@ -1,0 +1,274 @@
+"""The one safe way to open and replace files, against every hostile shape that a file can have."""
+
+import os
+import socket
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from codriver.files.place import (
+    LinkRefusedError,
+    Links,
+    NotOwnError,
+    NotRegularError,
+    Rules,
+    TooLargeError,
+    locate,
+    open_for_writing,
+    read,
+    replace,
+)
+
+WITHIN = Rules(Links.WITHIN, 1000)
+NEVER = Rules(Links.NEVER, 1000)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "file").write_text("inside")
+    (tmp_path / "secret").write_text("outside")
+    return folder
+
+
+def test_a_regular_file_is_read_whole(root):
+    assert read(Path("file"), WITHIN, root=root) == b"inside"
+    assert read(root / "file", NEVER, root=root) == b"inside"
+
+
+def test_what_is_not_there_is_told_as_that(root):
+    with pytest.raises(FileNotFoundError):
+        read(Path("nothing"), WITHIN, root=root)
+    with pytest.raises(FileNotFoundError):
+        read(Path("no/folder/file"), WITHIN, root=root)
+
+
+def test_a_file_of_just_the_most_bytes_is_read_and_one_more_byte_refuses_it(root):
+    (root / "file").write_bytes(b"x" * 1000)
+    assert len(read(Path("file"), WITHIN, root=root)) == 1000
+    (root / "file").write_bytes(b"x" * 1001)
+    with pytest.raises(TooLargeError, match="1,001 bytes, and 1,000 bytes are the most"):
+        read(Path("file"), WITHIN, root=root)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux has files without a size in /proc")
+def test_a_file_without_a_size_is_read_up_to_the_bound():
+    with pytest.raises(TooLargeError, match="more, and 10 bytes"):
+        read(Path("/proc/self/status"), Rules(Links.ANY, 10))
+
+
+def _fifo(path):
+    os.mkfifo(path)
+
+
+def _socket(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+@pytest.mark.parametrize(("make", "shape"), [(_fifo, "a pipe"), (os.mkdir, "a folder"), (_socket, "a socket")])
+def test_what_is_no_regular_file_is_refused_at_once(root, make, shape, monkeypatch):
+    monkeypatch.chdir(root)
+    make("thing")
+    with pytest.raises(NotRegularError, match=f"it is {shape}"):
+        read(Path("thing"), WITHIN, root=root)
+    with pytest.raises(OSError, match=shape):
+        replace(Path("thing"), b"new", links=Links.WITHIN, root=root)
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/ptmx", "/dev/tty"])
+def test_a_link_to_a_device_is_refused_unopened(root, device):
+    (root / "thing").symlink_to(device)
+    with pytest.raises(LinkRefusedError, match="leads out of"):
+        read(Path("thing"), WITHIN, root=root)
+    with pytest.raises(NotRegularError, match="a device"):
+        read(root / "thing", Rules(Links.ANY, 10))
+
+
+@pytest.mark.parametrize("target", ["../secret", "{outside}/secret", "sub/../../secret", "../workspace/../secret"])
+def test_a_link_that_leads_out_is_refused(root, target):
+    (root / "sub").mkdir()
+    (root / "link").symlink_to(target.format(outside=root.parent))
+    for rules in (WITHIN, NEVER):
+        with pytest.raises(LinkRefusedError):
+            read(Path("link"), rules, root=root)
+    assert read(root / "link", Rules(Links.ANY, 1000)) == b"outside"
+
+
+@pytest.mark.parametrize("target", ["file", "sub/../file", "{root}/file", "other"])
+def test_a_link_that_stays_within_is_followed_where_links_are(root, target):
+    (root / "sub").mkdir()
+    (root / "other").symlink_to("file")
+    (root / "link").symlink_to(target.format(root=root))
+    assert read(Path("link"), WITHIN, root=root) == b"inside"
+    with pytest.raises(LinkRefusedError, match="none is followed"):
+        read(Path("link"), NEVER, root=root)
+
+
+def test_a_folder_that_is_a_link_counts_as_a_link(root):
+    (root / "real").mkdir()
+    (root / "real" / "file").write_text("deep")
+    (root / "folder").symlink_to("real")
+    assert read(Path("folder/file"), WITHIN, root=root) == b"deep"
+    with pytest.raises(LinkRefusedError):
+        read(Path("folder/file"), NEVER, root=root)
+
+
+def test_links_in_a_circle_end_in_words(root):
+    (root / "a").symlink_to("b")
+    (root / "b").symlink_to("a")
+    with pytest.raises(LinkRefusedError, match="link to itself"):
+        read(Path("a"), WITHIN, root=root)
+
+
+def test_dots_do_not_lead_out(root):
+    with pytest.raises(LinkRefusedError, match="leads out"):
+        read(Path("../secret"), WITHIN, root=root)
+    with pytest.raises(LinkRefusedError, match="leads out"):
+        read(root.parent / "secret", WITHIN, root=root)
+
+
+def test_the_root_itself_may_be_reached_by_a_link(root):
+    (root.parent / "alias").symlink_to(root)
+    assert read(Path("file"), NEVER, root=root.parent / "alias") == b"inside"
+    assert read(root / "file", NEVER, root=root.parent / "alias") == b"inside"
+
+
+def test_a_path_without_a_root_is_walked_from_the_top(root, monkeypatch):
+    assert read(root / "file", Rules(Links.ANY, 100)) == b"inside"
+    monkeypatch.chdir(root)
+    assert read(Path("file"), Rules(Links.ANY, 100)) == b"inside"
+    assert read(Path("../workspace/file"), Rules(Links.ANY, 100)) == b"inside"
+
+
+def test_what_grants_must_not_be_writable_by_others(root):
+    (root / "file").chmod(0o666)
+    with pytest.raises(NotOwnError, match="others may write"):
+        read(Path("file"), Rules(Links.NEVER, 100, is_granting=True), root=root)
+
+
+def test_a_secret_must_be_private(root):
+    (root / "file").chmod(0o644)
+    with pytest.raises(NotOwnError, match="0600"):
+        read(Path("file"), Rules(Links.NEVER, 100, is_secret=True), root=root)
+    (root / "file").chmod(0o600)
+    assert read(Path("file"), Rules(Links.NEVER, 100, is_secret=True), root=root) == b"inside"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away: run this as root")
+def test_files_and_links_of_another_user_are_not_followed_from_home(root):
+    os.chown(root / "file", 12345, 12345)
+    with pytest.raises(NotOwnError, match="another user's"):
+        read(root / "file", Rules(Links.OWN, 100))
+    with pytest.raises(NotOwnError):
+        read(root / "file", Rules(Links.ANY, 100, is_granting=True))
+    (root / "mine").write_text("mine")
+    (root / "link").symlink_to("mine")
+    os.lchown(root / "link", 12345, 12345)
+    with pytest.raises(LinkRefusedError, match="another user"):
+        read(root / "link", Rules(Links.OWN, 100))
+
+
+def test_a_replaced_file_is_whole_and_private(root):
+    replace(Path("new"), b"text", links=Links.NEVER, root=root)
+    assert (root / "new").read_bytes() == b"text"
+    assert stat.S_IMODE((root / "new").stat().st_mode) == 0o600
+    assert names(root) == ["file", "new"]
+
+
+def test_a_link_of_ones_own_is_kept_and_its_target_replaced(root):
+    (root / "dotfiles").mkdir()
+    (root / "dotfiles" / "config").write_text("old")
+    (root / "config").symlink_to("dotfiles/config")
+    replace(root / "config", b"new", links=Links.OWN, mode=None)
+    assert (root / "config").is_symlink()
+    assert (root / "dotfiles" / "config").read_text() == "new"
+
+
+def test_a_link_is_not_written_through_where_none_is_followed(root):
+    (root / "log").symlink_to(root.parent / "secret")
+    for write in (
+        lambda: replace(Path("log"), b"new", links=Links.NEVER, root=root),
+        lambda: open_for_writing(Path("log"), links=Links.NEVER, root=root, truncate=True),
+    ):
+        with pytest.raises(LinkRefusedError):
+            write()
+    assert (root.parent / "secret").read_text() == "outside"
+
+
+def test_a_file_to_append_to_is_made_private_and_emptied_when_asked(root):
+    for truncate, expected in ((False, b"a"), (False, b"aa"), (True, b"a")):
+        descriptor = open_for_writing(Path("log"), links=Links.NEVER, root=root, truncate=truncate)
+        os.write(descriptor, b"a")
+        os.close(descriptor)
+        assert (root / "log").read_bytes() == expected
+    assert stat.S_IMODE((root / "log").stat().st_mode) == 0o600
+
+
+def test_a_pipe_in_a_logs_place_is_refused_without_waiting_for_a_reader(root):
+    os.mkfifo(root / "log")
+    with pytest.raises(NotRegularError):
+        open_for_writing(Path("log"), links=Links.NEVER, root=root)
+
+
+def test_a_new_file_takes_no_name_that_something_has(root):
+    with locate(Path("file"), Links.WITHIN, root=root) as place:
+        temporary = place.stage(b"new")
+        with pytest.raises(FileExistsError):
+            place.put_new(temporary)
+        place.discard(temporary)
+    assert (root / "file").read_text() == "inside"
+    assert names(root) == ["file"]
+
+
+def test_missing_folders_are_made_when_asked(root):
+    with locate(Path("a/b/new"), Links.WITHIN, root=root, make_mode=0o700) as place:
+        place.put_new(staged := place.stage(b"new"))
+        place.discard(staged)
+    assert (root / "a/b/new").read_text() == "new"
+    assert stat.S_IMODE((root / "a").stat().st_mode) == 0o700
+
+
+def test_a_place_stays_where_it_was_found_when_its_folder_becomes_a_link(root):
+    (root / "sub").mkdir()
+    with locate(Path("sub/new"), Links.WITHIN, root=root) as place:
+        (root / "sub").rename(root / "moved")
+        (root / "sub").symlink_to(root.parent)
+        place.put(place.stage(b"new"))
+    assert (root / "moved/new").read_text() == "new"
+    assert not (root.parent / "new").exists()
+
+
+def test_a_folder_exchanged_for_a_link_at_any_moment_never_leads_out(root):
+    """A thread exchanges a folder and a link to the outside as fast as it can; each replace lands inside or fails."""
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (root / "sub").mkdir()
+    is_done = threading.Event()
+
+    def exchange():
+        while not is_done.is_set():
+            (root / "sub").rename(root / "kept")
+            (root / "sub").symlink_to(outside)
+            (root / "sub").unlink()
+            (root / "kept").rename(root / "sub")
+
+    attacker = threading.Thread(target=exchange)
+    attacker.start()
+    try:
+        for _ in range(500):
+            try:
+                replace(Path("sub/file"), b"new", links=Links.WITHIN, root=root)
+            except OSError:
+                continue
+    finally:
+        is_done.set()
+        attacker.join()
+    assert names(outside) == []

@@ -1,0 +1,66 @@
+"""Text of strangers, made harmless to a terminal and readable for a person."""
+
+import json
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.log.control_characters import json_text, one_line, visible
+
+JOINERS = "\u200c\u200d"
+EVIL = "\x1b]52;c;aGk=\x07\x9b31m\x00\u202egnp\u2066\x7f\r\ud83d\U000e0041"
+STRANGE = st.text() | st.text("a漢\u0301\u202e\x1b[31m\n\t\r\x9b\x00\ud83d🙂\U000e0001\\", max_size=60)
+
+
+def is_obeyed(char):
+    return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in JOINERS
+
+
+def test_every_character_that_is_no_text_is_spelt_out_and_no_other():
+    for code in range(sys.maxunicode + 1):
+        char = chr(code)
+        if char in "\n\t" or unicodedata.category(char) == "Cn":
+            continue
+        shown = visible(char)
+        assert (shown != char) == is_obeyed(char), hex(code)
+        assert shown.isascii() or shown == char
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\n\tlines", "plain\n\tlines"),
+        ("a\r\nb", "a\nb"),
+        ("50 %\r100 %", r"50 %\r100 %".replace(r"\r", r"\x0d")),
+        ("\x1b]0;owned\x07", r"\x1b]0;owned\x07"),
+        ("\u202egnp.exe", r"\u202egnp.exe"),
+        ("\U000e0041", r"\U000e0041"),
+        ("\ud83d", r"\ud83d"),
+        ("\N{FAMILY}\u200d\N{BOY}", "\N{FAMILY}\u200d\N{BOY}"),
+    ],
+)
+def test_a_control_character_is_spelt_as_source_code_would(text, shown):
+    assert visible(text) == shown
+
+
+@given(STRANGE)
+def test_what_is_visible_stays_so_and_can_be_encoded(text):
+    assert visible(visible(text)) == visible(text)
+    visible(text).encode()
+    assert "\n" not in one_line(text)
+    assert not any(map(is_obeyed, one_line(text)))
+
+
+@given(STRANGE)
+def test_json_means_the_same_and_holds_nothing_that_a_terminal_obeys(text):
+    shown = json_text({text: [text]})
+    assert json.loads(shown) == json.loads(json.dumps({text: [text]}))
+    assert not any(map(is_obeyed, shown))
+    shown.encode()
+
+
+def test_json_keeps_what_is_text():
+    assert json_text(["ä 漢 🙂"]) == '["ä 漢 🙂"]'

@@ -1,0 +1,560 @@
+"""What was evaluated survives the end of a server, however it ends."""
+
+import io
+import json
+import os
+import stat
+import tracemalloc
+
+import anyio
+import pytest
+from transit.reader import Reader
+from transit.transit_types import Keyword
+from transit.writer import Writer
+
+from codriver.log.history import (
+    LOST_LINES,
+    RESERVED_LINES,
+    History,
+    UnreadableError,
+    read_transit,
+    remembered,
+    to_transit,
+)
+from codriver.log.history import history as module
+from codriver.log.history.transit_format import journal_line, transit_pieces
+from codriver.log.output_log import Entry, OutputLog
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state" / "eval-history.transit.json"
+
+
+def code(line, text="(+ 1 2)"):
+    return Entry(line, "evaluatedCode", text, 1_700_000_000_000 + line, who="ann", evaluation=f"e{line}")
+
+
+def started(path, **options):
+    history = History(path, **options)
+    return history, history.load()
+
+
+def ended(path, *entries):
+    history, _ = started(path)
+    for entry in entries:
+        history.add(entry)
+    history.close()
+
+
+def stored(path):
+    return tuple(read_transit([path.read_bytes()]))
+
+
+def journal_of(path):
+    return path.with_name(f"{path.name}.journal")
+
+
+def test_a_first_start_finds_nothing_and_counts_from_one(path):
+    _, loaded = started(path)
+    assert (loaded.entities, loaded.next_line, loaded.report) == ((), 1, None)
+
+
+def test_what_was_added_is_restored_in_order(path):
+    entries = [code(2, '(println "ü")\n'), code(5, "^weird ~text `"), code(9)]
+    ended(path, *entries)
+    _, loaded = started(path)
+    assert (loaded.entities, loaded.next_line, loaded.report) == (tuple(entries), 10, None)
+
+
+def test_the_file_is_transit_of_the_promised_shape(path):
+    ended(path, code(3))
+    content = Reader("json").read(io.StringIO(path.read_text()))
+    assert content[Keyword("format-version")] == 1
+    (entity,) = content[Keyword("entities")]
+    assert dict(entity) == {
+        Keyword("output/line"): 3,
+        Keyword("output/category"): "evaluatedCode",
+        Keyword("output/text"): "(+ 1 2)",
+        Keyword("output/timestamp"): 1_700_000_000_003,
+        Keyword("output/who"): "ann",
+        Keyword("output/evaluation"): "e3",
+    }
+
+
+def test_only_evaluated_code_is_kept(path):
+    ended(path, Entry(1, "evaluationOutput", "out", 0), code(2), Entry(3, "otherOutput", "more", 0))
+    assert [entry.line for entry in started(path)[1].entities] == [2]
+
+
+def test_the_oldest_leaves_when_there_are_too_many(path):
+    history, _ = started(path, max_entities=3)
+    for line in range(1, 6):
+        history.add(code(line))
+    history.close()
+    assert [entry.line for entry in started(path, max_entities=3)[1].entities] == [3, 4, 5]
+    assert [entry.line for entry in started(path, max_entities=2)[1].entities] == [4, 5]
+
+
+def test_half_a_character_is_kept_as_a_mark(path):
+    ended(path, code(1, "a\ud83d"))
+    assert started(path)[1].entities[0].text == "a\ufffd"
+
+
+def test_files_are_for_their_owner_alone(path):
+    history, _ = started(path)
+    history.add(code(1, "x" * module.SMALL_BYTES))
+    history.flush()
+    history.add(code(2))
+    history.flush()
+    files = list(path.parent.iterdir())
+    assert journal_of(path) in files
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+@pytest.mark.parametrize("how", ["closed", "killed"])
+def test_the_line_counter_never_repeats(path, how):
+    history, loaded = started(path)
+    history.add(code(loaded.next_line))
+    history.saw_line(500)  # lines of output, which the history does not keep
+    if how == "closed":
+        history.close()
+    assert started(path)[1].next_line == (501 if how == "closed" else 1 + RESERVED_LINES)
+
+
+def test_a_counter_that_runs_ahead_of_its_reservation_is_reserved_anew(path):
+    history, _ = started(path)
+    history.saw_line(RESERVED_LINES)
+    history.flush()
+    assert started(path)[1].next_line == 2 * RESERVED_LINES + 1
+
+
+def test_a_log_that_is_faster_than_the_disk_repeats_no_line_either(path):
+    history, _ = started(path)
+    for line in range(1, 10 * RESERVED_LINES):
+        history.saw_line(line)
+    assert 10 * RESERVED_LINES <= started(path)[1].next_line <= 11 * RESERVED_LINES
+
+
+def test_a_crash_skips_few_lines(path):
+    history, _ = started(path)
+    history.saw_line(196)
+    history.flush()
+    assert 196 < started(path)[1].next_line < 196 + 2500
+
+
+def test_a_broken_counter_skips_ahead_and_says_so(path):
+    ended(path, code(7))
+    path.with_name(f"{path.name}.lines").write_text("garb")
+    _, loaded = started(path)
+    assert loaded.next_line == 7 + LOST_LINES + 1
+    assert "no line number" in loaded.report
+
+
+def test_a_lost_counter_goes_on_after_the_history(path):
+    ended(path, code(7))
+    path.with_name(f"{path.name}.lines").unlink()
+    assert started(path)[1].next_line == 8
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "5",
+        '["^ "]',
+        '["^ ","~:format-version",1]',
+        "null",
+        '"~:x"',
+        '["^ ","~:format-version",1,"~:entities",[5]]',
+        '["^ ","~:format-version",1,"~:entities",[["^ ","~:output/line","x"]]]',
+    ],
+)
+def test_an_unreadable_file_is_set_aside_under_a_dated_name(path, content):
+    path.parent.mkdir()
+    path.write_text(content)
+    history, loaded = started(path)
+    (aside,) = path.parent.glob("*.unreadable-*")
+    assert aside.read_text() == content
+    assert str(aside) in loaded.report
+    history.add(code(1))
+    history.close()
+    assert [entry.line for entry in started(path)[1].entities] == [1]
+
+
+def test_a_file_cut_at_any_length_is_set_aside_or_whole(path):
+    whole = to_transit([code(1), code(2, "ü")])
+    path.parent.mkdir()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        _, loaded = started(path)
+        assert loaded.entities == ()
+        assert "could not be read" in loaded.report
+    path.write_bytes(whole)
+    assert len(started(path)[1].entities) == 2
+
+
+def test_a_newer_format_stays_untouched_and_the_run_is_kept_in_memory(path):
+    path.parent.mkdir()
+    content = '["^ ","~:format-version",2,"~:entities",{"some":"thing"}]'
+    path.write_text(content)
+    history, loaded = started(path)
+    assert "format 2" in loaded.report
+    assert "memory only" in loaded.report
+    history.add(code(loaded.next_line))
+    history.flush()
+    history.close()
+    assert len(history.snapshot()) == 1
+    assert path.read_text() == content
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}.lines"]
+
+
+def test_a_folder_that_cannot_be_made_leaves_the_run_in_memory(tmp_path):
+    (tmp_path / "state").write_text("a file in the way")
+    history, loaded = started(tmp_path / "state" / "h.json")
+    assert "memory only" in loaded.report
+    history.add(code(1))
+    history.flush()
+    history.close()
+    assert len(history.snapshot()) == 1
+
+
+def with_journal(path):
+    """A history whose file is large enough to have a journal: the entries in each."""
+    history, _ = started(path)
+    first = code(1, "x" * module.SMALL_BYTES)
+    history.add(first)
+    history.flush()
+    later = [code(2), code(3, "ü"), code(4)]
+    for entry in later:
+        history.add(entry)
+        history.flush()
+    return history, first, later
+
+
+def test_a_large_file_is_not_rewritten_for_each_entry(path):
+    _, first, later = with_journal(path)
+    assert stored(path) == (first,)
+    assert len(journal_of(path).read_bytes().splitlines()) == len(later)
+    assert started(path)[1].entities == (first, *later)
+
+
+def test_a_start_moves_the_journal_into_the_file(path):
+    _, first, later = with_journal(path)
+    started(path)
+    assert stored(path) == (first, *later)
+    assert not journal_of(path).exists()
+
+
+def test_a_journal_that_outgrows_the_file_moves_into_it(path):
+    history, _, _ = with_journal(path)
+    history.add(code(5, "y" * 3 * module.SMALL_BYTES))
+    history.flush()
+    assert len(stored(path)) == 5
+    assert not journal_of(path).exists()
+
+
+def test_a_journal_cut_at_any_length_gives_every_whole_line(path):
+    _, first, later = with_journal(path)
+    file, journal = path.read_bytes(), journal_of(path).read_bytes()
+    for length in range(len(journal) + 1):
+        path.write_bytes(file)
+        journal_of(path).write_bytes(journal[:length])
+        _, loaded = started(path)
+        assert loaded.entities == (first, *later[: journal[:length].count(b"\n")])
+        assert loaded.report is None
+
+
+def test_a_broken_line_of_the_journal_takes_no_other_with_it(path):
+    _, first, later = with_journal(path)
+    lines = journal_of(path).read_bytes().splitlines(keepends=True)
+    journal_of(path).write_bytes(lines[0] + b"garbage\n" + lines[2])
+    _, loaded = started(path)
+    assert loaded.entities == (first, later[0], later[2])
+    assert "1 entries" in loaded.report
+    (aside,) = path.parent.glob("*.journal.unreadable-*")
+    assert b"garbage" in aside.read_bytes()
+
+
+def test_an_entry_in_file_and_journal_counts_once(path):
+    _, first, later = with_journal(path)
+    journal = journal_of(path).read_bytes()
+    started(path)
+    journal_of(path).write_bytes(journal)  # as after a crash between the file's renaming and the journal's end
+    assert started(path)[1].entities == (first, *later)
+
+
+def test_an_append_after_a_torn_line_is_whole(path):
+    history, first, later = with_journal(path)
+    with journal_of(path).open("ab") as torn:
+        torn.write(b'{"line": 5, "cat')
+    history.add(code(6))
+    history.flush()
+    assert started(path)[1].entities == (first, *later, code(6))
+
+
+def test_what_cannot_be_written_is_written_later(path):
+    history, _ = started(path)
+    path.mkdir()
+    history.add(code(1))
+    with pytest.raises(OSError, match="folder"):
+        history.flush()
+    path.rmdir()
+    history.flush()
+    assert stored(path) == (code(1),)
+
+
+def test_closing_twice_is_harmless_and_nothing_is_written_after(path):
+    history, _ = started(path)
+    history.add(code(1))
+    history.close()
+    history.add(code(2))
+    history.flush()
+    history.close()
+    assert [entry.line for entry in started(path)[1].entities] == [1]
+
+
+def test_two_workspaces_share_no_file(tmp_path):
+    for name in "ab":
+        ended(tmp_path / name / "h.json", code(1, name))
+    assert [started(tmp_path / name / "h.json")[1].entities[0].text for name in "ab"] == ["a", "b"]
+
+
+async def test_the_loop_writes_what_is_added(path):
+    history, _ = started(path)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.run)
+        history.add(code(1))
+        with anyio.fail_after(10):
+            while not path.exists():
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert stored(path) == (code(1),)
+
+
+async def test_the_loop_moves_the_journal_when_things_are_quiet(path, monkeypatch):
+    monkeypatch.setattr(module, "QUIET_S", 0.0)
+    history, _, _ = with_journal(path)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.run)
+        with anyio.fail_after(10):
+            while journal_of(path).exists():
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert len(stored(path)) == 4
+
+
+async def test_the_loop_survives_a_disk_that_fails_and_says_so_once(path, caplog):
+    history, _ = started(path)
+    path.mkdir()
+    history.add(code(1))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.run)
+        with anyio.fail_after(10):
+            while "cannot be written" not in caplog.text:
+                await anyio.sleep(0.01)
+            path.rmdir()
+            while not path.exists():
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert caplog.text.count("cannot be written") == 1
+
+
+def test_a_query_sees_earlier_runs_as_history(path):
+    ended(path, code(1, "(def a 1)"), code(4, "(def b 2)"))
+    history, loaded = started(path)
+    log = OutputLog(next_line=loaded.next_line, listener=lambda report: history.add(report.added[0]))
+    log.append("evaluatedCode", "(def c 3)", timestamp_ms=0)
+    query = "[:find [?t ...] :in $ $history :where [$history ?e :output/text ?t]]"
+    assert log.query(query, history=history).result == ["(def a 1)", "(def b 2)", "(def c 3)"]
+    assert log.query("[:find [?l ...] :where [_ :output/line ?l]]", history=history).result == [5]
+
+
+def test_a_journal_line_is_json_by_the_contracts_keys(path):
+    with_journal(path)
+    assert json.loads(journal_of(path).read_text().splitlines()[0]) == code(2).to_json()
+
+
+def test_a_leftover_of_a_crash_is_cleared(path):
+    ended(path, code(1))
+    leftover = path.with_name(f".{path.name}.0123456789ab.tmp")
+    leftover.write_text("half")
+    started(path)
+    assert not leftover.exists()
+
+
+# How much it takes
+
+
+def held_bytes(path):
+    return sum(file.stat().st_size for file in path.parent.iterdir())
+
+
+def test_bytes_are_bounded_in_memory_and_on_disk(path):
+    history, _ = started(path, max_bytes=256 * 1024)
+    for line in range(1, 101):
+        history.add(code(line, f"{line} " + "x" * 30_000))
+        if line % 7 == 0:
+            history.flush()
+            assert held_bytes(path) < 2 * 256 * 1024 + 2 * module.SMALL_BYTES + 7 * 31_000
+    usage = history.usage()
+    assert usage["entities"] == len(history.snapshot()) == 8
+    assert usage["bytes"] <= usage["maxBytes"] == 256 * 1024
+    history.close()
+    assert history.usage()["diskBytes"] == path.stat().st_size < 256 * 1024 + 4096
+    assert [entry.line for entry in started(path, max_bytes=256 * 1024)[1].entities] == list(range(93, 101))
+
+
+@pytest.mark.parametrize("text", ["x" * 10**6, "ü\n" * 10**6, "😀" * 10**5, "\x00" * 10**6])
+def test_a_long_text_is_kept_as_head_tail_and_size(path, text):
+    history, _ = started(path)
+    history.add(code(1, f"(begin {text} end)"))
+    history.close()
+    (kept,) = started(path)[1].entities
+    head, omitted, tail = kept.text.split("...")
+    assert head.startswith(f"(begin {text[:1000]}")
+    assert tail.endswith(f"{text[-1000:]} end)")
+    words = omitted.replace(",", "").split()
+    assert int(words[2]) == len(text) + len("(begin  end)")
+    assert len(head) + len(tail) + int(words[0]) - 2 == int(words[2])
+    assert len(kept.text.encode()) <= 64 * 1024
+    assert started(path)[1].entities == (kept,), "it is not cut again"
+
+
+def test_a_text_of_64_kib_is_whole(path):
+    entry = code(1, "y" * 64 * 1024)
+    ended(path, entry)
+    assert started(path)[1].entities == (entry,)
+
+
+def test_a_disk_that_takes_nothing_does_not_make_memory_grow(path):
+    history, _ = started(path, max_bytes=256 * 1024)
+    path.mkdir()
+    for line in range(1, 101):
+        history.add(code(line, "z" * 30_000))
+    path.rmdir()
+    history.flush()
+    assert [entry.line for entry in stored(path)] == list(range(93, 101))
+    assert sum(map(len, journal_of(path).read_bytes().splitlines()) if journal_of(path).exists() else [0]) < 300_000
+
+
+def peak_of(work):
+    tracemalloc.start()
+    try:
+        result = work()
+        return result, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("where", ["file", "journal"])
+def test_a_start_takes_memory_for_what_is_held_not_for_what_lies_there(path, where):
+    path.parent.mkdir()
+    entries = (code(line, f"{line} " + "x" * 2**20) for line in range(1, 61))
+    if where == "file":
+        with path.open("wb") as file:
+            file.writelines(transit_pieces(entries))
+    else:
+        with journal_of(path).open("wb") as file:
+            file.writelines(map(journal_line, entries))
+    path.parent.chmod(0o700)
+    (_, loaded), peak = peak_of(lambda: started(path, max_bytes=2**20))
+    assert [entry.line for entry in loaded.entities] == list(range(45, 61))
+    assert loaded.report is None
+    assert peak < 30 * 2**20
+    assert held_bytes(path) < 2 * 2**20
+
+
+HOSTILE = {
+    "one value without end": b'["^ ","~:format-version",1,"~:entities",[["^ ","~:output/text","' + b"x" * 20 * 2**20,
+    "brackets": b'["^ ","~:format-version",1,"~:entities",[' + b"[],[]," * 2**20,
+    "depth": b'["^ ","~:format-version",1,"~:entities",' + b"[" * 2**22,
+    "spaces": b" " * 2**25,
+    "no text": b"\xff" * 2**22,
+    "a number": b'["^ ","~:format-version",' + b"9" * 2**22 + b"]",
+    "a version": b'["^ ","~:format-version",true,"~:entities",[]]',
+    "keys": b'["^ ",' + b",".join(b'"%d",1' % number for number in range(10**6)) + b"]",
+    "a line": b'["^ ","~:format-version",1,"~:entities",[["^ ","~:output/line",%d,"~:output/category","evaluatedCode",'
+    b'"~:output/text","x","~:output/timestamp",0]]]' % 10**30,
+    "a code of no key": b'["^ ","~:format-version",1,"~:entities",[["^ ","^~",1]]]',
+    "more behind its end": b'["^ ","~:format-version",1,"~:entities",[]]5',
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_takes_little_memory_and_is_set_aside(path, content):
+    path.parent.mkdir()
+    path.write_bytes(content)
+    (_, loaded), peak = peak_of(lambda: started(path))
+    assert "could not be read" in loaded.report
+    assert peak < 60 * 2**20
+    assert [file.read_bytes() == content for file in path.parent.glob("*.unreadable-*")] == [True]
+
+
+def test_a_file_that_is_far_too_large_is_set_aside_unread(path):
+    path.parent.mkdir()
+    with path.open("wb") as sparse:
+        sparse.truncate(100 * 2**30)
+    _, loaded = started(path)
+    assert "107,374,182,400 bytes" in loaded.report
+
+
+@pytest.mark.parametrize("what", ["file", "journal", "lines"])
+@pytest.mark.parametrize("shape", ["link", "pipe", "folder", "dangling link"])
+def test_nothing_but_a_regular_file_is_read_or_written(path, tmp_path, what, shape):
+    ended(path, code(1))
+    victim = tmp_path / "victim"
+    if shape == "link":
+        victim.write_bytes(path.read_bytes())
+    place = path if what == "file" else path.with_name(f"{path.name}.{what}")
+    place.unlink(missing_ok=True)
+    if shape == "pipe":
+        os.mkfifo(place)
+    elif shape == "folder":
+        place.mkdir()
+    else:
+        place.symlink_to(victim)
+    before = victim.read_bytes() if victim.exists() else None
+    history, loaded = started(path)
+    assert str(place) in loaded.report
+    history.add(code(loaded.next_line, "w" * 2 * module.SMALL_BYTES))
+    history.flush()
+    history.add(code(loaded.next_line + 1))
+    history.close()
+    assert [entry.line for entry in stored(path)][-2:] == [loaded.next_line, loaded.next_line + 1]
+    assert (victim.read_bytes() if victim.exists() else None) == before
+
+
+def test_what_replaces_the_file_is_written_through_no_link(path, tmp_path):
+    history, _ = started(path)
+    victim = tmp_path / "bashrc"
+    victim.write_text("mine")
+    path.with_name(f"{path.name}.tmp").symlink_to(victim)
+    history.add(code(1))
+    history.close()
+    assert victim.read_text() == "mine"
+    assert [entry.line for entry in stored(path)] == [1]
+
+
+def test_the_file_is_as_the_transit_library_writes_it(path):
+    entries = [code(1, "^weird"), code(2, "~x ü \x01 😀"), code(3, "`q"), Entry(2**60 // 10**3, "evaluatedCode", "", 0)]
+    keys = {name: Keyword(f"output/{name}") for name in ("line", "category", "text", "timestamp", "who", "evaluation")}
+    stream = io.StringIO()
+    maps = [{keys[name]: value for name, value in entry.to_json().items()} for entry in entries]
+    Writer(stream, "json").write({Keyword("format-version"): 1, Keyword("entities"): maps})
+    assert to_transit(entries).decode() == stream.getvalue()
+    for size in (1, 7, 4096):
+        content = to_transit(entries)
+        assert list(read_transit(content[i : i + size] for i in range(0, len(content), size))) == entries
+
+
+def test_what_is_on_disk_is_read_without_a_server(path):
+    _, first, later = with_journal(path)
+    assert remembered(path) == (first, *later)
+    path.write_text("{")
+    with pytest.raises(UnreadableError):
+        remembered(path)

@@ -1,0 +1,97 @@
+"""`kill -9` at random moments loses nothing that was said to be on disk, and leaves no half file."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+KILLS = 200
+
+# Each round: a child restores the history, adds entries while a thread flushes them, and says through a pipe which
+# lines it has given and which are flushed. It is killed at a random moment; then the history must hold all that was
+# flushed.
+ROUNDS = """
+import json, os, random, select, signal, sys, threading, time
+from pathlib import Path
+from codriver.log.history import History
+from codriver.log.output_log import Entry
+
+path, kills = Path(sys.argv[1]), int(sys.argv[2])
+
+def child(pipe):
+    history = History(path, max_entities=400)
+    line = history.load().next_line
+    said = threading.Lock()
+
+    def flush():
+        while True:
+            upto = added[0]
+            history.flush()
+            say("flushed", upto)
+
+    def say(word, number):
+        with said:
+            os.write(pipe, f"{word} {number}\\n".encode())
+
+    added = [line - 1]
+    threading.Thread(target=flush, daemon=True).start()
+    while True:
+        say("given", line)
+        history.add(Entry(line, "evaluatedCode", "x" * random.randrange(6000), 0, evaluation=str(line)))
+        added[0] = line
+        line += 1
+        if random.random() < 0.3:
+            time.sleep(0.002)
+
+for _ in range(kills):
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        try:
+            child(writing)
+        finally:
+            os._exit(70)
+    os.close(writing)
+    select.select([reading], [], [], 30)
+    time.sleep(random.random() * 0.06)
+    os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    with open(reading) as told:
+        words = [line.split() for line in told.read().split("\\n")[:-1]]
+    given = [int(number) for word, number in words if word == "given"]
+    flushed = max((int(number) for word, number in words if word == "flushed"), default=0)
+    loaded = History(path, max_entities=400).load()
+    held = [entry.line for entry in loaded.entities]
+    print(json.dumps({
+        "killed": os.WIFSIGNALED(status),
+        "report": loaded.report,
+        "lost": [line for line in given if line <= flushed and line not in held and line >= held[0]],
+        "unknown": [line for line in held if line >= given[0] and line not in given] if given else [],
+        "repeats": bool(given) and loaded.next_line <= given[-1],
+        "given": len(given),
+        "flushed": flushed >= given[0] if given else False,
+    }), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", ROUNDS, str(tmp_path / "state" / "eval-history.transit.json"), str(KILLS)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rounds = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rounds) == KILLS
+    assert all(one["killed"] for one in rounds)
+    assert [one["report"] for one in rounds if one["report"]] == []
+    assert [one["lost"] for one in rounds if one["lost"]] == []
+    assert [one["unknown"] for one in rounds if one["unknown"]] == []
+    assert not any(one["repeats"] for one in rounds)
+    assert sum(one["given"] for one in rounds) > KILLS  # the children did work before they were killed
+    assert sum(one["flushed"] for one in rounds) > KILLS // 4

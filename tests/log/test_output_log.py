@@ -1,0 +1,262 @@
+"""The output log keeps what passed, in order, within its caps, and tells what it did."""
+
+import logging
+import sys
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tinydb import Query, where
+
+from codriver.log.output_log import Entry, OutputLog
+
+CODE = "evaluatedCode"
+OUT = "evaluationOutput"
+
+
+def filled(count, **options):
+    log = OutputLog(**options)
+    for number in range(count):
+        log.append(OUT, f"text {number}", timestamp_ms=number, who="ann" if number % 2 else "bob")
+    return log
+
+
+def lines(entries):
+    return [entry.line for entry in entries]
+
+
+def test_lines_rise_by_one_from_the_first_given():
+    log = OutputLog(next_line=41)
+    assert [log.append(OUT, "x", timestamp_ms=0) for _ in range(3)] == [41, 42, 43]
+    assert (log.first_line, log.last_line, log.next_line, log.entity_count) == (41, 43, 44, 3)
+
+
+def test_an_empty_log_has_no_first_and_no_last_line():
+    log = OutputLog(next_line=7)
+    assert (log.first_line, log.last_line, log.next_line, log.entries()) == (None, None, 7, ())
+
+
+def test_an_entity_has_what_is_known_and_no_key_for_the_rest():
+    log = OutputLog()
+    log.append(CODE, "(+ 1 2)", timestamp_ms=5, who="ann", namespace="user", session_key="clj", evaluation="e1")
+    log.append("otherOutput", "hello", timestamp_ms=6)
+    assert [entry.to_json() for entry in log.entries()] == [
+        {
+            "line": 1,
+            "category": CODE,
+            "text": "(+ 1 2)",
+            "timestamp": 5,
+            "who": "ann",
+            "ns": "user",
+            "repl-session-key": "clj",
+            "evaluation": "e1",
+        },
+        {"line": 2, "category": "otherOutput", "text": "hello", "timestamp": 6},
+    ]
+
+
+def test_the_lowest_line_leaves_first_when_there_are_too_many():
+    log = filled(25, max_entities=10)
+    assert lines(log.entries()) == list(range(16, 26))
+    assert (log.entity_count, log.evicted, log.first_line, log.last_line) == (10, 15, 16, 25)
+
+
+def test_lines_leave_until_the_texts_fit_their_bytes():
+    log = OutputLog(max_bytes=10)
+    for text in ("aaaa", "bbbb", "ü"):  # 4 + 4 + 2 bytes
+        log.append(OUT, text, timestamp_ms=0)
+    assert (log.entity_count, log.text_bytes) == (3, 10)
+    log.append(OUT, "c", timestamp_ms=0)
+    assert (lines(log.entries()), log.text_bytes) == ([2, 3, 4], 7)
+
+
+def test_a_long_text_that_left_takes_no_memory():
+    log = OutputLog(max_bytes=300_000)
+    texts = [str(number) * 200_000 for number in range(4)]
+    alone = [sys.getrefcount(text) for text in texts]
+    for number in range(len(texts)):
+        log.append(OUT, texts[number], timestamp_ms=1, who="ann", evaluation="e1")
+    held = [sys.getrefcount(text) for text in texts]
+    assert held[:3] == alone[:3]
+    assert held[3] > alone[3]
+
+
+def test_the_newest_stays_however_long():
+    log = OutputLog(max_bytes=10)
+    log.append(OUT, "short", timestamp_ms=0)
+    log.append(OUT, "x" * 100, timestamp_ms=0)
+    assert (lines(log.entries()), log.text_bytes) == ([2], 100)
+
+
+def test_a_text_that_is_no_unicode_is_kept():
+    log = OutputLog()
+    log.append(OUT, "\ud800", timestamp_ms=0)
+    assert log.entries()[0].text == "\ud800"
+
+
+def test_a_report_tells_what_came_what_left_and_what_is_held():
+    reports = []
+    log = OutputLog(max_entities=2, listener=reports.append)
+    for text in "abc":
+        log.append(OUT, text, timestamp_ms=9)
+    assert [(r.retracted, r.first_line, r.last_line) for r in reports] == [((), 1, 1), ((), 1, 2), ((1,), 2, 3)]
+    assert reports[2].added == (Entry(3, OUT, "c", 9),)
+
+
+def test_a_listener_may_append_and_read():
+    seen = []
+
+    def listen(report):
+        if report.last_line < 3:
+            log.append(OUT, "more", timestamp_ms=0)
+        seen.append(log.last_line)
+
+    log = OutputLog(listener=listen)
+    log.append(OUT, "first", timestamp_ms=0)
+    assert seen == [3, 3, 3]
+
+
+def test_a_listener_that_fails_is_logged_and_the_entity_stays(caplog):
+    def fail(report):
+        raise ValueError("no good")
+
+    log = OutputLog(listener=fail)
+    with caplog.at_level(logging.ERROR):
+        assert log.append(OUT, "kept", timestamp_ms=0) == 1
+    assert "line 1" in caplog.text
+    assert log.entity_count == 1
+
+
+def test_a_text_is_redacted_before_anyone_sees_it():
+    reports = []
+    log = OutputLog(redact=lambda text: text.replace("secret", "***"), listener=reports.append)
+    log.append(OUT, "a secret", timestamp_ms=0)
+    assert log.entries()[0].text == reports[0].added[0].text == "a ***"
+
+
+def test_entries_are_found_by_every_filter_and_the_newest_come_in_line_order():
+    log = OutputLog()
+    for number in range(1, 13):
+        log.append(
+            CODE if number % 3 == 0 else OUT,
+            "x",
+            timestamp_ms=0,
+            who="ann" if number % 2 else "bob",
+            evaluation=f"e{number // 4}",
+            session_key="clj" if number < 7 else "bb",
+        )
+    assert lines(log.entries(since=10)) == [11, 12]
+    assert lines(log.entries(until=2)) == [1, 2]
+    assert lines(log.entries(since=3, until=5)) == [4, 5]
+    assert lines(log.entries(category=[CODE])) == [3, 6, 9, 12]
+    assert lines(log.entries(category=(CODE, OUT), limit=2)) == [11, 12]
+    assert lines(log.entries(who="bob", since=7)) == [8, 10, 12]
+    assert lines(log.entries(evaluation="e1", who="ann")) == [5, 7]
+    assert lines(log.entries(session_key="bb", category=[CODE])) == [9, 12]
+    assert lines(log.entries(limit=3, until=10)) == [8, 9, 10]
+    assert log.entries(who="nobody") == log.entries(category=[]) == log.entries(limit=0) == ()
+
+
+def test_tinydbs_own_queries_work_on_the_log():
+    log = filled(30, max_entities=20)
+    table = log.table
+    assert [doc["line"] for doc in table.search(where("who") == "ann")] == list(range(12, 31, 2))
+    assert table.get(Query().line == 30).doc_id == 30
+    assert table.get(doc_id=10) is None
+    assert table.get(doc_ids=[10, 11]) == [table.get(doc_id=11)]
+    assert (len(table), table.count(Query().text.matches("text 1.")), table.contains(doc_id=11)) == (20, 10, True)
+    log.append(OUT, "new", timestamp_ms=0, who="ann")
+    assert table.count(where("who") == "ann") == 11  # nothing stale from the query's cache
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["ann", "bob", None])), max_size=60), st.integers(1, 12))
+def test_the_log_is_always_the_newest_that_fit(appended, cap):
+    log = OutputLog(max_entities=cap, max_bytes=100)
+    kept = []
+    for length, who in appended:
+        kept.append((log.append(OUT, "x" * length, timestamp_ms=0, who=who), length, who))
+        while len(kept) > 1 and (len(kept) > cap or sum(length for _, length, _ in kept) > 100):
+            kept.pop(0)
+        assert lines(log.entries()) == [line for line, _, _ in kept]
+        assert log.text_bytes == sum(length for _, length, _ in kept)
+        assert lines(log.entries(who="ann")) == [line for line, _, who in kept if who == "ann"]
+
+
+def test_threads_that_append_at_once_never_share_a_line():
+    log = OutputLog(max_entities=100)
+    given_lines = [[] for _ in range(4)]
+
+    def work(mine):
+        mine.extend(log.append(OUT, "x", timestamp_ms=0, who="w") for _ in range(500))
+
+    threads = [threading.Thread(target=work, args=(mine,)) for mine in given_lines]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(line for mine in given_lines for line in mine) == list(range(1, 2001))
+    assert lines(log.entries()) == lines(log.entries(who="w")) == list(range(1901, 2001))
+
+
+@pytest.mark.parametrize("document", [{"line": 5}, {"line": 5, "text": "x", "category": OUT, "timestamp": 0, "odd": 1}])
+def test_the_table_takes_no_document_of_another_shape(document):
+    with pytest.raises(KeyError, match="an entity has"):
+        OutputLog().table.insert(document)
+
+
+def test_a_document_that_tinydb_takes_out_is_gone_from_the_indexes():
+    log = filled(6)
+    assert log.table.remove(where("line") == 4) == [4]
+    assert lines(log.entries(who="ann")) == [2, 6]
+    assert lines(log.entries()) == [1, 2, 3, 5, 6]
+
+
+def test_a_query_in_another_thread_sees_one_moment_of_the_log():
+    log = OutputLog(max_entities=300)
+    is_over = threading.Event()
+
+    def write():
+        for number in range(6000):
+            log.append(OUT, "x", timestamp_ms=number, who="ann" if number % 3 else "bob")
+        is_over.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = 0
+    while not is_over.is_set():
+        every = log.query("[:find [?l ...] :where [_ :output/line ?l]]").result
+        both = log.query("[:find ?l ?w :in $ [?w ...] :where [?l :output/who ?w]]", inputs=[["ann", "bob"]]).result
+        assert every == list(range(every[0], every[0] + len(every))) if every else not every
+        assert [who for _, who in both] == ["ann" if (line - 1) % 3 else "bob" for line, _ in both]
+        assert [line for line, _ in both] == list(range(both[0][0], both[0][0] + len(both))) if both else not both
+        seen += 1
+    writer.join(30)
+    assert seen > 0
+    assert len(log.query("[:find ?l :where [_ :output/line ?l]]").result) == 300
+
+
+def test_a_listener_hears_for_the_length_of_its_context_alone():
+    log = OutputLog()
+    heard = []
+    with log.listening(lambda report: heard.append(report.last_line)):
+        log.append(OUT, "in", timestamp_ms=0)
+    log.append(OUT, "after", timestamp_ms=0)
+    assert heard == [1]
+
+
+@pytest.mark.parametrize("until", [0, 1, 7, 15, 20, 99])
+def test_a_query_can_be_asked_as_if_nothing_had_come_after_a_line(until):
+    log = filled(20, max_entities=15)
+    for query in ("[:find [?l ...] :where [?e :output/line ?l]]", BY_BOB):
+        rows = log.query(query).result
+        assert log.query(query, until=until).result == [line for line in rows if line <= until]
+
+
+BY_BOB = '[:find [?l ...] :where [?e :output/who "bob"] [?e :output/line ?l]]'
+
+
+def test_every_row_of_a_query_for_one_can_be_asked_for():
+    log = filled(3)
+    assert log.query("[:find ?l . :where [_ :output/line ?l]]", every_row=True).result == [1, 2, 3]
+    assert log.query("[:find [?l ?t] :where [?e :output/line ?l] [?e :output/text ?t]]", every_row=True).count == 3

@@ -1,0 +1,252 @@
+"""Secrets do not leave."""
+
+import html
+import itertools
+import json
+import re
+import shlex
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from codriver.log.redaction import Redactor, secret_lines
+
+ENVIRON = {
+    "API_KEY": "sk-abcdefgh",
+    "LONG_TOKEN": "sk-abcdefgh-and-more",
+    "DB_PASSWORD": 'p"ss\nword',
+    "MY_SECRET": "geheim-äöü",
+    "SHORT_KEY": "1234567",
+    "KEY": "only-the-word",
+    "HOME": "/home/somebody",
+    "KEY_FILE": "/etc/some/file",
+}
+redact = Redactor.from_environment(ENVIRON)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("key sk-abcdefgh!", "key <<redacted:API_KEY>>!"),
+        ("sk-abcdefgh-and-more", "<<redacted:LONG_TOKEN>>"),
+        ("sk-abcdefghsk-abcdefgh", "<<redacted:API_KEY>><<redacted:API_KEY>>"),
+        ("geheim-äöü", "<<redacted:MY_SECRET>>"),
+        ('p"ss\nword', "<<redacted:DB_PASSWORD>>"),
+        (r'{:password "p\"ss\nword"}', '{:password "<<redacted:DB_PASSWORD>>"}'),
+        ("1234567 only-the-word /home/somebody /etc/some/file", None),
+        ("sk-abcdefg", None),
+        ("", None),
+    ],
+)
+def test_the_values_of_secret_variables_become_marks(text, expected):
+    assert redact(text) == (text if expected is None else expected)
+
+
+def test_a_name_counts_in_lower_case_too():
+    assert Redactor.from_environment({"api_token": "12345678"})("12345678") == "<<redacted:api_token>>"
+
+
+def test_no_secrets_change_nothing():
+    assert Redactor.from_environment({})("any text") == "any text"
+    assert Redactor.from_environment({}).stream().feed("any text") == "any text"
+
+
+def test_two_names_of_one_value_are_told_apart_by_the_alphabet_not_by_chance():
+    for environ in ({"B_KEY": "samesame", "A_KEY": "samesame"}, {"A_KEY": "samesame", "B_KEY": "samesame"}):
+        assert Redactor.from_environment(environ)("samesame") == "<<redacted:A_KEY>>"
+
+
+def test_every_string_of_a_json_value_is_redacted():
+    value = {"a sk-abcdefgh": ["geheim-äöü", 1, None, True, {"b": ("x", "sk-abcdefgh")}], "n": 1.5}
+    assert redact.redact_json(value) == {
+        "a <<redacted:API_KEY>>": ["<<redacted:MY_SECRET>>", 1, None, True, {"b": ["x", "<<redacted:API_KEY>>"]}],
+        "n": 1.5,
+    }
+
+
+PEM_LINE = "MIIBOgIBAAJBAKj34GkxFhD90vcNLYLInFEX6Ppy1tPf9Cnzj4p4WGeKLs1Pt8Qu"
+SERVICE_ACCOUNT = f"""{{
+  "type": "service_account_of_somebody",
+  "private_key_id": "8f2c0d1e9b7a6f5e4d3c2b1a",
+  "private_key": "-----BEGIN PRIVATE KEY-----\\n{PEM_LINE}\\n-----END PRIVATE KEY-----\\n",
+  "client_password": "correct-horse-battery-staple",
+  "auth_uri": "https://accounts.example.com/o/oauth2/auth",
+  "hook": "https://user:swordfish@example.com/hook"
+}}"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        PEM_LINE,
+        "8f2c0d1e9b7a6f5e4d3c2b1a",
+        "correct-horse-battery-staple",
+        "https://user:swordfish@example.com/hook",
+        PEM_LINE.replace("/", r"\/"),
+    ],
+)
+def test_a_line_of_a_secret_of_several_is_a_secret_too(line):
+    redactor = Redactor.from_environment({"ACCOUNT_KEY": SERVICE_ACCOUNT})
+    for shown in (line, f"+{line}", f"  {line}", f"('{line}\\n'", f'"{line}",'):
+        assert redactor(shown) == shown.replace(line, "<<redacted:ACCOUNT_KEY>>")
+    assert redactor(SERVICE_ACCOUNT) == "<<redacted:ACCOUNT_KEY>>"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-----BEGIN PRIVATE KEY-----",
+        "-----END PRIVATE KEY-----",
+        "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----",
+        '"private_key": "-----BEGIN PRIVATE KEY-----',
+        '  "type": "service_account_of_somebody",',
+        '  "auth_uri": "https://accounts.example.com/o/oauth2/auth",',
+        "universe_domain: googleapis.com",
+        "-----------------------------------",
+        "MIIBOgIBAAJBAKj34Gk",
+    ],
+)
+def test_a_line_that_says_nothing_stays(line):
+    redactor = Redactor.from_environment({"X_KEY": f"{line}\n{line}\nand more", "ACCOUNT_KEY": SERVICE_ACCOUNT})
+    assert redactor(f"+{line} ") == f"+{line} "
+
+
+def test_a_secret_of_one_line_has_no_other_lines():
+    assert secret_lines("one value of more than twenty characters") == ()
+
+
+def test_a_line_of_a_secret_does_not_leave_a_stream_in_pieces():
+    redactor = Redactor.from_environment({"ACCOUNT_KEY": SERVICE_ACCOUNT})
+    for cut in range(1, len(PEM_LINE)):
+        stream = redactor.stream()
+        out = stream.feed(PEM_LINE[:cut]) + stream.feed(PEM_LINE[cut:] + "\n") + stream.flush()
+        assert out == "<<redacted:ACCOUNT_KEY>>\n"
+
+
+@pytest.mark.parametrize("times", range(4))
+def test_a_print_without_any_piece_of_a_secret_surely_holds_none(times):
+    for secret in (*ENVIRON.values(), 'quote"slash\\\n12'):
+        printed = secret
+        for _ in range(times):
+            printed = json.dumps([printed])
+        assert Redactor({"ANY_KEY": secret}).may_find(printed)
+    assert not Redactor({"ANY_KEY": "sk-abcdefgh"}).may_find('{"result":"3"}')
+    assert Redactor({"ANY_KEY": "-/-/-/-/-/"}).may_find("whatever"), "no piece of it is the same in every print"
+    assert not Redactor({}).may_find("whatever")
+
+
+def test_a_secret_that_is_split_between_chunks_does_not_leave():
+    secret = ENVIRON["LONG_TOKEN"]
+    for cut in range(1, len(secret)):
+        stream = redact.stream()
+        out = stream.feed("before " + secret[:cut]) + stream.feed(secret[cut:] + " after") + stream.flush()
+        assert out == "before <<redacted:LONG_TOKEN>> after"
+
+
+def test_only_what_may_begin_a_secret_is_kept_back():
+    stream = redact.stream()
+    assert stream.feed("plain text\n") == "plain text\n"
+    assert stream.feed("a sk-abc") == "a "
+    assert stream.feed("xyz") == "sk-abcxyz"
+    assert stream.feed("task") == "ta"
+    assert stream.flush() == "sk"
+    assert stream.flush() == ""
+
+
+def test_a_secret_that_may_grow_into_a_longer_one_is_decided_at_the_end():
+    stream = redact.stream()
+    assert stream.feed("sk-abcdefgh") == ""
+    assert stream.flush() == "<<redacted:API_KEY>>"
+    assert stream.feed("sk-abcdefgh-an") == ""
+    assert stream.feed("other") == "<<redacted:API_KEY>>-another"
+
+
+@given(
+    st.sets(st.text("ab-", min_size=8, max_size=12), min_size=1, max_size=3),
+    st.lists(st.text("ab-", max_size=9), max_size=12),
+    st.data(),
+)
+def test_chunks_leave_no_secret_that_the_whole_would_not(secrets, chunks, data):
+    redactor = Redactor.from_environment({f"S{i}_KEY": secret for i, secret in enumerate(sorted(secrets))})
+    chunks = [*chunks, data.draw(st.sampled_from(sorted(secrets))), *chunks]
+    stream = redactor.stream()
+    assert "".join([*map(stream.feed, chunks), stream.flush()]) == redactor("".join(chunks))
+
+
+def clojure_prints(text):
+    names = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
+    return '"' + "".join(names.get(character, character) for character in text) + '"'
+
+
+def json_with_escaped_slashes(text):
+    return json.dumps(text).replace("/", r"\/")
+
+
+PRINTERS = [
+    repr,
+    ascii,
+    lambda text: repr(text.encode()),
+    json.dumps,
+    lambda text: json.dumps(text, ensure_ascii=False),
+    json_with_escaped_slashes,
+    clojure_prints,
+]
+ENCODERS = [
+    str,
+    quote,
+    quote_plus,
+    lambda text: quote(text, safe=""),
+    lambda text: re.sub("%..", lambda match: match[0].lower(), quote(text)),
+    html.escape,
+    shlex.quote,
+]
+NASTY = st.text("ab\"'`\\/\n\r\t\b\x01\x1b\x7f\xa0é€😀 %&<@=+\u200b", min_size=8, max_size=14)
+UNTIDY = 'p@ss"wo\\rd é1'
+
+
+@given(NASTY, st.sampled_from(PRINTERS), st.sampled_from([str, *PRINTERS]))
+@example(UNTIDY, repr, str)
+@example(UNTIDY, json.dumps, str)
+@example(UNTIDY, json.dumps, repr)
+def test_a_secret_is_known_however_a_language_prints_it(secret, prints, prints_again):
+    redactor = Redactor.from_environment({"DB_PASSWORD": secret})
+    out = redactor(prints_again(prints(f"({secret})")))
+    assert out.strip("b'\"\\") == "(<<redacted:DB_PASSWORD>>)"
+
+
+@given(NASTY, st.sampled_from(ENCODERS))
+def test_a_secret_is_known_in_an_address_on_a_page_and_in_a_shell(secret, encodes):
+    redactor = Redactor.from_environment({"DB_PASSWORD": secret})
+    assert redactor(encodes(secret)).strip("'") == "<<redacted:DB_PASSWORD>>"
+
+
+@given(NASTY, st.sampled_from(PRINTERS), st.data())
+def test_a_printed_secret_that_is_split_between_chunks_does_not_leave(secret, prints, data):
+    redactor = Redactor.from_environment({"DB_PASSWORD": secret})
+    text = f"x{prints(secret)}y{secret}"
+    cuts = sorted({0, len(text), *data.draw(st.sets(st.integers(0, len(text)), max_size=6))})
+    stream = redactor.stream()
+    fed = [stream.feed(text[start:end]) for start, end in itertools.pairwise(cuts)]
+    out = "".join([*fed, stream.flush()])
+    assert out == redactor(text)
+    assert out.count("<<redacted:DB_PASSWORD>>") == 2
+
+
+def test_a_key_of_many_lines_is_known_with_its_lines_escaped():
+    key = "-----BEGIN KEY-----\n" + ("Abc/+d8" * 9 + "\n") * 25 + "-----END KEY-----\n"
+    redactor = Redactor.from_environment({"TLS_KEY": key})
+    assert redactor(f"{key}|{key!r}|{json.dumps(key)}|{json.dumps(repr(key))}") == (
+        "<<redacted:TLS_KEY>>|'<<redacted:TLS_KEY>>'|\"<<redacted:TLS_KEY>>\"|\"'<<redacted:TLS_KEY>>'\""
+    )
+
+
+def test_what_is_undecodable_in_a_secret_does_not_leave_either():
+    secret = b"gr\xfc\xdfe-abcdef".decode("utf-8", "surrogateescape")
+    redactor = Redactor.from_environment({"OLD_PASSWORD": secret})
+    raw = secret.encode("utf-8", "surrogateescape")
+    for text in (secret, raw.decode("utf-8", "replace"), quote(raw)):
+        assert redactor(text) == "<<redacted:OLD_PASSWORD>>"
+    assert redactor(repr(raw)) == "b'<<redacted:OLD_PASSWORD>>'"
+    assert redactor(repr(secret)) == "'<<redacted:OLD_PASSWORD>>'"

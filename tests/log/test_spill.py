@@ -1,0 +1,471 @@
+"""Long texts of evaluations in files: whole, found again by place, bounded, private, and gone in the end."""
+
+import os
+import random
+import shutil
+import stat
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from live_server import until
+
+from codriver.log.redaction import Redactor
+from codriver.log.transcripts import (
+    SpillRoom,
+    Store,
+    Text,
+    Transcripts,
+)
+from codriver.log.transcripts import spill as spill_files
+from codriver.log.transcripts import store as store_of_texts
+from codriver.log.transcripts import text as texts
+from codriver.log.transcripts.spill import SpillFile, SpillFolder
+from codriver.tools.text_parts import difference, excerpt, matching
+
+MIB = 2**20
+NOTHING_SECRET = Redactor({})
+
+
+def make_parts_small(patch):
+    """Choose sizes that make a text of a few hundred characters a long one."""
+    patch.setattr(texts, "PART_CHARACTERS", 64)
+    patch.setattr(texts, "WRITTEN_CHARACTERS", 100)
+    patch.setattr(texts, "TAIL_CHARACTERS", 16)
+    patch.setattr(spill_files, "BLOCK_CHARACTERS", 16)
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    make_parts_small(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch):
+    """Write at once: nobody else wants the processor."""
+    monkeypatch.setattr(store_of_texts, "GATHER_S", 0)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Makes stores, and ends them."""
+    stores = []
+
+    def make(max_held=32 * MIB, max_bytes=64 * MIB, root=tmp_path / "spill"):
+        stores.append(Store(max_held, SpillRoom(root, max_bytes)))
+        return stores[-1]
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+def written(store, *long):
+    """Wait until nothing of these texts waits to be written."""
+    until(lambda: not any(text._is_moving for text in long), "the texts to be written")
+    done = threading.Event()
+    store.submit(done.set)
+    assert done.wait(60)
+
+
+def files_in(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+
+
+def all_bytes(folder):
+    return sum(path.stat().st_size for path in files_in(folder))
+
+
+def numbered(count):
+    return "".join(f"line {number}\n" for number in range(count))
+
+
+# One text
+
+
+ALPHABET = "ab\né€𝄞\ud800\r\x85"
+
+
+@settings(max_examples=30)
+@given(st.lists(st.text(ALPHABET, max_size=120), max_size=25), st.data())
+def test_every_range_of_a_text_is_as_it_was_printed_wherever_it_lies(tmp_path_factory, chunks, data):
+    with pytest.MonkeyPatch.context() as patch:
+        make_parts_small(patch)
+        store = Store(MIB, SpillRoom(tmp_path_factory.mktemp("store"), MIB))
+        text = Text(store, "e1.stdout", 1)
+        for chunk in chunks:
+            text.add(chunk)
+        written(store, text)
+        whole = "".join(chunks)
+        for _ in range(5):
+            start, end = data.draw(st.integers(-5, len(whole) + 5)), data.draw(st.integers(0, len(whole) + 5))
+            piece = text.read(start, end)
+            assert piece.text == whole[max(0, start) : end]
+            assert (piece.total, piece.dropped) == (len(whole), 0)
+        assert "".join(text.chunks()) == text.all() == whole
+        assert text.last(50).text == whole[-50:]
+        store.close()
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_what_is_in_files_is_not_in_memory(made):
+    store = made()
+    text = Text(store, "e1.stdout", 1)
+    for number in range(1000):
+        text.add(f"{number:05}\n")
+    written(store, text)
+    usage = store.usage()
+    assert usage["keptBytes"] < 64 + 16
+    assert usage["spilledBytes"] + usage["keptBytes"] >= 6000
+    assert not text.is_near
+    assert text.read(6 * 500, 6 * 501).text == "00500\n"
+
+
+def test_a_single_long_piece_leaves_only_its_end_in_memory(made):
+    store = made()
+    text = Text(store, "e1.result", 1)
+    text.add("x" * 10 * MIB)
+    written(store, text)
+    assert store.usage() == {"keptBytes": 64 * 1024, "spilledBytes": 10 * MIB}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="open files are listed in /proc, which only Linux has")
+def test_a_text_that_is_written_is_no_open_file(made, tmp_path):
+    store = made()
+    text = Text(store, "e1.stdout", 1)
+    text.add("x" * MIB)
+    written(store, text)
+
+    def opened():
+        links = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.exists()]
+        return [name for name in links if name.startswith(str(tmp_path)) and not name.endswith(".lock")]
+
+    until(lambda: not opened(), "the file to be closed")
+
+
+def test_a_short_text_never_touches_the_disk(made, tmp_path):
+    store = made()
+    text = Text(store, "e1.stdout", 1)
+    text.add("x" * (256 * 1024 - 1))
+    written(store, text)
+    assert not (tmp_path / "spill").exists()
+    assert text.is_near
+
+
+def test_files_and_folders_are_the_users_alone(made, tmp_path):
+    store = made()
+    text = Text(store, "e1.stdout", 1)
+    before = os.umask(0)
+    try:
+        text.add("x" * MIB)
+        written(store, text)
+    finally:
+        os.umask(before)
+    found = [tmp_path / "spill", *(tmp_path / "spill").rglob("*")]
+    assert len(found) == 4  # the folder, the server's, its lock and one file
+    for path in found:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_beyond_its_part_of_the_disk_a_text_loses_its_oldest_and_says_how_much(made, tmp_path):
+    store = made(max_bytes=8000)  # 2000 for one text
+    text = Text(store, "e1.stdout", 1)
+    whole = numbered(500)
+    for start in range(0, len(whole), 100):
+        text.add(whole[start : start + 100])
+        written(store, text)
+    assert 1500 <= all_bytes(tmp_path / "spill") <= 2000
+    assert 0 < text.dropped <= len(whole) - 1500
+    assert text.all() == whole[text.dropped :]
+    assert text.total == len(whole)
+    assert text.read(0, text.dropped + 5) == texts.Piece(
+        whole[text.dropped : text.dropped + 5], text.dropped, len(whole), text.dropped
+    )
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_of_all_texts_the_oldest_leaves_the_disk_first(made, tmp_path):
+    store = made(max_bytes=8000)
+    long = [Text(store, f"e{number}.stdout", number) for number in range(6)]
+    for text in reversed(long):
+        text.add("x" * 1900)
+        written(store, text)
+    assert all_bytes(tmp_path / "spill") == store.usage()["spilledBytes"] <= 8000
+    dropped = [text.dropped for text in long]
+    assert dropped[0] >= 1800
+    assert dropped[1] < dropped[0]
+    assert dropped[2:] == [0, 0, 0, 0]
+    assert [text.all() for text in long] == ["x" * (1900 - gone) for gone in dropped]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_file_that_somebody_removed_or_changed_is_lost_and_the_rest_is_not(made, tmp_path):
+    store = made(max_bytes=8000)
+    text = Text(store, "e1.stdout", 1)
+    for _ in range(10):
+        text.add("x" * 200)
+        written(store, text)
+    first, second, third, *_ = sorted(files_in(tmp_path / "spill"), key=lambda path: int(path.suffix[1:]))
+    first.unlink()
+    assert 0 < text.total - len(text.all()) == text.dropped < 400
+    second.write_bytes(b"\xff" * second.stat().st_size)
+    third.write_bytes(b"")
+    assert text.all() == "x" * (2000 - text.dropped)
+    assert 0 < text.dropped < 1000
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_forgotten_text_leaves_no_file_and_takes_no_more(made, tmp_path):
+    store = made()
+    text, other = Text(store, "e1.stdout", 1), Text(store, "e2.stdout", 2)
+    for one in (text, other):
+        one.add("x" * 500)
+    written(store, text, other)
+    text.forget()
+    text.add("y" * 500)
+    written(store, text, other)
+    assert store.usage() == {"keptBytes": 16, "spilledBytes": 500}
+    assert [path.name for path in files_in(tmp_path / "spill")] == ["e2.stdout.2"]
+    assert (text.all(), text.total, text.dropped) == ("", 500, 500)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_texts_that_are_forgotten_while_they_are_written_leave_nothing(made, tmp_path):
+    store = made()
+    for number in range(100):
+        text = Text(store, f"e{number}.stdout", number)
+        text.add("x" * 300)
+        text.forget()
+    written(store)
+    assert store.usage() == {"keptBytes": 0, "spilledBytes": 0}
+    assert files_in(tmp_path) == []
+
+
+def test_one_prints_and_others_read_at_the_same_time(made):
+    store = made(max_bytes=256 * MIB)
+    text = Text(store, "e1.stdout", 1)
+    whole = numbered(400_000)
+    faults, over = [], threading.Event()
+
+    def read(seed):
+        random_place = random.Random(seed)
+        while not over.is_set():
+            start = random_place.randrange(len(whole))
+            piece = text.read(start, start + random_place.choice((1, 100, 300_000)))
+            if piece.text != whole[start : start + len(piece.text)] or piece.dropped:
+                faults.append(piece)
+
+    readers = [threading.Thread(target=read, args=(seed,)) for seed in range(3)]
+    for reader in readers:
+        reader.start()
+    for start in range(0, len(whole), 10_000):
+        text.add(whole[start : start + 10_000])
+    written(store, text)
+    over.set()
+    for reader in readers:
+        reader.join(60)
+    assert not faults
+    assert text.all() == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe stands for a disk that hangs, which this system lacks")
+def test_a_disk_that_hangs_holds_up_nobody_and_does_not_fill_the_memory(made):
+    store = made(max_bytes=1024 * MIB)
+    folder = store._folder.path()
+    pipe = folder / "e1.stdout.1"
+    os.mkfifo(pipe)  # who opens it to write waits for somebody who reads
+    hanging, other = Text(store, "e1.stdout", 1), Text(store, "e2.stdout", 2)
+    for number in range(200):
+        hanging.add(f"{number:04}" * (MIB // 4))
+    other.add("x" * 50 * MIB)
+    assert store.usage()["keptBytes"] <= (128 + 50 + 1) * MIB
+    assert hanging.total == 200 * MIB
+    assert hanging.dropped >= 72 * MIB
+    assert hanging.last(4).text == "0199"
+    assert hanging.read(hanging.dropped, hanging.dropped + 4).text == f"{hanging.dropped // MIB:04}"
+    assert other.all() == "x" * 50 * MIB
+    store.close()  # comes back though the disk does not
+    assert hanging.last(4).text == "0199"
+    with pipe.open("rb") as stream:
+        while stream.read(MIB):
+            pass
+    store._thread.join(60)
+    assert not folder.exists()
+
+
+# Parts of long texts
+
+
+def long_transcripts(tmp_path, **room):
+    return Transcripts(
+        kept=10, max_bytes=64 * MIB, max_stream_bytes=32 * MIB, redactor=NOTHING_SECRET,
+        room=SpillRoom(tmp_path / "spill", room.get("max_bytes", 256 * MIB)),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def held(tmp_path):
+    transcripts = long_transcripts(tmp_path)
+    yield transcripts
+    transcripts.store.close()
+
+
+def test_excerpts_of_a_long_text_go_on_where_they_ended(held):
+    transcript = held.open("e1")
+    whole = numbered(100_000)
+    transcript.add_value(whole)
+    written(held.store, transcript.result)
+    parts, start = [], 0
+    while start is not None:
+        part = excerpt(transcript, "result", start=start, length=None, max_bytes=50 * 1024)
+        parts.append(part["text"])
+        start = part.get("next")
+    assert "".join(parts) == whole
+
+
+LINES = st.text("ab\n\r\x0b\u2028", max_size=200)
+
+
+@given(LINES, st.sampled_from(["a", "ab", "aba", "bbbb"]), st.integers(1, 9))
+def test_lines_are_found_as_if_the_text_were_searched_whole(said, wanted, at_once):
+    transcript = Transcripts(kept=1, max_bytes=MIB, max_stream_bytes=MIB, redactor=NOTHING_SECRET).open("e1")
+    transcript.out.append(said)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(texts, "PART_CHARACTERS", at_once)
+        found = matching(transcript, wanted, max_bytes=100_000)
+    lines = enumerate(said.splitlines(), 1)
+    expected = [{"part": "stdout", "line": number, "text": line} for number, line in lines if wanted in line]
+    assert found == {"matches": expected, "count": len(expected)}
+
+
+def test_lines_of_a_long_text_are_found_with_their_numbers(held):
+    transcript = held.open("e1")
+    transcript.out.append(numbered(300_000))
+    transcript.out.append("x" * (2 * MIB) + "needle" + "y" * (2 * MIB) + "\nafter\n")
+    written(held.store, transcript.out)
+    assert not transcript.is_near
+    found = matching(transcript, "line 29999", max_bytes=50_000)
+    assert [match["line"] for match in found["matches"]] == [30_000, *range(299_991, 300_001)]
+    [match] = matching(transcript, "needle", max_bytes=50_000)["matches"]
+    assert (match["line"], match["text"]) == (300_001, "x" * 2000)
+    [match] = matching(transcript, "after", max_bytes=50_000)["matches"]
+    assert match["line"] == 300_002
+
+
+def test_long_texts_are_compared_to_their_end(held):
+    one, another, different = (held.open(name) for name in ("e1", "e2", "e3"))
+    whole = numbered(300_000)
+    for transcript, end in ((one, "end"), (another, "end"), (different, "END")):
+        transcript.out.append(whole + end)
+    written(held.store, one.out, another.out, different.out)
+    assert difference(one, another, max_bytes=1000) == {"same": True, "diff": ""}
+    said = difference(one, different, max_bytes=1000)
+    assert not said["same"]
+    assert said["diff"] == "(only the first 2000 lines of stdout were compared)"
+
+
+def test_a_difference_in_the_first_lines_of_long_texts_is_shown(held):
+    one, another = held.open("e1"), held.open("e2")
+    one.out.append("same\nold\n" + "x" * 20 * MIB)
+    another.out.append("same\nnew\n" + "x" * 20 * MIB)
+    written(held.store, one.out, another.out)
+    said = difference(another, one, max_bytes=1000)
+    assert "-old" in said["diff"]
+    assert "+new" in said["diff"]
+    assert "only the first 2 lines" in said["diff"]
+
+
+# Folders of servers
+
+
+def spilled(root):
+    store = Store(MIB, SpillRoom(root, 64 * MIB))
+    text = Text(store, "e1.stdout", 1)
+    text.add("x" * MIB)
+    written(store, text)
+    return store, text
+
+
+def test_an_end_leaves_nothing(tmp_path):
+    store, text = spilled(tmp_path)
+    assert files_in(tmp_path)
+    store.close()
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+    text.add("y")
+    assert text.last(1).text == "y"
+
+
+def test_a_sweep_takes_what_is_left_and_nothing_of_who_lives(tmp_path):
+    store, text = spilled(tmp_path)
+    dead = tmp_path / "0123456789ab"
+    dead.mkdir()
+    (dead / "e1.stdout.1").write_text("left behind")
+    (tmp_path / "0123456789ab.lock").touch()
+    (tmp_path / "of-others").mkdir()
+    (tmp_path / "of-others.lock").touch()
+    SpillFolder(tmp_path).sweep()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert len(left) == 4
+    assert {"of-others", "of-others.lock"} < left
+    assert text.all() == "x" * MIB
+    store.close()
+
+
+def test_two_servers_of_one_root_have_folders_of_their_own(tmp_path):
+    (one, first), (other, second) = spilled(tmp_path), spilled(tmp_path)
+    assert len(files_in(tmp_path)) == 2
+    one.close()
+    assert len(files_in(tmp_path)) == 1
+    assert second.all() == "x" * MIB
+    assert first.last(5).text == "xxxxx"
+    other.close()
+
+
+def test_a_sweep_that_takes_a_lock_in_the_making_leads_to_another_folder(tmp_path, monkeypatch):
+    names = iter(["1" * 12, "2" * 12])
+    monkeypatch.setattr(spill_files.secrets, "token_hex", lambda _: next(names))
+    lock, swept = spill_files.try_lock, []
+
+    def beaten(descriptor):
+        if not swept:
+            swept.append(1)
+            SpillFolder(tmp_path).sweep()
+        return lock(descriptor)
+
+    monkeypatch.setattr(spill_files, "try_lock", beaten)
+    folder = SpillFolder(tmp_path)
+    assert folder.path() == tmp_path / ("2" * 12)
+    folder.remove()
+
+
+def test_where_somebody_removed_all_of_it_what_is_printed_from_then_on_is_kept(tmp_path):
+    store, text = spilled(tmp_path / "spill")
+    shutil.rmtree(tmp_path / "spill")
+    later = Text(store, "e2.stdout", 2)
+    later.add("z" * MIB)
+    written(store, later)
+    text.add("y" * MIB)  # to a file that is gone, for what it knows
+    written(store, text)
+    assert later.all() == "z" * MIB
+    assert not later.is_near
+    assert set(text.all()) == {"y"}
+    assert text.total == 2 * MIB
+    store.close()
+    assert list((tmp_path / "spill").iterdir()) == []
+
+
+def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path):
+    folder = SpillFolder(tmp_path / "spill")
+    target = tmp_path / "target"
+    target.write_text("of somebody else")
+    (folder.path() / "e1.stdout.1").symlink_to(target)
+    file = SpillFile(folder, "e1.stdout.1", 0)
+    with pytest.raises(OSError, match="symbolic link"):
+        file.append(["mine"])
+    assert target.read_text() == "of somebody else"
+    folder.remove()

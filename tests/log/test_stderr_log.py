@@ -1,0 +1,42 @@
+"""What a server complains of reaches who reads it, and holds up nothing where nobody does."""
+
+import contextlib
+import signal
+import socket
+
+import pytest
+from live_server import serving
+
+REFUSED = 1500
+"""Connections whose refusals are more text than a pipe holds."""
+
+
+@pytest.fixture
+def live(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text("maxClients = 1\n")
+    with serving(tmp_path, "--repl", "none") as running:
+        yield running
+
+
+def knock(live):
+    """A connection that is one too many: it is hung up on, and that is complained of."""
+    with socket.create_connection(("127.0.0.1", live.port), timeout=20) as one, contextlib.suppress(ConnectionError):
+        assert one.recv(1) == b""
+
+
+def test_a_server_whose_complaints_nobody_reads_goes_on_and_stops_when_told(live):
+    with live.client() as client:
+        for _ in range(REFUSED):
+            knock(live)
+        assert client.call("server_health")["ok"]
+    live.process.send_signal(signal.SIGTERM)
+    assert live.process.wait(20) == 0
+
+
+def test_a_complaint_reaches_who_reads_it_also_when_the_server_ends_at_once(live):
+    with live.client():
+        knock(live)
+    live.process.send_signal(signal.SIGTERM)
+    assert "refused a connection: 1 clients are connected already" in live.process.stdout.read()
+    assert live.process.wait(20) == 0

@@ -1,0 +1,184 @@
+"""Work in threads, shared out: nobody waits behind all that another asked for."""
+
+import threading
+from functools import partial
+
+import anyio
+import pytest
+
+from codriver.net.fair_threads import NoTurnError, Shares
+
+pytestmark = pytest.mark.anyio
+BOUND_S = 30
+
+
+class Gate:
+    """Work that says when it has begun and goes on when it may."""
+
+    def __init__(self):
+        self.begun = threading.Semaphore(0)
+        self.open = threading.Event()
+
+    def __call__(self):
+        self.begun.release()
+        assert self.open.wait(BOUND_S)
+
+    async def until_begun(self):
+        assert await anyio.to_thread.run_sync(partial(self.begun.acquire, timeout=BOUND_S))
+
+
+async def settled():
+    """Let every task come to where it waits."""
+    for _ in range(10):
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_who_asked_for_much_is_not_before_who_asks_for_little():
+    shares, gate, order = Shares(1), Gate(), []
+
+    async def ask(client):
+        await shares.run(client, lambda: order.append(client))
+
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(shares.run, "hungry", gate)
+            await gate.until_begun()
+            for _ in range(20):
+                tasks.start_soon(ask, "hungry")
+            await settled()
+            tasks.start_soon(ask, "victim")
+            await settled()
+            assert shares.waiting == 21
+            gate.open.set()
+    assert order[0] == "victim"
+    assert order[1:] == ["hungry"] * 20
+
+
+async def test_one_client_never_has_all_slots():
+    shares, gate = Shares(2), Gate()
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(shares.run, "hungry", gate)
+            await gate.until_begun()
+            assert await shares.run("victim", lambda: 42) == 42
+            assert shares.waiting == 4
+            gate.open.set()
+
+
+async def test_the_calls_of_one_client_come_in_their_order():
+    shares, gate, order = Shares(1), Gate(), []
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(shares.run, "c", gate)
+            await gate.until_begun()
+            for number in range(10):
+                tasks.start_soon(shares.run, "c", lambda number=number: order.append(number))
+                await settled()
+            gate.open.set()
+    assert order == list(range(10))
+
+
+async def test_a_fault_frees_the_slot_and_reaches_the_caller():
+    shares = Shares(1)
+    with anyio.fail_after(BOUND_S):
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                await shares.run("c", lambda: 1 // 0)
+        assert await shares.run("c", lambda: 1) == 1
+
+
+async def test_a_caller_that_leaves_goes_at_once_and_its_slot_stays_taken_until_the_work_is_over():
+    shares, gate = Shares(1), Gate()
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(shares.run, "gone", gate)
+            await gate.until_begun()
+            tasks.cancel_scope.cancel()
+        assert not gate.open.is_set()
+        with pytest.raises(NoTurnError):
+            await shares.run("other", lambda: 1, until=anyio.current_time())
+        gate.open.set()
+        assert await shares.run("other", lambda: 1) == 1
+
+
+async def test_callers_that_leave_while_they_wait_leave_nothing():
+    shares, gate = Shares(1), Gate()
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(shares.run, "c", gate)
+            await gate.until_begun()
+            async with anyio.create_task_group() as leaving:
+                for _ in range(10):
+                    leaving.start_soon(shares.run, "c", lambda: None)
+                    leaving.start_soon(shares.run, "d", lambda: None)
+                await settled()
+                assert shares.waiting == 20
+                leaving.cancel_scope.cancel()
+            assert shares.waiting == 0
+            gate.open.set()
+        assert await shares.run("d", lambda: 1) == 1
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_caller_that_leaves_at_any_moment_gives_its_slot_back(turns):
+    shares = Shares(1)
+    with anyio.fail_after(BOUND_S):
+        for _ in range(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(shares.run, "c", lambda: None)
+                for _ in range(turns):
+                    await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+        assert await shares.run("other", lambda: 1) == 1
+
+
+async def test_who_gets_no_turn_in_time_is_told_how_many_wait():
+    shares, gate = Shares(1), Gate()
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(shares.run, "c", gate)
+            await gate.until_begun()
+            tasks.start_soon(shares.run, "c", lambda: None)
+            await settled()
+            with pytest.raises(NoTurnError) as told:
+                await shares.run("d", lambda: None, until=anyio.current_time())
+            assert told.value.ahead == 1
+            gate.open.set()
+
+
+async def test_a_client_that_worked_rests_and_another_does_not_wait_for_that():
+    shares, gate = Shares(1, client_rest=1e9), Gate()
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(shares.run, "hungry", gate)
+            await gate.until_begun()
+            gate.open.set()
+            assert await shares.run("victim", lambda: 1) == 1
+            with pytest.raises(NoTurnError):
+                await shares.run("hungry", lambda: 1, until=anyio.current_time())
+
+
+async def test_who_asks_again_and_again_is_not_before_who_waits_long():
+    shares, gate, order = Shares(1), Gate(), []
+
+    async def ask(client):
+        await shares.run(client, lambda: order.append(client))
+
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(shares.run, "hungry", gate)
+            await gate.until_begun()
+            await anyio.sleep(0.2)  # it works for so long
+            gate.open.set()
+            while shares.is_busy("hungry"):
+                await anyio.lowlevel.checkpoint()
+            block = Gate()
+            tasks.start_soon(shares.run, "third", block)
+            await block.until_begun()
+            tasks.start_soon(ask, "hungry")
+            await settled()
+            tasks.start_soon(ask, "victim")
+            await settled()
+            block.open.set()
+    assert order == ["victim", "hungry"]

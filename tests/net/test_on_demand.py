@@ -1,0 +1,134 @@
+"""Servers that commands and relays start when there is none, and that end by themselves."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from live_server import WAIT_S, Relayed, environ, serving, until
+
+import codriver_relay
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+@pytest.fixture
+def run(workspace):
+    def run(*arguments, **variables):
+        return subprocess.run(
+            [sys.executable, "-m", "codriver", *arguments], cwd=workspace, capture_output=True, text=True,
+            env=environ(workspace.parent) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"} | variables,
+            timeout=WAIT_S, check=False,
+        )  # fmt: skip
+
+    yield run
+    run("stop")
+
+
+def test_start_brings_up_a_server_that_stays_for_the_next_command(run):
+    first = run("eval", "--start", "x = 20\nx + 1")
+    assert (first.returncode, first.stdout) == (0, "21\n"), first.stderr
+    again = run("eval", "x * 2")
+    assert (again.returncode, again.stdout) == (0, "40\n"), again.stderr
+    assert run("stop").stdout.startswith("stopped pid")
+
+
+def test_a_workspace_with_nothing_but_settings_gets_a_repl(run, workspace):
+    (workspace / "codriver.toml").write_text("watch = false\n")
+    (workspace / "opencode.json").write_text("{}")
+    done = run("eval", "--start", "6 * 7")
+    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+
+
+def test_the_setting_starts_a_server_without_the_option(run):
+    assert run("eval", "1 + 1").returncode == 3
+    done = run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true")
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+
+
+def test_a_server_that_does_not_start_is_explained_in_its_own_words(run, workspace):
+    (workspace / "codriver.toml").write_text("maxDepth = 'deep'\n")
+    done = run("eval", "--start", "1")
+    assert done.returncode == 3
+    assert "ended with status 1" in done.stderr
+    assert 'maxDepth = "deep" is wrong; allowed is a whole number from 1 to 1000' in done.stderr
+    assert "serve.log" in done.stderr
+
+
+def test_a_server_that_a_relay_started_is_no_child_of_it(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    port_file = workspace / ".calva" / "mcp-server" / "port"
+    env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    with Relayed([sys.executable, codriver_relay.__file__, str(port_file), "--start"], env) as client:
+        server = client.call("server_health")["pid"]
+        # Some clients, opencode for one, end all the descendants of what they started.
+        until(lambda: client.process.pid not in ancestors(server), "the server's way out")
+        client.process.kill()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "codriver", "status", "--json"], cwd=workspace, env=env, capture_output=True,
+            timeout=WAIT_S, check=True,
+        )  # fmt: skip
+        assert json.loads(done.stdout)["pid"] == server
+    finally:
+        stop = [sys.executable, "-m", "codriver", "stop"]
+        subprocess.run(stop, cwd=workspace, env=env, capture_output=True, timeout=WAIT_S, check=True)
+
+
+def ancestors(process_id):
+    """The ids of the processes above one."""
+    found = []
+    while process_id > 1:
+        done = subprocess.run(["ps", "-o", "ppid=", "-p", str(process_id)], capture_output=True, text=True, check=True)
+        process_id = int(done.stdout)
+        found.append(process_id)
+    return found
+
+
+def test_a_server_started_on_demand_ends_when_nobody_needs_it(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text("idleExitSeconds = 1\n")
+    with serving(tmp_path, "--on-demand", "--repl", "none") as live:
+        until(lambda: live.process.poll() is not None, "its end")
+        assert live.process.returncode == 0
+        assert not live.port_file.exists()
+
+
+def test_how_long_it_may_idle_can_be_changed_while_it_runs(tmp_path):
+    with serving(tmp_path, "--on-demand", "--repl", "none") as live:
+        (live.workspace / "codriver.toml").write_text("idleExitSeconds = 1\n")
+        until(lambda: live.process.poll() is not None, "its end")
+        assert live.process.returncode == 0
+
+
+def test_a_server_started_by_hand_stays_whatever_the_setting_says(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text("idleExitSeconds = 1\n")
+    with serving(tmp_path, "--repl", "none") as stays, serving(tmp_path / "b", "--idle-exit", "1") as goes:
+        # The one that is told to go proves that there was time enough.
+        until(lambda: goes.process.poll() is not None, "the end of the other")
+        assert stays.process.poll() is None
+        assert json.loads(stays.run("status", "--json").stdout)["ok"]
+
+
+def test_a_server_on_demand_starts_no_program_of_a_workspace_that_nobody_accepted(run, workspace):
+    python = workspace / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\ntouch {workspace}/run\nexec {sys.executable} "$@"\n')
+    python.chmod(0o700)
+    refused = run("eval", "--start", "6 * 7")
+    assert refused.returncode != 0
+    log = run("status").stdout
+    assert "nobody has accepted" in log
+    assert "codriver trust" in log
+    assert not (workspace / "run").exists()
+    run("stop")
+    assert run("trust").returncode == 0
+    done = run("eval", "--start", "6 * 7")
+    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+    assert (workspace / "run").exists()

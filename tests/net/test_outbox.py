@@ -1,0 +1,117 @@
+import anyio
+import pytest
+
+from codriver.net.outbox import Outbox
+
+pytestmark = pytest.mark.anyio
+
+
+def outbox(**limits):
+    return Outbox(**{"max_notifications": 3, "max_notification_bytes": 100, "congested_bytes": 50} | limits)
+
+
+async def test_lines_leave_in_the_order_they_came():
+    box = outbox()
+    box.offer(b"n1\n")
+    box.put(b"r1\n")
+    box.offer(b"n2\n")
+    assert box.batch() == b"n1\nr1\nn2\n"
+
+
+async def test_the_oldest_notifications_go_first_and_no_response_ever():
+    box = outbox()
+    box.put(b"r1\n")
+    for number in range(5):
+        box.offer(b"n%d\n" % number)
+    box.put(b"r2\n")
+    assert box.batch() == b"r1\nn2\nn3\nn4\nr2\n"
+    assert box.dropped == 2
+
+
+async def test_notifications_are_bounded_by_bytes_too():
+    box = outbox(max_notification_bytes=10)
+    box.offer(b"123456\n")
+    box.offer(b"abcdef\n")
+    assert box.batch() == b"abcdef\n"
+    assert box.dropped == 1
+
+
+async def test_what_was_written_makes_room_for_new_notifications():
+    box = outbox(max_notifications=1)
+    box.offer(b"a\n")
+    box.batch()
+    box.offer(b"b\n")
+    assert (box.batch(), box.dropped) == (b"b\n", 0)
+
+
+async def test_a_closed_outbox_gives_what_waits_and_then_ends():
+    box = outbox()
+    box.put(b"r\n")
+    box.close()
+    assert box.batch() == b"r\n"
+    assert box.batch() is None
+
+
+async def test_a_congested_outbox_makes_its_reader_wait_until_the_writer_wrote():
+    box = outbox()
+    box.put(b"x" * 60)
+    batch = box.batch()
+    assert box.is_congested
+    seen = []
+
+    async def reader():
+        await box.wait_for_room()
+        seen.append("read on")
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reader)
+            await anyio.wait_all_tasks_blocked()
+            assert seen == []
+            box.written(len(batch))
+    assert seen == ["read on"]
+
+
+async def test_closing_wakes_a_waiting_reader():
+    box = outbox()
+    box.put(b"x" * 60)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(box.wait_for_room)
+            await anyio.wait_all_tasks_blocked()
+            box.close()
+
+
+class Wire:
+    """Takes lines at once, unless it is full."""
+
+    def __init__(self):
+        self.sent = []
+        self.is_full = False
+
+    def write(self, line):
+        if not self.is_full:
+            self.sent.append(line)
+        return not self.is_full
+
+
+async def test_a_line_goes_at_once_while_nothing_waits_and_never_before_one_that_does():
+    wire, writers = Wire(), []
+    box = outbox(write_now=wire.write, start_writer=lambda: writers.append(box.waiting))
+    box.put(b"r1\n")
+    box.offer(b"n1\n")
+    assert (wire.sent, writers) == ([b"r1\n", b"n1\n"], [])
+    wire.is_full = True
+    box.offer(b"n2\n")
+    wire.is_full = False
+    box.put(b"r2\n")
+    assert writers == [1], "one writer, begun by the first line that had to wait"
+    assert box.batch() == b"n2\nr2\n"
+    box.put(b"r3\n")
+    assert wire.sent == [b"r1\n", b"n1\n"], "while a batch is on its way nothing overtakes it"
+    assert (box.batch(), box.batch()) == (b"r3\n", None)
+    box.put(b"r4\n")
+    assert wire.sent[2:] == [b"r4\n"]
+    wire.is_full = True
+    box.put(b"r5\n")
+    assert writers == [1, 1]

@@ -1,0 +1,335 @@
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from live_server import WAIT_S, serving, until
+
+from codriver.net.kernel_sockets import (
+    GONE,
+    Peer,
+    ask_kernel,
+    look_up,
+)
+from codriver.net.peers import (
+    first_bytes_verdict,
+    is_loopback,
+    peer_uid,
+    token_matches,
+)
+
+FOREIGN = [
+    b"POST / HTTP/1.1\r\n",
+    b"GET /",
+    b"OPTIONS * HTTP/1.1",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"CONNECT localhost:1 HTTP/1.1",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"SSH-2.0-OpenSSH_9.2\r\n",
+    b"PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n",
+    b"\x00\x00",
+    b"\xff\xfe{",
+    b"\r\nGET / HTTP/1.0",
+    b"patch / HTTP/1.1\r\nHost: rebound.example\r\n\r\n",  # a page may choose any token as its method
+    b"null / HTTP/1.1\r\n",
+    b"1 / http/1.1\r\n",
+    b"-!#$%&'*+.^_`|~ /%7B HTTP/1.1\r\n",
+    b"a" * 3000 + b" / HTTP/1.1\r\n",
+    b"DESCRIBE rtsp://x RTSP/1.0\r\n",
+    b"EHLO localhost\r\n",
+    b"*1 RTSP/1.0\n",
+    b"\x05\x01\x00",  # SOCKS
+    b"\r\n\r\n\x00\r\nQUIT\n",  # PROXY v2
+    b"\x00\x01\x00\x00\x21\x12\xa4\x42",  # STUN
+    b"\xef\xbb\xbfGET / HTTP/1.1\r\n",
+    b"\xef\xbb{}",
+    b"\xef\xbb\xbf\xef\xbb\xbf{}",
+]
+
+
+@pytest.mark.parametrize("data", FOREIGN)
+def test_another_protocol_is_refused(data):
+    assert first_bytes_verdict(data) == "refuse"
+
+
+@pytest.mark.parametrize("data", FOREIGN)
+def test_another_protocol_never_passes_however_its_bytes_come(data):
+    verdicts = [first_bytes_verdict(data[:size]) for size in range(len(data) + 1)]
+    assert "json" not in verdicts
+
+
+@pytest.mark.parametrize("data", [b'{"jsonrpc"', b"[", b" \r\n{", b"nonsense\n", b'"text"', b"1\n", b"not json\r\n"])
+def test_json_and_what_is_only_a_mistake_pass(data):
+    assert first_bytes_verdict(data) == "json"
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"P", b"POST", b"1", b"nonsense", b"patch / HTT"])
+def test_too_little_to_tell_waits(data):
+    assert first_bytes_verdict(data) == "wait"
+
+
+TOKEN = st.text("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=1)
+
+
+@given(
+    method=TOKEN,
+    target=st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E)),
+    rest=st.binary(),
+)
+def test_no_request_line_of_http_ever_passes(method, target, rest):
+    data = f"{method} /{target} HTTP/1.1\r\n".encode() + rest
+    assert first_bytes_verdict(data) == "refuse"
+    assert "json" not in {first_bytes_verdict(data[:size]) for size in range(len(data) - len(rest))}
+
+
+@given(st.binary(), st.binary())
+def test_a_verdict_that_lets_in_or_out_is_never_taken_back(first, more):
+    verdict = first_bytes_verdict(first)
+    assert verdict == "wait" or first_bytes_verdict(first + more) == verdict
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.1.2.3", "::1", "::1%lo", "[::1]", "::ffff:127.0.0.1", "::ffff:7f00:1", "localhost", "LocalHost"],
+)
+def test_loopback_is_known(host):
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1", "::ffff:10.0.0.1", "example.org", ""])
+def test_everything_else_is_not_loopback(host):
+    assert not is_loopback(host)
+
+
+def test_only_the_same_token_matches():
+    assert token_matches("secret", "secret")
+    assert not token_matches("secret", "secreT")
+    assert not token_matches("secret", "")
+    assert not token_matches("secret", "\udcff")
+    assert not token_matches("", "")
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the user of a TCP peer")
+
+
+@contextlib.contextmanager
+def pair(host):
+    """A connection over `host`: its accepted end and its connecting end."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
+        try:
+            listener.bind((host, 0))
+        except OSError:
+            pytest.skip(f"this machine has no {host}: give its loopback an IPv6 address")
+        listener.listen()
+        with socket.create_connection(listener.getsockname()[:2]) as connecting:
+            accepted, _ = listener.accept()
+            with accepted:
+                yield accepted, connecting
+
+
+@linux
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.8.7", "::1"])
+def test_the_user_at_the_other_end_is_told(host):
+    with pair(host) as (accepted, _):
+        assert peer_uid(accepted) == os.getuid()
+
+
+@linux
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_both_ways_to_ask_say_the_same(host):
+    with pair(host) as (accepted, connecting):
+        there, here = accepted.getpeername()[:2], accepted.getsockname()[:2]
+        expected = Peer(os.getuid(), os.fstat(connecting.fileno()).st_ino)
+        assert ask_kernel(there, here) == expected
+        assert look_up(there, here) == expected
+        assert ask_kernel(there, (here[0], 9)) is None
+        assert look_up(there, (here[0], 9)) is None
+
+
+@linux
+def test_a_client_of_ipv4_behind_an_ipv6_listener_is_found():
+    with socket.socket(socket.AF_INET6) as listener:
+        try:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listener.bind(("::", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        listener.listen()
+        with socket.create_connection(("127.0.0.1", listener.getsockname()[1])):
+            accepted, _ = listener.accept()
+            with accepted:
+                assert accepted.getpeername()[0] == "::ffff:127.0.0.1"
+                assert peer_uid(accepted) == os.getuid()
+
+
+@linux
+def test_a_peer_that_closed_its_socket_is_nobody_and_not_root():
+    with pair("127.0.0.1") as (accepted, connecting):
+        connecting.sendall(b"{}")
+        connecting.close()
+        assert peer_uid(accepted) == GONE
+
+
+@linux
+def test_a_peer_that_only_said_all_is_still_somebody():
+    with pair("127.0.0.1") as (accepted, connecting):
+        connecting.shutdown(socket.SHUT_WR)
+        assert peer_uid(accepted) == os.getuid()
+
+
+def test_a_system_without_tables_is_told_from_one_without_the_peer(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        look_up(("127.0.0.1", 1), ("127.0.0.1", 2), folder=tmp_path)
+    (tmp_path / "tcp").write_text("  sl  local_address rem_address\n")
+    assert look_up(("127.0.0.1", 1), ("127.0.0.1", 2), folder=tmp_path) is None
+
+
+# The door of a real server
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("door"), "--repl", "python") as running:
+        with running.client() as client:
+            until(lambda: "evaluate_code" in client.tools(), "the REPL")
+        yield running
+
+
+def evaluation(mark):
+    """Everything that a client sends to create the file `mark`."""
+    client = {"name": "stranger", "version": "1"}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    call = {"name": "evaluate_code", "arguments": {"code": f"open({str(mark)!r}, 'w').close()"}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+    ]
+    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+
+
+def unanswered(live, data):
+    """What the server answers to `data` before it hangs up: nothing, if it keeps its door."""
+    address = ("127.0.0.1", live.port)
+    with (
+        contextlib.suppress(ConnectionResetError, BrokenPipeError),
+        socket.create_connection(address, timeout=WAIT_S) as stranger,
+    ):
+        stranger.sendall(data)
+        return stranger.recv(1000)
+    return b""
+
+
+def evaluated(live):
+    """All code evaluated until now. One more evaluation comes first, behind which nothing earlier can hide."""
+    with live.client() as client:
+        assert client.call("evaluate_code", code="'marker'")["ok"]
+        return [e["text"] for e in client.call("repl_output_log", category=["evaluatedCode"], limit=1000)["result"]]
+
+
+@pytest.mark.parametrize("data", [data for data in FOREIGN if b"\n" in data], ids=repr)
+def test_what_rides_behind_another_protocol_evaluates_nothing(live, tmp_path, data):
+    before = evaluated(live)
+    assert unanswered(live, data + evaluation(tmp_path / "mark")) == b""
+    assert evaluated(live) == [*before, "'marker'"]
+
+
+def test_the_same_bytes_without_a_stranger_before_them_do_evaluate(live, tmp_path):
+    with socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S) as client:
+        client.sendall(evaluation(tmp_path / "mark"))
+        until((tmp_path / "mark").exists, "the evaluation")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "options"),
+    [
+        ("http", ["--data-binary", "@-"]),
+        ("http", ["--request", "patch", "--data-binary", "@-"]),
+        ("http", ["--http2-prior-knowledge", "--data-binary", "@-"]),
+        ("https", ["--insecure", "--data-binary", "@-"]),
+        ("dict", []),
+    ],
+)
+def test_curl_gets_no_answer_and_evaluates_nothing(live, tmp_path, scheme, options):
+    curl = shutil.which("curl")
+    if curl is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("curl is missing: install the package curl")
+    before = evaluated(live)
+    command = [curl, "--silent", "--max-time", "20", *options, f"{scheme}://127.0.0.1:{live.port}/x"]
+    given = evaluation(tmp_path / "mark")
+    done = subprocess.run(command, input=given, capture_output=True, timeout=WAIT_S, check=False)
+    assert done.returncode != 28, "curl's own time limit"
+    assert done.stdout == b""
+    assert evaluated(live) == [*before, "'marker'"]
+
+
+SEND_AND_READ = """
+try:
+    peer.sendall(sys.stdin.buffer.read())
+    print(peer.recv(1000))
+except OSError:
+    print(b"")
+"""
+SEND_AND_CLOSE = """
+peer.sendall(sys.stdin.buffer.read())
+peer.close()
+"""
+
+
+@linux
+def test_another_user_of_the_machine_is_hung_up_on(live, tmp_path):
+    before = evaluated(live)
+    done = as_nobody(SEND_AND_READ, live, evaluation(tmp_path / "mark"))
+    assert done.stdout == b"b''\n", done.stderr
+    assert evaluated(live) == [*before, "'marker'"]
+
+
+@linux
+def test_another_user_who_closes_at_once_does_not_pass_for_root(live, tmp_path):
+    before = evaluated(live)
+    for _ in range(5):
+        assert as_nobody(SEND_AND_CLOSE, live, evaluation(tmp_path / "mark")).returncode == 0
+    assert evaluated(live) == [*before, "'marker'"]
+
+
+@linux
+def test_the_same_from_the_servers_own_user_does_come_in(live, tmp_path):
+    done = as_user(0, SEND_AND_READ, live, evaluation(tmp_path / "mark"))
+    assert b'"result"' in done.stdout, done.stderr
+
+
+def as_nobody(code, live, data):
+    """Run Python code as the user nobody, with `data` as its input and its connection to the server as `peer`."""
+    if os.getuid() != 0:
+        pytest.skip("only root can take another user's place: run the tests as root to include this one")
+    return as_user(65534, code, live, data)
+
+
+def as_user(user, code, live, data):
+    """As `as_nobody`; user 0 stands for whoever runs the tests."""
+    become = f"os.setgroups([]); os.setgid({user}); os.setuid({user})\n" if user else ""
+    connect = f"peer = socket.create_connection(('127.0.0.1', {live.port}), timeout=30)\n"
+    command = [sys.executable, "-I", "-S", "-c", f"import encodings.idna, os, socket, sys\n{become}{connect}{code}"]
+    return subprocess.run(command, input=data, capture_output=True, timeout=WAIT_S, check=False)
+
+
+def test_two_hundred_connect_at_once_and_all_come_in(live):
+    answers = []
+
+    def ask():
+        with live.client(handshake=False) as client:
+            answers.append(client.request("ping")["result"])
+
+    threads = [threading.Thread(target=ask) for _ in range(200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert answers == [{}] * 200

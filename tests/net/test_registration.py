@@ -1,0 +1,247 @@
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+
+import pytest
+from live_server import Live, serving
+
+from codriver.net.registration import (
+    AlreadyRunningError,
+    ClaimError,
+    RelayNotInstalledError,
+    claim,
+    install_relay,
+)
+from codriver.net.server_record import ServerRecord, read_record
+
+ALIVE = ServerRecord(os.getpid(), 1234, "127.0.0.1", "session-a", 1_700_000_000_123, "1.0", "port 1664 was taken")
+
+
+GONE_RECORD = {
+    "pid": 1, "port": 4711, "host": "127.0.0.1", "sessionId": "x", "startedAt": "2026-01-01T00:00:00+00:00"
+}  # fmt: skip
+
+
+def nobody(record):
+    return False
+
+
+def test_what_is_published_can_be_read_back(tmp_path):
+    with claim(tmp_path / "p", is_alive=nobody) as held:
+        held.publish(ALIVE)
+        assert (tmp_path / "p" / "port").read_bytes() == b"1234"
+        assert read_record(tmp_path / "p") == ALIVE
+
+
+def test_the_files_are_the_users_own(tmp_path):
+    with claim(tmp_path, is_alive=nobody) as held:
+        held.demand_token()
+        held.publish(ALIVE)
+        for name in ("port", "server.json", "token", ".gitignore"):
+            assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_leaving_the_claim_removes_its_files(tmp_path):
+    with claim(tmp_path, is_alive=nobody) as held:
+        held.demand_token()
+        held.publish(ALIVE)
+    assert {path.name for path in tmp_path.iterdir()} == {"lock", ".gitignore"}
+
+
+def test_files_that_another_server_wrote_meanwhile_stay(tmp_path):
+    with claim(tmp_path, is_alive=nobody) as held:
+        held.publish(ALIVE)
+        other = json.loads((tmp_path / "server.json").read_text()) | {"sessionId": "session-b"}
+        (tmp_path / "server.json").write_text(json.dumps(other))
+    assert (tmp_path / "port").exists()
+    assert read_record(tmp_path).session_id == "session-b"
+
+
+def test_files_that_no_longer_say_whose_they_are_stay(tmp_path):
+    with claim(tmp_path, is_alive=nobody) as held:
+        held.demand_token()
+        held.publish(ALIVE)
+        for name in ("server.json", "port", "token"):
+            (tmp_path / name).write_text("somebody's")
+    assert {(tmp_path / name).read_text() for name in ("server.json", "port", "token")} == {"somebody's"}
+
+
+def test_a_token_is_a_new_one_at_each_start(tmp_path):
+    tokens = set()
+    for _ in range(2):
+        with claim(tmp_path, is_alive=nobody) as held:
+            tokens.add(held.demand_token())
+            assert (tmp_path / "token").read_text() in tokens
+    assert len(tokens) == 2
+
+
+def test_a_stale_claim_is_replaced(tmp_path):
+    with claim(tmp_path, is_alive=nobody) as held:
+        held.publish(ALIVE)
+        saved = {name: (tmp_path / name).read_text() for name in ("port", "server.json")}
+    for name, text in saved.items():
+        (tmp_path / name).write_text(text)
+    with claim(tmp_path, is_alive=nobody):
+        assert not (tmp_path / "port").exists()
+
+
+def test_a_record_stops_nobody_from_starting_while_the_lock_is_free(tmp_path):
+    """Whatever it names, also a process that runs: who gets the lock has the workspace."""
+    (tmp_path / "server.json").write_text(json.dumps(GONE_RECORD))
+    with claim(tmp_path, is_alive=lambda found: True) as held:
+        held.publish(ALIVE)
+        assert read_record(tmp_path) == ALIVE
+
+
+HOLD = """
+import sys, pathlib
+from codriver.net.registration import claim
+with claim(pathlib.Path(sys.argv[1]), is_alive=lambda record: False):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_of_two_that_start_at_once_one_is_refused(tmp_path):
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(AlreadyRunningError, match="just starting"), claim(tmp_path, is_alive=nobody, lock_s=0.1):
+            pass
+        holder.kill()
+    with claim(tmp_path, is_alive=nobody):
+        pass
+
+
+def test_one_that_waits_for_the_lock_names_the_server_that_came_up_meanwhile(tmp_path):
+    asked = []
+    up = {"pid": 1, "port": 4711, "host": "127.0.0.1", "sessionId": "x", "startedAt": "2026-01-01T00:00:00+00:00"}
+
+    def is_alive(record):
+        asked.append(record)
+        return True
+
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        (tmp_path / "server.json").write_text(json.dumps(up))
+        with (
+            pytest.raises(AlreadyRunningError, match="pid 1 on port 4711"),
+            claim(tmp_path, is_alive=is_alive, lock_s=60),
+        ):
+            pass
+        holder.kill()
+    assert asked
+
+
+def test_one_that_waits_for_the_lock_goes_on_when_the_other_has_ended(tmp_path):
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        (tmp_path / "server.json").write_text(json.dumps(GONE_RECORD))
+        looked = []
+
+        def is_alive(record):
+            looked.append(record)
+            holder.kill()
+            return False
+
+        with claim(tmp_path, is_alive=is_alive, lock_s=60):
+            assert looked
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+    folder, elsewhere = tmp_path / "p", tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "lock").symlink_to(elsewhere)
+    with pytest.raises(ClaimError, match="it is a link"), claim(folder, is_alive=nobody):
+        pass
+    assert not elsewhere.exists()
+
+
+def test_a_port_file_that_is_a_link_is_replaced_and_not_followed(tmp_path):
+    folder, elsewhere = tmp_path / "p", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.write_text("kept")
+    with claim(folder, is_alive=nobody) as held:
+        (folder / "port").symlink_to(elsewhere)
+        held.publish(ALIVE)
+        assert (folder / "port").read_text() == "1234"
+    assert elsewhere.read_text() == "kept"
+
+
+def test_a_folder_that_is_a_file_is_said(tmp_path):
+    (tmp_path / "p").write_text("")
+    with pytest.raises(ClaimError, match="choose another --workspace"), claim(tmp_path / "p", is_alive=nobody):
+        pass
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"pid": 0}, {"pid": -1}, {"pid": 10**30}, {"port": 0}, {"port": 65536}, {"startedAt": "x"}, {"host": 5}]
+)
+def test_a_record_with_one_wrong_value_harms_nobody(tmp_path, wrong):
+    (tmp_path / "server.json").write_text(json.dumps(GONE_RECORD | wrong))
+    with claim(tmp_path, is_alive=nobody):
+        assert not (tmp_path / "server.json").exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"pid": "x"}', '{"pid": 1}', "\udcff", "[" * 100_000])
+def test_a_record_that_says_nothing_usable_is_none(tmp_path, text):
+    (tmp_path / "server.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert read_record(tmp_path) is None
+
+
+def test_the_relay_is_written_only_when_it_differs(tmp_path):
+    source, target = tmp_path / "new.py", tmp_path / "there" / "relay.py"
+    source.write_text("one")
+    install_relay(source, target)
+    before = target.stat().st_ino
+    install_relay(source, target)
+    assert target.stat().st_ino == before
+    source.write_text("two")
+    install_relay(source, target)
+    assert target.read_text() == "two"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    target.chmod(0o644)
+    install_relay(source, target)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+def test_a_relay_that_cannot_be_installed_is_said(tmp_path):
+    (tmp_path / "relay.py").write_text("one")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RelayNotInstalledError, match="XDG_CONFIG_HOME"):
+        install_relay(tmp_path / "relay.py", tmp_path / "file" / "relay.py")
+
+
+# With real servers
+
+
+def test_of_real_servers_that_race_one_runs_and_the_others_name_it(tmp_path):
+    servers = [Live(tmp_path, "--repl", "none") for _ in range(1)]
+    command = servers[0].command("serve", "--port", "0", "--repl", "none")
+    racers = [
+        subprocess.Popen(command, env=servers[0].environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(3)
+    ]
+    try:
+        for racer in racers:
+            said, _ = racer.communicate(timeout=60)
+            assert racer.returncode == 1
+            assert f"pid {servers[0].process.pid} on port {servers[0].port}" in said
+    finally:
+        servers[0].stop()
+
+
+def test_a_stale_port_file_of_a_pid_that_another_has_now_is_replaced(tmp_path):
+    live = Live(tmp_path, "--repl", "none")
+    folder = live.port_file.parent
+    live.stop(signal.SIGKILL)
+    record = json.loads((folder / "server.json").read_text())
+    (folder / "server.json").write_text(json.dumps(record | {"pid": os.getppid() or 1}))
+    with serving(tmp_path, "--repl", "none") as again, again.client() as client:
+        assert client.call("server_health")["pid"] == again.process.pid
+        assert read_record(folder).session_id == client.call("server_health")["sessionId"]

@@ -1,0 +1,79 @@
+"""Tasks that end with their owner."""
+
+import asyncio
+import logging
+
+import pytest
+
+from codriver.net.tasks import TaskSet
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+async def test_what_is_begun_runs_and_is_waited_for():
+    tasks, done = TaskSet(), []
+
+    async def work(name):
+        await asyncio.sleep(0)
+        done.append(name)
+
+    tasks.start(work("first"))
+    tasks.start(work("second"))
+    await tasks.join()
+    assert done == ["first", "second"]
+    await tasks.join()
+
+
+async def test_the_end_gives_each_its_chance_to_clean_up_also_one_that_just_began():
+    tasks, cleaned = TaskSet(), []
+
+    async def work(name):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(name)
+
+    tasks.start(work("old"))
+    await asyncio.sleep(0)
+    tasks.start(work("new"))
+    await tasks.end()
+    assert sorted(cleaned) == ["new", "old"]
+
+
+async def test_what_begins_while_others_end_is_waited_for_too():
+    tasks, done = TaskSet(), []
+
+    async def last():
+        await asyncio.sleep(0)
+        done.append("last")
+
+    async def first():
+        await asyncio.sleep(0)
+        tasks.start(last())
+
+    tasks.start(first())
+    await tasks.join()
+    assert done == ["last"]
+
+
+async def test_a_fault_is_logged_and_ends_nothing_else(caplog):
+    tasks, done = TaskSet(), []
+
+    async def fail():
+        raise ZeroDivisionError
+
+    async def work():
+        done.append(True)
+
+    with caplog.at_level(logging.ERROR):
+        tasks.start(fail())
+        tasks.start(work())
+        await tasks.join()
+    assert done == [True]
+    assert "ZeroDivisionError" in caplog.text

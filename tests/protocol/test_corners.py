@@ -1,0 +1,275 @@
+"""The corners of the protocol that clients seldom see: batches, halves of characters, errors without an id, a BOM."""
+
+import json
+import sys
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from live_server import Relayed, serving, until
+
+import codriver_relay
+from codriver.protocol.surrogates import has_halves, without_halves
+
+BOM = b"\xef\xbb\xbf"
+ABOUT = {"protocolVersion": "2026-07-28", "clientInfo": {"name": "modern", "version": "1"}, "clientCapabilities": {}}
+META = {f"io.modelcontextprotocol/{key}": value for key, value in ABOUT.items()}
+VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("corners"), "--repl", "python") as running:
+        with running.client() as first:
+            until(lambda: "interrupt_evaluation" in first.tools(), "the REPL")
+        yield running
+
+
+@pytest.fixture(params=["client", "relay"])
+def reach(live, request):
+    """Reaches the server, as a client does or through the relay; no handshake is made."""
+    connected = []
+
+    def reached():
+        relay = [sys.executable, "-I", "-S", codriver_relay.__file__, str(live.port_file)]
+        is_direct = request.param == "client"
+        one = live.client(handshake=False) if is_direct else Relayed(relay, live.environ, handshake=False)
+        connected.append(one)
+        return one
+
+    yield reached
+    for one in connected:
+        one.close()
+
+
+def line(identity, method, **params):
+    return {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
+
+
+def shake_hands(client, version):
+    who = {"name": "corner", "version": "1"}
+    client.send(line(0, "initialize", protocolVersion=version, capabilities={}, clientInfo=who))
+    answer = client.receive()
+    client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    return answer["result"]
+
+
+def evaluate(identity, code):
+    return line(identity, "tools/call", name="evaluate_code", arguments={"code": code, "who": "me"})
+
+
+# Batches
+
+
+def test_a_batch_is_answered_by_a_batch_where_its_version_was_negotiated(reach):
+    client = reach()
+    shake_hands(client, "2025-03-26")
+    client.send(
+        [
+            line(1, "ping"),
+            evaluate("b", "6 * 7"),
+            {"jsonrpc": "2.0", "method": "notifications/none"},
+            line(3, "no/such"),
+        ]
+    )
+    answers = client.receive()
+    assert isinstance(answers, list)
+    by_id = {answer["id"]: answer for answer in answers}
+    assert by_id.keys() == {1, "b", 3}
+    assert by_id[1]["result"] == {}
+    assert by_id["b"]["result"]["structuredContent"]["result"] == "42"
+    assert by_id[3]["error"]["code"] == -32601
+
+
+def test_what_is_no_message_in_a_batch_is_answered_in_it(reach):
+    client = reach()
+    shake_hands(client, "2025-03-26")
+    client.send(
+        [1, line(1, "ping"), {"id": 2}, line(3, "initialize", protocolVersion="2025-03-26"), {"jsonrpc": "2.0"}]
+    )
+    answers = client.receive()
+    assert sorted((answer["id"] or 0, answer.get("error", {}).get("code", 0)) for answer in answers) == [
+        (0, -32600), (0, -32600), (1, 0), (2, -32600), (3, -32600),
+    ]  # fmt: skip
+
+
+def test_a_batch_of_notifications_gets_no_answer(reach):
+    client = reach()
+    shake_hands(client, "2025-03-26")
+    client.send([{"jsonrpc": "2.0", "method": "notifications/none"}] * 2)
+    client.send(line(9, "ping"))
+    assert client.receive() == {"jsonrpc": "2.0", "id": 9, "result": {}}
+
+
+@pytest.mark.parametrize(("batch", "words"), [([], "at least one"), ([1] * 5000, "5000 messages")])
+def test_a_batch_of_none_or_too_many_is_one_error(reach, batch, words):
+    client = reach()
+    shake_hands(client, "2025-03-26")
+    client.send(batch)
+    answer = client.receive()
+    assert (answer["id"], answer["error"]["code"]) == (None, -32600)
+    assert words in answer["error"]["message"]
+
+
+def test_a_batch_whose_slowest_call_is_cancelled_is_answered_without_it(reach):
+    client = reach()
+    shake_hands(client, "2025-03-26")
+    client.send([line(1, "ping"), evaluate(2, "import time; time.sleep(60)")])
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
+    assert client.receive() == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version != "2025-03-26"])
+def test_a_batch_is_refused_where_another_version_was_negotiated(reach, version):
+    client = reach()
+    shake_hands(client, version)
+    client.send([line(1, "ping")])
+    error = client.receive()["error"]
+    assert error["code"] == -32600
+    assert "2025-03-26 alone" in error["message"]
+
+
+# Errors without an id
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("bad", [b"no json", b"[]", b'{"jsonrpc":"2.0","id":null,"method":"ping"}', b"1"])
+def test_an_error_of_no_request_has_the_id_that_the_version_wants(live, version, bad):
+    with live.client(handshake=False) as client:
+        shake_hands(client, version)
+        client.write(bad + b"\n")
+        answer = client.receive()
+        assert "error" in answer
+        assert ("id" in answer) == (version < "2025-11-25")
+        assert answer.get("id") is None
+
+
+def test_an_error_of_no_request_leaves_the_id_out_for_a_client_without_a_handshake(live):
+    with live.client(handshake=False) as client:
+        client.write(b"no json\n")
+        assert client.receive()["id"] is None, "as JSON-RPC has it, as long as no version is known"
+        client.send(line(1, "server/discover", _meta=META))
+        assert "result" in client.receive()
+        client.write(b"no json\n")
+        assert client.receive().keys() == {"jsonrpc", "error"}
+
+
+# Halves of character pairs
+
+
+def test_a_half_of_a_character_pair_is_text(reach):
+    client = reach()
+    shake_hands(client, "2025-11-25")
+    client.write(
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"evaluate_code",'
+        b'"arguments":{"code":"\'a\\ud83db\\uDE00\\ud83d\\ude00\'","who":"me"}}}\n'
+    )
+    answer = client.receive()["result"]["structuredContent"]
+    assert answer["result"] == "'a\ufffdb\ufffd\U0001f600'"
+
+
+@pytest.mark.parametrize("method", ["ping", "no/such", "tools/call"])
+def test_an_id_with_a_half_comes_back_as_it_was(reach, method):
+    client = reach()
+    shake_hands(client, "2025-11-25")
+    params = {"name": "list_sessions", "arguments": {}} if method == "tools/call" else {}
+    for identity in ("\ud800", "a\udfff", "\ud800"):
+        client.send(line(identity, method, **params))
+        assert client.receive()["id"] == identity
+
+
+def test_a_call_whose_id_has_a_half_can_be_cancelled(reach):
+    client = reach()
+    shake_hands(client, "2025-11-25")
+    client.send(evaluate("\ud800", "import time; time.sleep(60)"))
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "\ud800"}})
+    client.send(evaluate(2, "'after ' + 'it'"))
+    answer = client.receive()
+    while answer.get("id") != 2:
+        assert answer.get("id") != "\ud800"
+        answer = client.receive()
+    assert answer["result"]["structuredContent"]["result"] == "'after it'"
+
+
+@given(text=st.text() | st.text('\\"u\ud83d\ude00\ud800a', max_size=20), upper=st.booleans())
+@example(text="\\\ud800", upper=True)
+def test_each_half_and_nothing_else_is_replaced(text, upper):
+    line = json.dumps({"text": text}).encode()
+    if upper:
+        line = line.replace(b"\\ud", b"\\uD").replace(b'{"text"', b'{"text"')
+    read = json.loads(line)["text"]
+    wanted = "".join("\ufffd" if 0xD800 <= ord(char) < 0xE000 else char for char in read)
+    assert json.loads(without_halves(line))["text"] == wanted
+    assert has_halves(line) == (wanted != read)
+
+
+# What comes before the first message
+
+
+@pytest.mark.parametrize("by_byte", [False, True])
+def test_a_byte_order_mark_before_the_first_line_is_ignored(reach, by_byte):
+    client = reach()
+    data = BOM + json.dumps(line(1, "ping")).encode() + b"\n"
+    for piece in [data[i : i + 1] for i in range(len(data))] if by_byte else [data]:
+        client.write(piece)
+    assert client.receive() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+def test_a_byte_order_mark_elsewhere_is_no_json(live):
+    with live.client() as client:
+        client.write(BOM + json.dumps(line(1, "ping")).encode() + b"\n")
+        assert client.receive()["error"]["code"] == -32700
+
+
+# Introductions
+
+
+def test_both_introductions_say_the_same_of_what_may_change(live):
+    with live.client(handshake=False) as older, live.client(handshake=False) as newer:
+        newer.send(line(1, "server/discover", _meta=META))
+        for version in VERSIONS:
+            told = shake_hands(older, version)["capabilities"]
+        found = newer.receive()["result"]["capabilities"]
+    assert told["prompts"] == found["prompts"] == {"listChanged": False}
+    assert told["tools"] == found["tools"]
+    assert told["resources"] == found["resources"]
+
+
+@pytest.mark.parametrize("params", [None, {}, {"_meta": {}}, {"_meta": {"progressToken": 1}}])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_discovery_without_its_envelope_is_refused_and_may_be_mended(live, params, is_known):
+    with live.client(handshake=False) as client:
+        if is_known:
+            client.send(line(0, "server/discover", _meta=META))
+            assert "result" in client.receive()
+        client.send(
+            {"jsonrpc": "2.0", "id": 1, "method": "server/discover", **({} if params is None else {"params": params})}
+        )
+        error = client.receive()["error"]
+        assert error["code"] == -32602
+        assert "_meta" in error["message"]
+        client.send(line(2, "server/discover", _meta=META))
+        assert "result" in client.receive()
+
+
+# Long numbers
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+def test_an_id_of_too_many_digits_is_named_as_such(live, version):
+    with live.client(handshake=False) as client:
+        shake_hands(client, version)
+        client.write(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}\n' % (b"9" * 5000))
+        error = client.receive()["error"]
+        assert error["code"] == -32600
+        assert "the id has 5000 digits" in error["message"]
+
+
+def test_a_number_of_too_many_digits_is_refused_with_the_id(live):
+    with live.client() as client:
+        client.write(b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":[-%s]}}\n' % (b"9" * 5000))
+        answer = client.receive()
+        assert (answer["id"], answer["error"]["code"]) == (7, -32602)
+        assert "5000 digits" in answer["error"]["message"]
+        client.write(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}\n' % (b"9" * 4300))
+        assert client.receive()["id"] == int("9" * 4300)

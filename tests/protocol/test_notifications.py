@@ -1,0 +1,117 @@
+"""What a client is told of the log while it calls tools, in both protocol eras."""
+
+import pytest
+from live_server import own_settings, serving
+
+UPDATED = "notifications/resources/updated"
+LOG = "codriver://log"
+MODERN = {
+    "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("news"), "--repl", "python") as running:
+        yield running
+
+
+def taken(client, method=UPDATED):
+    """The notifications of this kind that came until now, taken."""
+    found = [message for message in client.notifications if message["method"] == method]
+    client.notifications = [message for message in client.notifications if message not in found]
+    return found
+
+
+def test_news_of_the_log_come_before_the_answer_that_caused_them(live):
+    with live.client() as client:
+        client.call("evaluate_code", code="0")
+        client.request("resources/subscribe", {"uri": LOG})
+        taken(client)
+        for number in range(10):
+            client.call("evaluate_code", code=f"print({number})")
+            assert {message["params"]["uri"] for message in taken(client)} == {LOG}
+
+
+def test_what_was_told_is_not_told_again(live):
+    with live.client() as client, live.client() as other:
+        client.request("resources/subscribe", {"uri": LOG})
+        client.call("evaluate_code", code="1")
+        assert taken(client)
+        client.call("list_sessions")
+        assert not taken(client)
+        other.call("evaluate_code", code="2")
+        assert client.await_notification(UPDATED)["params"] == {"uri": LOG}
+
+
+def test_who_did_not_subscribe_is_told_nothing(live):
+    with live.client() as client:
+        client.call("evaluate_code", code="1")
+        client.request("resources/subscribe", {"uri": LOG})
+        client.request("resources/unsubscribe", {"uri": LOG})
+        client.call("evaluate_code", code="1")
+        assert not taken(client)
+
+
+def listen(client, **asked):
+    identity = client.begin("subscriptions/listen", {**MODERN, "notifications": asked})
+    told = client.await_notification("notifications/subscriptions/acknowledged")
+    assert told["params"]["notifications"] == asked
+    return identity
+
+
+def evaluate(client, code):
+    arguments = {"name": "evaluate_code", "arguments": {"code": code}}
+    return client.request("tools/call", {**MODERN, **arguments})["result"]["structuredContent"]
+
+
+def test_a_stream_hears_of_the_skill_that_it_was_asked_for_when_the_skills_change(live):
+    with live.client(handshake=False) as client:
+        listen(client, resourceSubscriptions=["skill://ours/SKILL.md"])
+        file = live.workspace / ".codriver" / "skills" / "ours" / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text("---\nname: ours\ndescription: How we do it.\n---\n")
+        own_settings(live.folder).write_text('skillSources = ["workspace"]\n')
+        told = client.await_notification(UPDATED)
+        assert told["params"]["uri"] == "skill://ours/SKILL.md"
+
+
+def test_a_stream_of_the_newer_protocol_hears_the_news_before_the_answer_too(live):
+    with live.client(handshake=False) as client:
+        evaluate(client, "0")
+        identity = listen(client, resourceSubscriptions=[LOG])
+        for number in range(10):
+            assert evaluate(client, f"print({number})")["ok"]
+            told = taken(client)
+            assert {message["params"]["uri"] for message in told} == {LOG}
+            assert {message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for message in told} == {
+                identity
+            }
+
+
+def test_a_stream_carries_only_what_it_was_asked_for_until_it_is_cancelled(live):
+    with live.client(handshake=False) as client:
+        listen(client, toolsListChanged=True)
+        second = listen(client, resourceSubscriptions=[LOG])
+        evaluate(client, "1")
+        told = taken(client)
+        assert [message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for message in told] == (
+            [second] * len(told)
+        )
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": second}})
+        evaluate(client, "2")
+        taken(client)
+        evaluate(client, "3")
+        assert not taken(client)
+
+
+def test_streams_beyond_what_a_client_can_use_are_refused(live):
+    with live.client(handshake=False) as client:
+        for _ in range(64):
+            listen(client, toolsListChanged=True)
+        refused = client.request("subscriptions/listen", {**MODERN, "notifications": {"toolsListChanged": True}})
+        assert "64 streams" in refused["error"]["message"]

@@ -1,0 +1,189 @@
+"""Plain calls go a shorter way than others, and nobody can tell by the answers."""
+
+import json
+
+import pytest
+from live_server import serving, until
+
+from codriver.net.client_sessions import ClientSession
+from codriver.net.outbox import Outbox
+from codriver.protocol import calls
+from codriver.protocol.calls import FAULT, PlainCalls
+from codriver.protocol.replies import Replies
+
+CALLS = {
+    "a refused call": ("evaluate_code", {"code": "(", "who": "me"}),
+    "arguments that do not fit": ("evaluate_code", {"cod": 1}),
+    "no arguments": ("balance_brackets", None),
+    "a text of all planes": ("balance_brackets", {"text": '(str "ä €\u2028 😀 \\u0000")'}),
+    "a picture": ("get_evaluation", {"maxImages": 1}),
+}
+PICTURE = '"data:image/png;base64,iVBORw0KGgo="'
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("plain"), "--repl", "python") as running:
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as one:
+        until(lambda: "interrupt_evaluation" in one.tools(), "the REPL")
+        yield one
+
+
+def both_ways(client, tool, arguments):
+    """The answers to one call by the short way and by the SDK's, which takes what has a parameter we do not know."""
+    params = {"name": tool} if arguments is None else {"name": tool, "arguments": arguments}
+    return client.request("tools/call", params), client.request("tools/call", {**params, "beside": "x"})
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_both_ways_give_the_same_answer(client, what):
+    tool, arguments = CALLS[what]
+    if tool == "get_evaluation":
+        arguments = {**arguments, "evaluationId": client.call("evaluate_code", code=PICTURE)["evaluationId"]}
+    short, long = both_ways(client, tool, arguments)
+    assert short.pop("id") != long.pop("id")
+    assert short == long
+    if what == "a picture":
+        assert short["result"]["content"][1]["mimeType"] == "image/png"
+
+
+def test_both_ways_give_the_same_answer_to_a_client_without_a_handshake(live):
+    client = {"name": "modern", "version": "1"}
+    about = {"protocolVersion": "2026-07-28", "clientInfo": client, "clientCapabilities": {}}
+    meta = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
+    params = {"name": "balance_brackets", "arguments": {"text": "(a"}, "_meta": {**meta, "progressToken": 1}}
+    with live.client(handshake=False) as modern, live.client(name="other") as other:
+        long, short = (modern.request("tools/call", params) for _ in range(2))
+        assert {**long, "id": 0} == {**short, "id": 0}
+        assert short["result"]["resultType"] == "complete"
+        assert [row["calls"] for row in other.call("server_health")["clients"] if row["name"] == "modern"] == [2]
+        newer = {**meta, "io.modelcontextprotocol/protocolVersion": "2027-01-01"}
+        assert modern.request("tools/call", {**params, "_meta": newer})["error"]["code"] == -32022
+        assert "envelope key" in modern.request("tools/call", {**params, "_meta": {}})["error"]["message"]
+
+
+def test_an_unknown_tool_is_refused_in_the_same_words(client):
+    short, long = both_ways(client, "no_such_tool", {})
+    assert short["error"] == long["error"]
+
+
+@pytest.mark.parametrize("identity", [0, "", "0", 2**70, "ä\n"])
+def test_an_id_comes_back_as_it_was(client, identity):
+    client.send({"jsonrpc": "2.0", "id": identity, "method": "tools/call", "params": {"name": "list_sessions"}})
+    answer = client.receive()
+    assert (answer["id"], type(answer["id"])) == (identity, type(identity))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"jsonrpc": "1.0"},
+        {"id": None},
+        {"id": 1.5},
+        {"id": True},
+        {"params": {"name": 7}},
+        {"params": {"name": "balance_brackets", "arguments": []}},
+        {"params": []},
+        {"params": {"arguments": {}}},
+    ],
+)
+def test_a_call_that_is_no_call_is_refused(client, odd):
+    plain = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_sessions", "arguments": {}}}
+    client.send({**plain, **odd})
+    assert client.receive()["error"]["code"] in (-32600, -32602)
+
+
+def test_a_call_that_is_cancelled_at_once_never_runs(client):
+    call = {"jsonrpc": "2.0", "id": "c", "method": "tools/call"}
+    params = {"name": "evaluate_code", "arguments": {"code": "ran_all_the_same = 1"}}
+    gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "c"}}
+    client.write(b"".join(json.dumps(message).encode() + b"\n" for message in ({**call, "params": params}, gone)))
+    answer = client.call("evaluate_code", code="'ran_all_the_same' in globals()")
+    assert answer["result"] == "False"
+    assert [message for message in client.notifications if message.get("id") == "c"] == []
+
+
+@pytest.mark.parametrize("identity", [None, [], {"a": 1}, 1.5, "nobody", 10**30])
+def test_a_cancellation_of_what_never_was_is_passed_over(client, identity):
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": identity}})
+    assert client.call("list_sessions")["ok"]
+
+
+def test_a_running_call_that_is_cancelled_is_stopped_and_gets_no_answer(live, client):
+    with live.client(name="other") as other:
+        begun = client.begin_call("evaluate_code", code="import time\nwhile True: time.sleep(0.01)")
+        until(lambda: _busy(other), "the evaluation to run")
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": begun}})
+        assert other.call("evaluate_code", code="1 + 1", timeoutMs=20_000)["result"] == "2"
+        assert client.call("evaluate_code", code="2 + 2")["result"] == "4"
+        assert all(message.get("id") != begun for message in client.notifications)
+
+
+def test_an_id_that_is_used_again_after_its_cancellation_is_answered(live, client):
+    call = {"jsonrpc": "2.0", "id": "again", "method": "tools/call"}
+    params = {"name": "evaluate_code", "arguments": {"code": "import time\nwhile True: time.sleep(0.01)"}}
+    with live.client(name="other") as other:
+        client.send({**call, "params": params})
+        until(lambda: _busy(other), "the evaluation to run")
+    gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "again"}}
+    again = {**call, "params": {"name": "evaluate_code", "arguments": {"code": "20 + 22"}}}
+    client.write(b"".join(json.dumps(message).encode() + b"\n" for message in (gone, again)))
+    assert client.answer("again")["result"]["structuredContent"]["result"] == "42"
+
+
+def _busy(client):
+    rows = client.call("server_health")["clients"]
+    return any(row["openRequests"] for row in rows if row["name"] == "bare")
+
+
+def test_progress_is_told_with_the_token_that_was_given(live):
+    with live.client() as client:
+        params = {"name": "evaluate_code", "arguments": {"code": "import time; time.sleep(6)"}}
+        begun = client.begin("tools/call", {**params, "_meta": {"progressToken": "mine"}})
+        assert client.answer(begun)["result"]["structuredContent"]["ok"]
+        told = [message["params"] for message in client.notifications if message["method"] == "notifications/progress"]
+        assert [params["progressToken"] for params in told] == ["mine"]
+        assert told[0]["progress"] >= 5
+        assert "is running" in told[0]["message"]
+
+
+@pytest.mark.anyio
+async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(caplog):
+    class Failing:
+        async def run(self, *_):
+            raise ZeroDivisionError("secret inside")
+
+    outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
+    session = ClientSession("c1", outbox)
+    session.handshake = True
+    line = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
+    failing = PlainCalls(session, Failing(), Replies(session), max_open_requests=1)
+    assert failing.take(line)
+    await session.open_requests.wait_removed()
+    answer = json.loads(outbox.batch())
+    assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": calls.INTERNAL_ERROR, "message": FAULT}}
+    assert len(session.open_requests) == 0
+    assert "secret inside" in caplog.text
+
+
+@pytest.mark.anyio
+async def test_what_is_not_plain_is_left_to_the_sdk():
+    outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
+    session = ClientSession("c1", outbox)
+    plain = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
+    taken = PlainCalls(session, None, Replies(session), max_open_requests=1)
+    assert not taken.take(plain), "before the handshake"
+    session.envelope = {"who": "me"}
+    assert not taken.take(plain), "a client that does not say what it said before"
+    session.handshake = True
+    assert not taken.take(plain.replace(b"list_sessions", b"no_such_tool"))
+    assert not taken.take(plain.replace(b'"id":7', b'"id":7,"more":1'))
+    assert not taken.take(plain.replace(b'{"name"', b'{"task":{},"name"'))
+    assert not taken.take(plain[:-1])
+    session.open_requests.add(1)
+    assert not taken.take(plain), "while as many are open as may be"

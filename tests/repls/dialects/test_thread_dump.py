@@ -1,0 +1,49 @@
+"""Thread dumps read, and the part of them that is the user's."""
+
+from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
+
+PYTHON = """Thread-1 (watch):
+  File "/usr/lib/python3.11/threading.py", line 982, in run
+    self._target(*self._args)
+
+MainThread:
+  File "/usr/lib/python3.11/json/decoder.py", line 3, in decode
+    x
+  File "/home/a b/shop/cart.py", line 7, in total
+    while True:
+        ^^^^
+"""
+TOOLING = ("/lib/python", "clojure.lang.", "java.", "nrepl.")
+
+
+def test_the_threads_of_python_are_read_with_their_frames_whole():
+    first, main = read_python(PYTHON)
+    assert (first.title, len(first.frames)) == ("Thread-1 (watch):", 1)
+    assert main.frames[1] == '  File "/home/a b/shop/cart.py", line 7, in total\n    while True:\n        ^^^^'
+
+
+def test_only_the_users_frames_are_own_and_the_whole_is_kept():
+    dump = dump_of(read_python(PYTHON), TOOLING)
+    assert dump.own == 'MainThread:\n  File "/home/a b/shop/cart.py", line 7, in total\n    while True:\n        ^^^^'
+    assert dump.whole == PYTHON.rstrip()
+
+
+def test_loader_and_module_hide_no_class_of_the_jvm():
+    frames = (
+        "    at java.base@17.0.15/java.lang.Thread.sleep(Native Method)",
+        "    at app//clojure.lang.AFn.run(AFn.java:22)",
+        "    at app//shop.cart$total.invoke(cart.clj:3)",
+        "    at user$spin.invoke(NO_SOURCE_FILE:1)",
+        "    at nrepl.middleware.session$f.invoke(session.clj:1)",
+    )
+    dump = dump_of([Thread("a (RUNNABLE)", frames)], TOOLING)
+    assert dump.own.splitlines() == ["a (RUNNABLE)", *frames[2:4]]
+
+
+def test_a_dump_of_nothing_is_none():
+    assert read_python("") == ()
+    assert dump_of([], TOOLING) is None
+
+
+def test_a_dump_without_own_frames_says_so_by_an_empty_text():
+    assert dump_of([Thread("a", ("    at java.lang.Thread.run(Thread.java:1)",))], TOOLING).own == ""

@@ -1,0 +1,154 @@
+"""What the finder tells the core of port files, over real files in a workspace."""
+
+import os
+import subprocess
+import sys
+from contextlib import asynccontextmanager, contextmanager
+
+import anyio
+import pytest
+from live_server import serving
+from live_server import until as live_until
+from real_repls import _free_port
+
+from codriver.core import effects
+from codriver.core.actions import ReplConnected, ReplLost
+from codriver.core.dispatch import Core
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Life, State
+from codriver.core.values import Capability, Profile
+from codriver.repls.launch.discovery import Finder
+from codriver.repls.launch.recipes import WORKER
+from codriver.settings.layers import Settings
+
+pytestmark = pytest.mark.anyio
+CLOJURE = Profile(dialect="clojure", capabilities={"evaluate": Capability("eval")})
+
+
+class Shell:
+    """A core whose effects are remembered."""
+
+    def __init__(self):
+        self.performed = []
+        remember = dict.fromkeys(effects.EFFECTS, self.performed.append)
+        self.core = Core(
+            state=State(life=Life(phase="started", session_id="abcdef")),
+            settings=Settings(),
+            now=lambda: 1000,
+            handlers=HANDLERS,
+            performers=lambda _: remember,
+        )
+
+    def do(self, *actions):
+        self.core.report(*actions)
+
+    def connections(self):
+        return [effect.id for effect in self.performed if isinstance(effect, effects.ConnectRepl)]
+
+    def said(self):
+        return [effect.text for effect in self.performed if isinstance(effect, effects.Append)]
+
+
+@asynccontextmanager
+async def finding(workspace):
+    shell = Shell()
+    finder = Finder(core=shell.core, workspace=workspace, addresses=(), commands=("none",), port_files=())
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(finder.run)
+        yield shell
+        tasks.cancel_scope.cancel()
+
+
+async def until(condition):
+    with anyio.fail_after(20):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+def write(file, port, *, at):
+    file.write_text(str(port))
+    os.utime(file, (at, at))
+
+
+async def test_a_repl_started_again_on_the_same_port_is_connected_to_at_once(tmp_path):
+    file = tmp_path / ".nrepl-port"
+    write(file, 7001, at=1000)
+    async with finding(tmp_path) as shell:
+        await until(lambda: shell.connections() == [f"file:{file}"])
+        for attempt in range(8):
+            shell.do(ReplLost(f"file:{file}", f"nobody listens ({attempt})"))
+        assert shell.core.state.repls[f"file:{file}"].phase == "waiting"
+        write(file, 7001, at=2000)
+        await until(lambda: len(shell.connections()) == 2)
+        assert shell.core.state.repls[f"file:{file}"].phase == "connecting"
+
+
+async def test_a_file_that_stays_as_it_is_hurries_nothing(tmp_path):
+    file = tmp_path / ".nrepl-port"
+    write(file, 7001, at=1000)
+    async with finding(tmp_path) as shell:
+        await until(shell.connections)
+        shell.do(ReplLost(f"file:{file}", "nobody listens"))
+        # That the finder has looked again is seen by what it says of another file.
+        (tmp_path / "b").mkdir()
+        (tmp_path / "b" / ".nrepl-port").write_text("no port")
+        await until(lambda: any("cannot be used" in text for text in shell.said()))
+        assert shell.core.state.repls[f"file:{file}"].phase == "waiting"
+        assert len(shell.connections()) == 1
+
+
+async def test_a_rewritten_file_leaves_a_connected_repl_alone(tmp_path):
+    file = tmp_path / ".nrepl-port"
+    write(file, 7001, at=1000)
+    async with finding(tmp_path) as shell:
+        await until(shell.connections)
+        shell.do(ReplConnected(f"file:{file}", CLOJURE, "127.0.0.1:7001"))
+        write(file, 7001, at=2000)
+        (tmp_path / "b").mkdir()
+        (tmp_path / "b" / ".nrepl-port").write_text("no port")
+        await until(lambda: any("cannot be used" in text for text in shell.said()))
+        assert shell.core.state.repls[f"file:{file}"].phase == "connected"
+        assert len(shell.connections()) == 1
+
+
+async def test_a_port_file_that_lies_is_said_once(tmp_path):
+    file = tmp_path / ".nrepl-port"
+    file.write_text("not a port")
+    async with finding(tmp_path) as shell:
+        await until(shell.said)
+        assert str(file) in shell.said()[0]
+        assert "not a port" in shell.said()[0]
+        write(file, 7001, at=2000)
+        await until(shell.connections)
+        assert len([text for text in shell.said() if "cannot be used" in text]) == 1
+
+
+@contextmanager
+def worker(port):
+    """A REPL of somebody else at `port`."""
+    command = [sys.executable, str(WORKER), "--dialect", "python", "--port", str(port)]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        assert str(port) in process.stdout.readline()
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("removes_its_file", [True, False])
+def test_a_restarted_repl_has_its_key_and_the_next_generation(tmp_path, removes_its_file):
+    port = _free_port()
+    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+        file = live.workspace / ".nrepl-port"
+        for generation in (1, 2):
+            with worker(port):
+                file.write_text(str(port))
+                live_until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+                answer = client.call("evaluate_code", code="1")
+                assert (answer["result"], answer["sessionKey"], answer["generation"]) == ("1", "py", generation)
+            live_until(lambda: "symbol_info" not in client.tools(), "the loss")
+            if removes_its_file:
+                file.unlink()
+                live_until(lambda: not client.call("list_sessions")["sessions"], "the file to be missed")

@@ -1,0 +1,136 @@
+import os
+
+import anyio
+import pytest
+
+from codriver.repls.launch import port_files
+from codriver.repls.launch.port_files import Found, scan, watch
+
+pytestmark = pytest.mark.anyio
+
+
+def summary(found):
+    return [(one.port, one.key, bool(one.problem)) for one in found]
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+
+
+async def test_known_port_files_are_found(tmp_path):
+    write(tmp_path / ".nrepl-port", b"7001")
+    write(tmp_path / ".shadow-cljs/nrepl.port", b"7002\n")
+    assert summary(scan(tmp_path)) == [(7001, "nrepl", False), (7002, "cljs", False)]
+
+
+async def test_a_workspace_without_port_files_has_none(tmp_path):
+    assert scan(tmp_path) == ()
+
+
+async def test_projects_of_a_monorepo_are_found_with_keys_of_their_own(tmp_path):
+    write(tmp_path / "apps/web/.shadow-cljs/nrepl.port", b"7003")
+    write(tmp_path / "a/b/c/.nrepl-port", b"7004")
+    assert summary(scan(tmp_path)) == [(7004, "c-nrepl", False), (7003, "web-cljs", False)]
+
+
+@pytest.mark.parametrize("folder", ["node_modules/x", ".git", "target", ".venv/lib", "a/b/c/d"])
+async def test_folders_that_hold_no_project_are_left_alone(tmp_path, folder):
+    write(tmp_path / folder / ".nrepl-port", b"7005")
+    assert scan(tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"", "empty"),
+        (b"  \n", "empty"),
+        (b"abc", "'abc'"),
+        (b"0", "'0'"),
+        (b"65536", "'65536'"),
+        (b"-1", "'-1'"),
+        ("١٢".encode(), "should hold a port"),
+        (b"\xff\xfe", "should hold a port"),
+        (b"1" * 100, "should hold a port"),
+    ],
+)
+async def test_a_port_file_that_lies_is_seen_and_said(tmp_path, text, words):
+    write(tmp_path / ".nrepl-port", text)
+    (found,) = scan(tmp_path)
+    assert found.port is None
+    assert words in found.problem
+
+
+async def test_a_folder_in_the_place_of_a_port_file_is_said(tmp_path):
+    (tmp_path / ".nrepl-port").mkdir()
+    assert "cannot be read" in scan(tmp_path)[0].problem
+
+
+async def test_names_of_ones_own_are_looked_for(tmp_path):
+    write(tmp_path / "sub/my.port", b"7006")
+    write(tmp_path / ".nrepl-port", b"7007")
+    assert [found.port for found in scan(tmp_path, ("my.port",))] == [7006]
+
+
+async def test_a_link_that_leads_round_ends(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path)
+    write(tmp_path / ".nrepl-port", b"7008")
+    assert len(scan(tmp_path)) == 1
+
+
+async def test_changes_are_told_once_each(tmp_path):
+    file = tmp_path / ".nrepl-port"
+    steps = []
+    with anyio.fail_after(10):
+        async for found in watch(tmp_path, interval_s=0.01):
+            steps.append([one.port for one in found])
+            if len(steps) == 1:
+                file.write_bytes(b"7009")
+            elif len(steps) == 2:
+                file.write_bytes(b"7010")
+                os.utime(file, ns=(1, 1))
+            elif len(steps) == 3:
+                file.unlink()
+            else:
+                break
+    assert steps == [[], [7009], [7010], []]
+
+
+async def test_the_same_port_written_again_is_a_change(tmp_path):
+    file = tmp_path / ".nrepl-port"
+    write(file, b"7011")
+    seen = []
+    with anyio.fail_after(10):
+        async for found in watch(tmp_path, interval_s=0.01):
+            seen.append(found)
+            if len(seen) == 2:
+                break
+            os.utime(file, ns=(5, 5))
+    assert [one[0].port for one in seen] == [7011, 7011]
+    assert seen[1][0].written_ns == 5
+
+
+async def test_a_project_is_watched_before_it_has_a_port_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(port_files, "RESCAN_INTERVALS", 10**9)
+    write(tmp_path / "services/billing/deps.edn", b"{}")
+    write(tmp_path / "services/web/.shadow-cljs", b"a file where a folder is expected")
+    write(tmp_path / "services/web/package.json", b"{}")
+    file = tmp_path / "services/billing/.nrepl-port"
+    with anyio.fail_after(10):
+        async for found in watch(tmp_path, interval_s=0.01):
+            if found:
+                break
+            write(file, b"7013")
+    assert summary(found) == [(7013, "billing-nrepl", False)]
+
+
+async def test_a_project_that_appears_later_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(port_files, "RESCAN_INTERVALS", 2)
+    with anyio.fail_after(10):
+        async for found in watch(tmp_path, interval_s=0.01):
+            if found:
+                break
+            write(tmp_path / "late/.nrepl-port", b"7012")
+    assert found[0] == Found(
+        tmp_path / "late/.nrepl-port", 7012, None, "late-nrepl", (tmp_path / "late/.nrepl-port").stat().st_mtime_ns
+    )

@@ -1,0 +1,235 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codriver.errors import StartError
+from codriver.repls.adapter_values import Endpoint
+from codriver.repls.launch import processes
+
+pytestmark = pytest.mark.anyio
+
+LISTEN = "print('nREPL server started on port 4711 on host localhost - nrepl://localhost:4711', flush=True)\n"
+WAIT = "import time\ntime.sleep(600)\n"
+
+
+@asynccontextmanager
+async def started(tmp_path, *command, port_file=None, start_timeout_s=20.0):
+    heard = []
+    async with processes.start(
+        command,
+        cwd=tmp_path,
+        env=dict(os.environ),
+        on_output=lambda stream, text: heard.append((stream, text)),
+        port_file=port_file,
+        start_timeout_s=start_timeout_s,
+    ) as running:
+        yield running, heard
+
+
+def python(code):
+    return sys.executable, "-c", code
+
+
+def is_alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        return not Path("/proc/self").exists()
+    return state != "Z"
+
+
+def said(heard):
+    return "".join(text for _, text in heard)
+
+
+async def until(condition):
+    with anyio.fail_after(15):
+        while not condition():
+            await anyio.sleep(0.02)
+
+
+async def test_the_printed_address_is_found(tmp_path):
+    async with started(tmp_path, *python(LISTEN + WAIT)) as (running, heard):
+        assert await running.endpoint() == Endpoint("127.0.0.1", 4711)
+        await until(lambda: "4711" in said(heard))
+        assert heard[0][0] == "out"
+
+
+@pytest.mark.parametrize(
+    ("line", "endpoint"),
+    [
+        ("Started nREPL server at 127.0.0.1:1667", Endpoint("127.0.0.1", 1667)),
+        ("shadow-cljs - nREPL server started on port 3333", Endpoint("127.0.0.1", 3333)),
+        ("Listening on 7888", Endpoint("127.0.0.1", 7888)),
+        ("nREPL server started on port 7 on host 0.0.0.0 - nrepl://0.0.0.0:7", Endpoint("127.0.0.1", 7)),
+        ("nrepl://[::1]:99", Endpoint("::1", 99)),
+    ],
+)
+async def test_what_servers_print_is_understood_on_stderr_too(tmp_path, line, endpoint):
+    code = f"import sys\nsys.stderr.write({line + chr(10)!r})\nsys.stderr.flush()\n" + WAIT
+    async with started(tmp_path, *python(code)) as (running, _):
+        assert await running.endpoint() == endpoint
+
+
+async def test_a_port_file_written_after_the_start_is_found(tmp_path):
+    file = tmp_path / ".nrepl-port"
+    async with started(tmp_path, *python(f"open({str(file)!r}, 'w').write('8123')\n" + WAIT), port_file=file) as (r, _):
+        assert await r.endpoint() == Endpoint("127.0.0.1", 8123)
+
+
+async def test_a_port_file_left_over_from_before_is_not_believed(tmp_path):
+    file = tmp_path / ".nrepl-port"
+    file.write_text("8123")
+    async with started(tmp_path, *python("pass"), port_file=file) as (running, _):
+        with pytest.raises(StartError, match="ended with status 0"):
+            await running.endpoint()
+
+
+async def test_a_repl_that_ends_at_once_is_reported_with_its_last_words(tmp_path):
+    async with started(tmp_path, *python("import sys; print('no é'); sys.exit(3)")) as (running, _):
+        with pytest.raises(StartError, match="gone before it listened: it ended with status 3") as caught:
+            await running.endpoint()
+        await until(lambda: "no é" in running._say_exit())
+        assert "gone before" in str(caught.value)
+
+
+async def test_a_repl_that_never_says_where_it_listens_is_given_up(tmp_path):
+    async with started(tmp_path, *python(WAIT), start_timeout_s=0.2) as (running, _):
+        with pytest.raises(StartError, match=r"did not say within 0\.2 s"):
+            await running.endpoint()
+
+
+async def test_a_command_that_does_not_exist_is_said(tmp_path):
+    async with started(tmp_path, "no-such-command-here") as (running, _):
+        with pytest.raises(StartError, match="could not be started: No such file"):
+            await running.endpoint()
+
+
+async def test_a_folder_that_does_not_exist_is_said(tmp_path):
+    with pytest.raises(StartError, match="could not be started in"):
+        async with started(tmp_path / "gone", "true"):
+            pass
+
+
+async def test_the_end_is_said_in_words(tmp_path):
+    async with started(tmp_path, *python(f"import os; os.kill(os.getpid(), {signal.SIGKILL:d})")) as (running, _):
+        assert await running.wait() == "it was killed by SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [("", "it ended with status 7"), ("no more", "it ended with status 7; its last output: no more")],
+)
+async def test_the_line_that_tells_where_it_listens_is_no_last_word(tmp_path, more, words):
+    code = f"{LISTEN}print({more!r}, flush=True)\nraise SystemExit(7)"
+    async with started(tmp_path, *python(code)) as (running, heard):
+        await until(lambda: said(heard).endswith(f"4711\n{more}\n"))
+        with anyio.fail_after(15):
+            assert await running.wait() == words
+
+
+async def test_kill_ends_the_tree_and_says_who_did_it(tmp_path):
+    async with started(tmp_path, *python(LISTEN + WAIT)) as (running, _):
+        await running.endpoint()
+        pid = running.pid
+        running.kill()
+        running.kill()
+        assert (await running.wait()).startswith("it was killed by codriver")
+        await until(lambda: not is_alive(pid))
+
+
+async def test_leaving_ends_grandchildren_too(tmp_path):
+    file = tmp_path / "pid"
+    code = f"import subprocess; p = subprocess.Popen(['sleep', '600']); open({str(file)!r}, 'w').write(str(p.pid))\n"
+    async with started(tmp_path, *python(code + LISTEN + WAIT)) as (running, _):
+        await running.endpoint()
+        pids = running.pid, int(file.read_text())
+        assert all(is_alive(pid) for pid in pids)
+    await until(lambda: not any(is_alive(pid) for pid in pids))
+
+
+async def test_a_repl_that_ignores_sigterm_is_killed(tmp_path):
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + LISTEN + WAIT
+    async with started(tmp_path, *python(code)) as (running, _):
+        await running.endpoint()
+        pid = running.pid
+    await until(lambda: not is_alive(pid))
+
+
+async def test_a_repl_may_clean_up_on_sigterm(tmp_path):
+    file = tmp_path / "cleaned"
+    code = f"import signal, sys\nsignal.signal(15, lambda *_: (open({str(file)!r}, 'w').close(), sys.exit()))\n"
+    async with started(tmp_path, *python(code + LISTEN + WAIT)) as (running, _):
+        await running.endpoint()
+    assert file.exists()
+
+
+async def test_the_signals_of_a_repl_are_those_of_a_fresh_process(tmp_path):
+    code = "import signal\nprint([signal.getsignal(n) == signal.SIG_DFL for n in (1, 15)], flush=True)\n"
+    async with started(tmp_path, *python(code)) as (running, heard):
+        await running.wait()
+        await until(lambda: said(heard) == "[True, True]\n")
+
+
+async def test_code_that_reads_stdin_meets_its_end(tmp_path):
+    async with started(tmp_path, *python("import sys; print(repr(sys.stdin.read()))")) as (running, heard):
+        await running.wait()
+        await until(lambda: said(heard) == "''\n")
+
+
+async def test_a_supervised_command_sees_the_end_of_codriver_on_its_stdin(tmp_path):
+    file = tmp_path / "ended"
+    code = f"import sys\n{LISTEN}sys.stdin.read()\nopen({str(file)!r}, 'w').close()\n"
+    async with started(tmp_path, *python(code), "--supervised") as (running, _):
+        await running.endpoint()
+        assert not file.exists()
+    # The watchdog's SIGTERM may come first; then the process is gone as well.
+    await until(lambda: not is_alive(running.pid))
+
+
+async def test_a_split_character_in_the_output_arrives_whole(tmp_path):
+    code = "import os, time\nos.write(1, b'\\xd0'); time.sleep(0.05); os.write(1, b'\\xb6\\n')\n"
+    async with started(tmp_path, *python(code)) as (running, heard):
+        await running.wait()
+        await until(lambda: said(heard) == "ж\n")
+
+
+async def test_an_error_inside_the_context_comes_out_as_it_is(tmp_path):
+    with pytest.raises(LookupError, match="mine"):
+        async with started(tmp_path, *python(WAIT)):
+            raise LookupError("mine")
+
+
+def test_nothing_is_left_when_codriver_is_killed(tmp_path):
+    file = tmp_path / "pids"
+    child = "import subprocess, os\np = subprocess.Popen(['sleep', '600'])\n"
+    child += f"open({str(file)!r}, 'w').write(f'{{os.getpid()}} {{p.pid}}')\n" + LISTEN + WAIT
+    parent = textwrap.dedent(f"""
+        import anyio, os, sys
+        from pathlib import Path
+        from codriver.repls import process
+        async def main():
+            async with process.start([sys.executable, "-c", {child!r}], cwd=Path({str(tmp_path)!r}),
+                                     env=dict(os.environ), on_output=lambda *_: None) as running:
+                await running.endpoint()
+                os.kill(os.getpid(), 9)
+        anyio.run(main)
+    """)
+    assert subprocess.run([sys.executable, "-c", parent], check=False, timeout=60).returncode == -signal.SIGKILL
+    pids = [int(word) for word in file.read_text().split()]
+
+    async def gone():
+        await until(lambda: not any(is_alive(pid) for pid in pids))
+
+    anyio.run(gone)

@@ -1,0 +1,526 @@
+"""The adapter against a scripted server: faults, and answers of servers that are not installed here."""
+
+import json
+import socket
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from scripted_nrepl import CLOSE, OPS, scripted
+
+from codriver.core.values import Form, Request
+from codriver.errors import ReplDisconnectedError
+from codriver.repls.adapter_values import InputNeeded, Output, Value
+from codriver.repls.dialects import dialects
+from codriver.repls.errors import (
+    CapabilityMissingError,
+    EvaluationFailedError,
+    NotAnReplError,
+    OpTimedOutError,
+    RequestUnsafeError,
+)
+from codriver.repls.nrepl.nrepl_adapter import connect
+from codriver.wire.bencode import encode
+
+pytestmark = pytest.mark.anyio
+
+CIDER = json.loads((Path(__file__).parents[2] / "cases" / "cider_answers.json").read_text("utf-8"))
+CIDER_OPS = (
+    *OPS, "info", "complete", "macroexpand", "test", "stacktrace", "analyze-last-stacktrace", "clojuredocs-lookup",
+)  # fmt: skip
+CLOJURE_FACTS = {"value": json.dumps('{"root":"/project","java":"17"}'), "ns": "user"}
+DONE = {"status": ["done"]}
+VALUE = {"value": "3", "ns": "user"}
+
+
+def is_facts(code):
+    return "java.specification.version" in code
+
+
+@asynccontextmanager
+async def adapter(answers=None, *, ops=OPS, op_timeout_s=5.0):
+    events = []
+    async with (
+        scripted(answers, ops=ops) as server,
+        connect(
+            server.endpoint,
+            listener=lambda identity, event: events.append((identity, event)),
+            op_timeout_s=op_timeout_s,
+        ) as opened,
+    ):
+        with anyio.fail_after(15):
+            yield opened, events, server
+
+
+def answering(*steps):
+    return {("eval", "code"): list(steps)}
+
+
+def code(*texts):
+    forms = tuple(Form(text, line, 1) for line, text in enumerate(texts, 1))
+    return Request("e", "\n".join(texts), forms=forms)
+
+
+async def until(condition):
+    with anyio.fail_after(10):
+        while not condition():
+            await anyio.sleep(0.005)
+
+
+async def test_a_plain_answer_gives_its_value():
+    async with adapter(answering(VALUE, DONE)) as (opened, events, _):
+        assert (await opened.evaluate(code("code"))).status == "done"
+        assert events == [("e", Value("3", "user"))]
+
+
+@pytest.mark.parametrize("status", [["done", "eval-error"], ["eval-error", "done", "x"], "done"])
+async def test_status_is_a_set_whatever_its_order_and_shape(status):
+    async with adapter(answering({"status": status})) as (opened, _, _):
+        assert (await opened.evaluate(code("code"))).status == ("done" if status == "done" else "failed")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"ex": "Error: boom"}, DONE],
+        [{"status": ["eval-error"]}, DONE],
+        [{"status": ["error", "done"]}],
+        [{"err": "boom\n"}, {"ex": "boom", "status": ["eval-error"]}, DONE],
+    ],
+)
+async def test_each_way_to_say_error_is_one(steps):
+    async with adapter(answering(*steps)) as (opened, _, _):
+        ending = await opened.evaluate(code("code"))
+        assert ending.status == "failed"
+        assert ending.failure.type
+
+
+async def test_a_second_done_is_ignored_and_what_follows_is_filed():
+    late = {"out": "late", "status": []}
+    async with adapter(answering(VALUE, DONE, DONE, 0.05, late, {"status": ["state"]})) as (opened, events, _):
+        assert (await opened.evaluate(code("code"))).status == "done"
+        await until(lambda: ("e", Output("out", "late")) in events)
+        assert (await opened.evaluate(code("code"))).status == "done"
+
+
+async def test_a_late_value_of_one_form_is_none_of_the_next():
+    late, second = {"value": "late"}, {"value": "4"}
+    answers = {("eval", "first"): [(VALUE, DONE, late, DONE)], ("eval", "second"): [second, DONE]}
+    async with adapter(answers) as (opened, events, _):
+        assert (await opened.evaluate(code("first", "second"))).status == "done"
+        said = [(event.text, event.is_late) for _, event in events]
+        assert said == [("3", False), ("late", True), ("4", False)]
+
+
+async def test_a_value_after_the_input_that_it_was_made_of_is_in_time():
+    answers = {("eval", "reads"): [{"status": ["need-input"]}, 0.3, VALUE, DONE], "stdin": [DONE]}
+    async with adapter(answers) as (opened, events, server), anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.evaluate, code("reads"))
+        await until(lambda: events)
+        await opened.send_input("x\n")
+        await until(lambda: len(events) > 1)
+        assert server.seen("stdin")
+        assert events == [("e", InputNeeded()), ("e", Value("3", "user"))]
+
+
+async def test_a_failure_without_done_ends_all_the_same(monkeypatch):
+    monkeypatch.setattr("codriver.repls.nrepl.evaluator.AFTER_FAILURE_S", 0.1)
+    async with adapter(answering({"err": "boom"}, {"ex": "Error: boom"})) as (opened, _, _):
+        ending = await opened.evaluate(code("code"))
+        assert (ending.status, ending.failure.message) == ("failed", "boom")
+
+
+async def test_a_message_without_an_id_goes_to_what_runs():
+    async with adapter(answering({**VALUE, "id": None}, {**DONE, "id": None})) as (opened, events, _):
+        assert (await opened.evaluate(code("code"))).status == "done"
+        assert events == [("e", Value("3", "user"))]
+
+
+async def test_output_without_an_id_belongs_to_no_evaluation():
+    async with adapter(answering({"id": None, "out": "bg"}, DONE)) as (opened, events, _):
+        await opened.evaluate(code("code"))
+        assert events == [(None, Output("out", "bg"))]
+
+
+@pytest.mark.parametrize("identity", ["", [], "nobody", 7])
+async def test_a_message_for_nobody_harms_nothing(identity):
+    async with adapter(answering({"id": identity, "foo": "x"}, VALUE, DONE)) as (opened, _, _):
+        assert (await opened.evaluate(code("code"))).status == "done"
+
+
+async def test_nil_as_an_empty_list_is_no_text():
+    async with adapter(answering({"out": [], "ns": [], "value": "1", "ex": []}, DONE)) as (opened, events, _):
+        assert (await opened.evaluate(code("code"))).status == "done"
+        assert events == [("e", Value("1", None))]
+
+
+async def test_text_that_is_no_utf8_is_shown_escaped():
+    async with adapter(answering({"out": b"a\xff"}, DONE)) as (opened, events, _):
+        await opened.evaluate(code("code"))
+        assert events == [("e", Output("out", "a\\xff"))]
+
+
+@pytest.mark.parametrize("garbage", [b"HTTP/1.1 400\r\n", b"d3:foo", b"i1e", b"le", b"99999999999999:"])
+async def test_garbage_ends_the_connection_and_the_evaluation(garbage):
+    async with adapter(answering(VALUE, garbage, 0.01, CLOSE)) as (opened, events, _):
+        with pytest.raises(ReplDisconnectedError):
+            await opened.evaluate(code("code"))
+        assert events == [("e", Value("3", "user"))]
+        assert await opened.wait_closed()
+
+
+async def test_a_connection_cut_at_each_byte_of_an_answer_is_lost_never_wrong():
+    whole = encode({"id": "codriver-9", "out": "hi", "status": ["done"]})
+    for cut in range(len(whole)):
+        async with adapter(answering(whole[:cut], CLOSE)) as (opened, events, server):
+            with pytest.raises(ReplDisconnectedError, match="closed the connection"):
+                await opened.evaluate(code("code"))
+            assert events == []
+            assert len([request for request in server.seen("eval") if request["code"] == "code"]) == 1
+
+
+async def test_a_lost_connection_sends_nothing_again():
+    async with adapter(answering(CLOSE)) as (opened, _, server):
+        for _ in range(2):
+            with pytest.raises(ReplDisconnectedError):
+                await opened.evaluate(code("code"))
+        assert len([request for request in server.seen("eval") if request["code"] == "code"]) == 1
+
+
+async def test_a_half_message_is_said_when_the_connection_ends():
+    async with adapter(answering(b"d2:id", CLOSE)) as (opened, _, _):
+        with pytest.raises(ReplDisconnectedError, match="in the middle of a message"):
+            await opened.evaluate(code("code"))
+
+
+async def test_a_message_in_single_bytes_is_read():
+    whole = encode({"out": "ж", "status": []})
+    async with adapter(answering(*(whole[at : at + 1] for at in range(len(whole))), DONE)) as (opened, events, _):
+        await opened.evaluate(code("code"))
+        assert events == [(None, Output("out", "ж"))]
+
+
+async def test_a_server_that_never_answers_is_no_repl():
+    with pytest.raises(NotAnReplError, match="did not answer 'describe' in time"):
+        async with adapter({"describe": []}, op_timeout_s=0.1):
+            pass
+
+
+async def test_a_server_that_closes_at_once_is_no_repl():
+    with pytest.raises(NotAnReplError, match="closed the connection"):
+        async with adapter({"describe": [CLOSE]}):
+            pass
+
+
+@pytest.mark.parametrize("answer", [{"ops": []}, {"ops": {"x": {}}}, {"status": ["unknown-op", "error"]}])
+async def test_a_server_without_eval_is_no_repl(answer):
+    with pytest.raises(NotAnReplError, match="without naming an op `eval`"):
+        async with adapter({"describe": [answer, DONE]}):
+            pass
+
+
+async def test_ops_as_a_list_are_read_too():
+    async with adapter({"describe": [{"ops": ["eval", "interrupt"]}, DONE]}) as (opened, _, _):
+        assert opened._probed.ops == {"eval", "interrupt"}
+
+
+async def test_an_op_that_is_not_answered_times_out_and_the_connection_lives_on():
+    answers = {"info": [], **answering(VALUE, DONE)}
+    async with adapter(answers, ops=CIDER_OPS, op_timeout_s=0.1) as (opened, _, _):
+        with pytest.raises(OpTimedOutError, match=r"'info' within 0\.1 s"):
+            await opened.lookup("map", None)
+        assert (await opened.evaluate(code("code"))).status == "done"
+
+
+async def test_an_interrupt_that_is_answered_on_another_connection_ends_the_evaluation(monkeypatch):
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_S", 0.1)
+    answers = {**answering({"err": "x", "status": []}), "interrupt": [DONE]}
+    async with adapter(answers) as (opened, events, _), anyio.create_task_group() as tasks:
+        endings = []
+
+        async def run():
+            endings.append(await opened.evaluate(code("code", "code")))
+
+        tasks.start_soon(run)
+        await until(lambda: events)
+        interruption = await opened.interrupt()
+        assert (interruption.outcome, "may still run" in interruption.note) == ("requested", True)
+        await until(lambda: endings)
+        assert endings[0].status == "interrupted"
+
+
+async def test_an_interrupt_between_two_forms_is_remembered():
+    async with adapter(answering(VALUE, DONE)) as (opened, _, _):
+        outcomes = []
+
+        async def interrupt():
+            outcomes.append(await opened.interrupt())
+
+        async with opened._main.lock, anyio.create_task_group() as tasks:
+            tasks.start_soon(interrupt)
+        assert outcomes[0].outcome == "requested"
+        assert opened._main.is_stopping
+        assert (await opened.evaluate(code("code"))).status == "done"
+        assert (await opened.interrupt()).outcome == "idle"
+
+
+@pytest.mark.parametrize("status", ["session-idle", "interrupt-id-mismatch"])
+async def test_an_interrupt_that_comes_too_late_is_idle(status):
+    answers = {**answering({"out": "x"}), "interrupt": [{"status": ["done", status]}]}
+    async with adapter(answers) as (opened, events, server), anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.evaluate, code("code"))
+        await until(lambda: events)
+        assert (await opened.interrupt()).outcome == "idle"
+        assert server.seen("interrupt")[0]["interrupt-id"] == server.requests[-2]["id"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_an_evaluation_whose_end_was_never_told_holds_its_session_no_longer_than_until_an_interrupt(monkeypatch):
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.TAKEN_UP_S", 0)
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_S", 0.1)
+    answers = {**answering(VALUE), ("eval", "next"): [VALUE, DONE], "interrupt": [{"status": ["done", "session-idle"]}]}
+    async with adapter(answers) as (opened, events, _):
+        endings = []
+        opened.begin(code("code"), endings.append)
+        await until(lambda: events)
+        interruption = await opened.interrupt()
+        assert (interruption.outcome, "never said" in interruption.note) == ("requested", True)
+        await until(lambda: endings)
+        assert endings[0].status == "interrupted"
+        assert (await opened.evaluate(code("next"))).status == "done"
+
+
+async def test_an_interrupt_that_is_not_answered_times_out():
+    answers = {**answering({"out": "x"}), "interrupt": []}
+    async with adapter(answers, op_timeout_s=0.1) as (opened, events, _), anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.evaluate, code("code"))
+        await until(lambda: events)
+        with pytest.raises(OpTimedOutError, match="'interrupt'"):
+            await opened.interrupt()
+        tasks.cancel_scope.cancel()
+
+
+async def test_two_evaluations_of_a_session_never_run_at_once():
+    async with adapter(answering(0.1, VALUE, DONE)) as (opened, _, server), anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.evaluate, code("code"))
+        tasks.start_soon(opened.evaluate, code("code"))
+        await until(lambda: len([r for r in server.seen("eval") if r["code"] == "code"]) == 1)
+        await anyio.wait_all_tasks_blocked()
+        assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 1
+
+
+async def test_the_first_form_is_sent_before_anything_else_has_its_turn(monkeypatch):
+    async with adapter(answering(VALUE, DONE)) as (opened, _, server):
+        endings, sent = [], []
+        link = opened._main.connection._link
+        monkeypatch.setattr(link, "write", lambda data, write=link.write: (sent.append(data), write(data)))
+        opened.begin(code("code", "code"), endings.append)
+        assert [b"4:code4:code" in data for data in sent] == [True]
+        assert opened._main.running is not None, "an interrupt finds it"
+        await until(lambda: endings)
+        assert endings[0].status == "done"
+        assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 2, "each form once"
+
+
+async def test_two_evaluations_that_begin_in_one_turn_run_one_after_the_other():
+    async with adapter(answering(VALUE, DONE)) as (opened, _, server):
+        endings = []
+        for text in ("code", "code", "code"):
+            opened.begin(code(text), endings.append)
+        await until(lambda: len(endings) == 3)
+        assert [ending.status for ending in endings] == ["done"] * 3
+        assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 3
+
+
+@pytest.mark.parametrize("turns", [0, 1, 30])
+async def test_what_the_end_of_its_adapter_ends_is_told_once_and_is_no_fault(turns, caplog):
+    endings = []
+    async with adapter(answering()) as (opened, _, server):
+        opened.begin(code("code"), endings.append)
+        opened.begin(code("waits"), endings.append)
+        for _ in range(turns):
+            await anyio.lowlevel.checkpoint()
+    assert [type(ending) for ending in endings] == [ReplDisconnectedError] * 2
+    assert not [request for request in server.seen("eval") if request["code"] == "waits"]
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_a_form_that_cannot_be_sent_at_once_leaves_its_session_free(monkeypatch):
+    async with adapter(answering(VALUE, DONE)) as (opened, _, _):
+        endings = []
+
+        def fail(_):
+            raise OSError("no way out")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(opened._main.connection._link, "write", fail)
+            with pytest.raises(OSError, match="no way out"):
+                opened.begin(code("code"), endings.append)
+        assert not opened._main.connection.is_waiting
+        assert (await opened.interrupt()).outcome == "idle"
+        assert (await opened.evaluate(code("code"))).status == "done"
+        assert endings == []
+
+
+async def test_an_interrupt_in_the_turn_of_the_beginning_sends_no_further_form():
+    async with adapter({**answering(0.1, VALUE, DONE), "interrupt": [DONE]}) as (opened, _, server):
+        endings = []
+        opened.begin(code("code", "code"), endings.append)
+        await opened.interrupt()
+        await until(lambda: endings)
+        assert endings[0].status == "interrupted"
+        assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 1
+
+
+async def test_half_a_character_pair_is_refused_and_nothing_breaks():
+    async with adapter(answering(VALUE, DONE)) as (opened, _, _):
+        with pytest.raises(RequestUnsafeError, match=r"\\ud83d\) at position 1"):
+            await opened.evaluate(code('"\ud83d"'))
+        with pytest.raises(RequestUnsafeError):
+            await opened.send_input("\udc00", "main")
+        assert (await opened.evaluate(code("code"))).status == "done"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the options have other names elsewhere")
+async def test_a_half_open_connection_is_noticed_within_30_s():
+    async with adapter() as (opened, _, _):
+        raw = opened._main.connection._link._socket
+        assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        idle, interval, probes = (
+            raw.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert idle + interval * probes <= 30
+        assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) <= 30_000
+
+
+async def test_a_flood_of_ids_is_forgotten_in_bounded_memory():
+    async with adapter(answering(VALUE, DONE)) as (opened, _, _):
+        for _ in range(600):
+            await opened.evaluate(code("code"))
+        connection = opened._main.connection
+        assert len(connection._routes) == 512
+        assert not connection._active
+
+
+async def test_output_of_other_threads_is_subscribed_to_and_belongs_to_nobody():
+    answers = {"forward-system-output": [DONE, 0.01, {"out": "thread", "source": "out"}]}
+    async with adapter(answers, ops=(*OPS, "forward-system-output")) as (_, events, _):
+        await until(lambda: events)
+        assert events == [(None, Output("out", "thread"))]
+
+
+async def test_a_server_that_shares_its_sessions_is_found_out():
+    shared = {("eval", "*1"): [{"value": '"codriver-probe"'}, DONE]}
+    clone = {"clone": [{"new-session": "s"}, DONE]}
+    async with adapter({**shared, **clone}) as (opened, _, _):
+        assert opened.profile.isolation == "none"
+        with pytest.raises(CapabilityMissingError, match="'sessions'"):
+            await opened.open_session("mine")
+
+
+async def test_java_that_needs_a_flag_to_be_interrupted_says_so():
+    facts = {"value": json.dumps('{"root":"/p","java":"21"}')}
+    async with adapter() as (opened, _, server):
+        question = next(request["code"] for request in server.seen("eval") if is_facts(request["code"]))
+        assert opened.profile.dialect == "unknown"
+    async with adapter({("eval", question): [facts, DONE]}) as (opened, _, _):
+        assert opened.profile.dialect == "clojure"
+        assert opened.profile.project_root == "/p"
+        assert "-Djdk.attach.allowAttachSelf" in opened.profile.notes[0]
+
+
+async def test_what_is_missing_names_what_would_provide_it():
+    async with adapter() as (opened, _, _):
+        assert "cider-nrepl" in opened.profile.missing["clojuredocs"]
+        with pytest.raises(CapabilityMissingError) as caught:
+            await opened.clojuredocs("clojure.core/map")
+        assert "cider-nrepl" in caught.value.hint
+
+
+async def test_symbols_as_cider_describes_them():
+    async with adapter({"info": CIDER["info"]}, ops=CIDER_OPS) as (opened, _, server):
+        symbol = await opened.lookup("docfn", "tt.core")
+        assert (symbol.name, symbol.namespace, symbol.doc, symbol.arglists) == (
+            "docfn", "tt.core", "The doc.", ("[a & b]",)
+        )  # fmt: skip
+        assert (symbol.line, symbol.file) == (1, None)
+        assert server.seen("info")[0]["ns"] == "tt.core"
+
+
+async def test_a_symbol_that_cider_does_not_know_is_none():
+    async with adapter({"info": CIDER["info none"]}, ops=CIDER_OPS) as (opened, _, _):
+        assert await opened.lookup("nosuch", None) is None
+
+
+async def test_completions_as_cider_gives_them():
+    async with adapter({"complete": CIDER["complete-docs"]}, ops=CIDER_OPS) as (opened, _, _):
+        (found,) = await opened.complete("docf", None)
+        assert (found.candidate, found.type, found.namespace) == ("docfn", "function", "tt.core")
+
+
+async def test_expansions_as_cider_gives_them():
+    async with adapter({"macroexpand": CIDER["macroexpand-1"]}, ops=CIDER_OPS) as (opened, _, server):
+        assert await opened.macroexpand("(when 1 2)", None) == "(if 1 (do 2))"
+        assert server.seen("macroexpand")[0]["expander"] == "macroexpand-1"
+
+
+async def test_an_expansion_that_fails_in_cider_says_why():
+    async with adapter({"macroexpand": CIDER["macroexpand err"]}, ops=CIDER_OPS) as (opened, _, _):
+        with pytest.raises(EvaluationFailedError, match="failed: vector"):
+            await opened.macroexpand("(when-let)", None)
+
+
+async def test_test_results_as_cider_gives_them():
+    async with adapter({"test": CIDER["retest"]}, ops=CIDER_OPS) as (opened, _, server):
+        run = await opened.run_tests("tt.core", None)
+        assert (run.failed, run.errors, run.tests) == (1, 1, 2)
+        assert [(result.test, result.outcome) for result in run.results] == [("t-err", "error"), ("t-bad", "fail")]
+        assert run.results[0].actual == "java.lang.ArithmeticException: Divide by zero"
+        assert (run.results[1].message, run.results[1].expected) == ("ctx: msg", "(= {:a 1} {:a 2})")
+        assert server.seen("test")[0]["ns"] == "tt.core"
+
+
+async def test_a_stack_as_cider_gives_it():
+    async with adapter({"analyze-last-stacktrace": CIDER["stacktrace"]}, ops=CIDER_OPS) as (opened, _, _):
+        trace = await opened.last_stacktrace()
+        assert (trace.type, trace.message, trace.data) == ("clojure.lang.ExceptionInfo", "boom", "{:k 1}")
+        assert trace.frames[0].function == "tt.core/a"
+        assert [frame.tooling for frame in trace.frames] == [False, False, False, False, True, True][
+            : len(trace.frames)
+        ]
+
+
+async def test_no_error_is_no_stack():
+    answers = {"analyze-last-stacktrace": [{"status": ["no-error"]}, DONE]}
+    async with adapter(answers, ops=CIDER_OPS) as (opened, _, _):
+        assert await opened.last_stacktrace() is None
+
+
+async def test_clojuredocs_as_cider_gives_it():
+    async with adapter({"clojuredocs-lookup": CIDER["clojuredocs"]}, ops=CIDER_OPS) as (opened, _, server):
+        entry = await opened.clojuredocs("clojure.core/map")
+        assert entry.examples[0].startswith("(map inc [1 2 3 4 5])")
+        assert (server.seen("clojuredocs-lookup")[0]["sym"], server.seen("clojuredocs-lookup")[0]["ns"]) == (
+            "map", "clojure.core"
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("has_library", [True, False])
+async def test_a_squint_without_a_test_library_says_what_would_bring_it(has_library):
+    facts = dialects.SQUINT.json % dialects.SQUINT.facts
+    failing = [{"err": "no such package"}, {"status": ["eval-error"]}, DONE]
+    requiring = [{"value": "nil"}, DONE] if has_library else failing
+    answers = {
+        ("eval", facts): [{"value": json.dumps('{"root":"/p","pid":1}')}, DONE],
+        ("eval", dialects.SQUINT.confirm["test"]): requiring,
+    }
+    async with adapter(answers, ops=("clone", "describe", "eval", "load-file", "lookup")) as (opened, _, _):
+        assert opened.profile.dialect == "squint"
+        assert ("test" in opened.profile.capabilities) is has_library
+        if not has_library:
+            with pytest.raises(CapabilityMissingError) as caught:
+                await opened.run_tests(None, None)
+            assert "update squint-cljs" in caught.value.hint

@@ -1,0 +1,67 @@
+"""Which form failed and where, from what servers tell."""
+
+import pytest
+
+from codriver.core.values import Failure, Form, Request
+from codriver.repls.nrepl.error_position import placed
+from codriver.repls.nrepl.responses import symbol_of
+
+FILE = (Form("(ns f)", 1, 1), Form("(defn g []\n  1)", 2, 1), Form("\\zzz", 5, 3), Form("(g)", 6, 1))
+
+
+def where(phase, line, column, *, form=None, file=None, forms=FILE, counts_lines=True):
+    error = Failure("E", "m", phase=phase, line=line, column=column, file=file)
+    request = Request(id="e", code="", forms=forms, file="/w/f.clj")
+    found = placed(error, request, form, counts_lines=counts_lines)
+    return found.form, found.line, found.column
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (("compilation", 2, 8), (2, 2, 8)),
+        (("compilation", 3, 3), (2, 3, 3)),
+        (("macroexpansion", 2, 1), (2, 2, 1)),
+        (("compile", 6, None), (4, 6, None)),
+        (("read-source", 5, 7), (3, 5, 3)),
+        (("read-source", 6, 1), (3, 5, 3)),
+        (("read-source", 3, 4), (2, 3, 4)),
+        (("execution", 3, 3), (None, 3, 3)),
+        (("compilation", None, None), (None, None, None)),
+    ],
+)
+def test_the_form_of_a_loaded_file_is_known_by_its_place_before_it_runs(told, expected):
+    phase, line, column = told
+    assert where(phase, line, column, file="/w/f.clj") == expected
+
+
+def test_a_place_in_another_file_says_nothing_of_the_form():
+    assert where("compilation", 3, 1, file="/w/other.clj") == (None, 3, 1)
+
+
+def test_a_reader_that_points_past_the_code_is_led_back_to_the_form():
+    forms = (Form("1", 1, 1), Form("2", 1, 3), Form(":a/", 1, 5))
+    assert where("read-source", 2, 1, form=3, forms=forms) == (3, 1, 5)
+
+
+def test_a_place_within_the_form_stays_as_it_is_told():
+    assert where("read-source", 1, 9, form=1, forms=(Form("(foo \\zzz 1)", 1, 1),)) == (1, 1, 9)
+
+
+def test_lines_counted_from_the_form_are_told_as_those_of_the_code():
+    assert where("execution", 2, 3, form=2, counts_lines=False) == (2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "arglists"),
+    [
+        ({"arglists": "([f] [f coll])"}, ("[f]", "[f coll]")),
+        ({"arglists-str": "([{:keys [a b]} & [c]] [])"}, ("[{:keys [a b]} & [c]]", "[]")),
+        ({"arglists-str": "([])"}, ("[]",)),
+        ({"arglists-str": "[f]\n[f coll]"}, ("[f]", "[f coll]")),
+        ({"arglists": ["[f]", "[f coll]"]}, ("[f]", "[f coll]")),
+        ({"arglists-str": "(a, b=[1])"}, ("(a, b=[1])",)),
+    ],
+)
+def test_argument_lists_are_one_text_an_arity(fields, arglists):
+    assert symbol_of("f", {"name": "f", **fields}).arglists == arglists

@@ -1,0 +1,148 @@
+"""Failures as real servers tell them, read into one shape. The texts are recorded answers, shortened."""
+
+import pytest
+
+from codriver.repls.dialects import dialects
+from codriver.repls.nrepl.failures import SentFailure, read_failure, stack_of
+
+CLOJURE = [
+    (
+        "Execution error (ArithmeticException) at user/eval2189 (REPL:1).\nDivide by zero\n",
+        "class java.lang.ArithmeticException",
+        ("java.lang.ArithmeticException", "Divide by zero", "execution", None, 1, None),
+    ),
+    (
+        "Syntax error compiling at (REPL:1:1).\nUnable to resolve symbol: foo in this context\n",
+        "class clojure.lang.Compiler$CompilerException",
+        (
+            "clojure.lang.Compiler$CompilerException",
+            "Unable to resolve symbol: foo in this context",
+            "compilation",
+            None,
+            1,
+            1,
+        ),
+    ),
+    (
+        "Syntax error reading source at (REPL:2:1).\nEOF while reading, starting at line 1\n",
+        "class java.lang.RuntimeException",
+        ("java.lang.RuntimeException", "EOF while reading, starting at line 1", "read-source", None, 2, 1),
+    ),
+    (
+        "Error printing return value (ArithmeticException) at c.l.Numbers/divide (Numbers.java:190).\nDivide\n",
+        "class java.lang.ArithmeticException",
+        ("java.lang.ArithmeticException", "Divide", "print-eval-result", "Numbers.java", 190, None),
+    ),
+    (
+        "Syntax error macroexpanding clojure.core/when-let at (core.clj:7:3).\n1 - failed: vector? at: [:bindings]\n",
+        "class clojure.lang.Compiler$CompilerException",
+        (
+            "clojure.lang.Compiler$CompilerException",
+            "1 - failed: vector? at: [:bindings]",
+            "macroexpansion",
+            "core.clj",
+            7,
+            3,
+        ),
+    ),
+    (
+        "Execution error (InterruptedException) at java.lang.Thread/sleep (Thread.java:-2).\nsleep interrupted\n",
+        "class java.lang.InterruptedException",
+        ("java.lang.InterruptedException", "sleep interrupted", "execution", "Thread.java", None, None),
+    ),
+    (
+        "Syntax error (ClassNotFoundException) compiling at (a/b.clj:2:1).\nno.such.Thing\n",
+        "class clojure.lang.Compiler$CompilerException",
+        ("ClassNotFoundException", "no.such.Thing", "compilation", "a/b.clj", 2, 1),
+    ),
+]
+
+
+def parts(error):
+    return error.type, error.message, error.phase, error.file, error.line, error.column
+
+
+@pytest.mark.parametrize(("err", "root_ex", "expected"), CLOJURE)
+def test_clojures_sentences_are_read(err, root_ex, expected):
+    assert parts(read_failure(SentFailure(err, root_ex, root_ex), dialects.CLOJURE)) == expected
+
+
+def test_what_the_program_printed_before_its_error_is_no_part_of_it():
+    err = "Execution error (X) at a/b (REPL:9).\nprinted by the user\n" + CLOJURE[0][0]
+    assert read_failure(SentFailure(err, CLOJURE[0][1]), dialects.CLOJURE).message == "Divide by zero"
+
+
+BASILISP = (
+    "Traceback (most recent call last):\n"
+    '  File "/x/site-packages/basilisp/contrib/nrepl_server.lpy", line 141, in do_handle_eval\n'
+    "    (let [result (last\n                 ^^^^^\n"
+    '  File "lf/y.clj", line 4, in __lisp_expr___213\n'
+    '  File "<nREPL Input>", line 3, in g\n'
+    '  File "/x/site-packages/basilisp/core.lpy", line 1158, in __DIV____arity2\n'
+    "ZeroDivisionError: Fraction(1, 0)\n"
+)
+
+
+def test_a_traceback_is_cut_to_the_users_frames_innermost_first():
+    error = read_failure(SentFailure(BASILISP, BASILISP), dialects.BASILISP)
+    assert parts(error) == ("ZeroDivisionError", "Fraction(1, 0)", "execution", None, 3, None)
+    assert error.trace == ("g (<nREPL Input>:3)", "__lisp_expr___213 (lf/y.clj:4)")
+
+
+def test_the_whole_stack_stays_to_be_had_with_its_tooling_marked():
+    trace = stack_of(SentFailure(BASILISP, BASILISP), dialects.BASILISP)
+    assert [frame.tooling for frame in trace.frames] == [True, False, False, True]
+    assert (trace.type, trace.message) == ("ZeroDivisionError", "Fraction(1, 0)")
+
+
+def test_the_place_in_a_basilisp_message_is_read_and_taken_out_of_it():
+    head = 'Traceback (most recent call last):\n  File "/x/site-packages/basilisp/a.py", line 1, in f\n'
+    said = "unable to resolve symbol 'foo' in this context "
+    place = '{:file "<nREPL Input>", :end-col 11, :col 2, :form foo, :end-line 1, :phase :analyzing, :line 1}'
+    error = read_failure(SentFailure(f"{head}basilisp.CompilerException: {said}{place}\n", "x"), dialects.BASILISP)
+    assert parts(error) == ("basilisp.CompilerException", said.strip(), "analyzing", None, 1, 2)
+
+
+def test_a_message_of_several_lines_stays_whole():
+    text = 'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\nValueError: one\n  two\nthree\n'
+    assert read_failure(SentFailure(text, "ValueError"), dialects.HY).message == "one\n  two\nthree"
+
+
+def test_nbbs_map_is_read():
+    ex = '#error {:message "x", :data {:type :sci/error, :line 1, :column 15}, :cause #object[Error Error: x]}'
+    error = read_failure(SentFailure("x\n", ex), dialects.NBB)
+    assert parts(error) == ("Error", "x", "execution", None, 1, 15)
+
+
+def test_squints_words_are_read():
+    error = read_failure(SentFailure("foo is not defined\n", "ReferenceError: foo is not defined"), dialects.SQUINT)
+    assert (error.type, error.message) == ("ReferenceError", "foo is not defined")
+
+
+@pytest.mark.parametrize("word", ["namespace-not-found", "unknown-session", "no-code", "unknown-op"])
+def test_a_status_that_says_what_is_wrong_is_the_type(word):
+    assert read_failure(SentFailure(status=frozenset({word, "error"})), dialects.CLOJURE).type == word
+
+
+def test_parts_sent_apart_are_taken_as_they_are():
+    sent = {
+        "type": "ValueError",
+        "message": "m",
+        "phase": "compile",
+        "file": "a.py",
+        "line": 3,
+        "column": "4",
+        "trace": ["f"],
+    }
+    error = read_failure(SentFailure(parts=sent), dialects.WORKER_PYTHON)
+    assert parts(error) == ("ValueError", "m", "compile", "a.py", 3, 4)
+    assert error.trace == ("f",)
+
+
+def test_what_nobody_understands_is_kept():
+    error = read_failure(SentFailure("strange words\n", "odd"), dialects.UNKNOWN)
+    assert (error.type, error.message) == ("odd", "strange words")
+
+
+def test_a_message_of_megabytes_is_cut():
+    assert len(read_failure(SentFailure("x" * 10**6, "odd"), dialects.UNKNOWN).message) == 4001

@@ -1,0 +1,112 @@
+"""A REPL that cannot be reached any more is noticed, though the connection to what is in between stands."""
+
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+import real_repls
+from scripted_nrepl import scripted
+
+from codriver.core.values import Request
+from codriver.errors import ReplDisconnectedError
+from codriver.repls.nrepl.heartbeat import Beat
+from codriver.repls.nrepl.nrepl_adapter import connect
+
+pytestmark = pytest.mark.anyio
+QUICK = Beat(silence_s=0.05, answer_s=0.2)
+VALUE, DONE = {"value": "3", "ns": "user"}, {"status": ["done"]}
+
+
+@asynccontextmanager
+async def watched(endpoint, beat=QUICK):
+    with anyio.fail_after(60):
+        async with connect(endpoint, listener=lambda _evaluation, _event: None, beat=beat) as opened:
+            yield opened
+
+
+class Tunnel:
+    """Passes bytes on to a REPL until it is told to swallow them."""
+
+    def __init__(self, endpoint):
+        self.endpoint = endpoint
+        self.swallows = False
+        self.port = None
+
+    async def serve(self, client):
+        repl = await anyio.connect_tcp(self.endpoint.host, self.endpoint.port)
+        async with client, repl, anyio.create_task_group() as tasks:
+            tasks.start_soon(self.pump, client, repl, tasks.cancel_scope)
+            tasks.start_soon(self.pump, repl, client, tasks.cancel_scope)
+
+    async def pump(self, source, target, scope):
+        try:
+            async for data in source:
+                if not self.swallows:
+                    await target.send(data)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+        scope.cancel()
+
+
+@asynccontextmanager
+async def tunnel(endpoint):
+    made = Tunnel(endpoint)
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        made.port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        tasks.start_soon(listener.serve, made.serve)
+        yield made
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_silent_repl_is_asked_and_kept_while_it_answers():
+    async with scripted() as server, watched(server.endpoint) as opened:
+        while len(server.seen("describe")) < 4:
+            await anyio.sleep(0.01)
+        assert opened._main.connection.cause is None
+
+
+async def test_a_repl_that_does_not_answer_any_more_is_lost_with_the_reason():
+    async with scripted() as server, watched(server.endpoint) as opened:
+        server.answers["describe"] = []
+        assert "does not answer any more" in await opened.wait_closed()
+        with pytest.raises(ReplDisconnectedError, match="silent for"):
+            await opened.evaluate(Request("e", "code"))
+
+
+async def test_a_repl_that_does_one_thing_at_a_time_is_not_asked_while_it_works():
+    async with (
+        scripted({("eval", "code"): [1, VALUE, DONE]}) as server,
+        watched(server.endpoint) as opened,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def go_silent():
+            while not any(request.get("code") == "code" for request in server.seen("eval")):
+                await anyio.sleep(0.01)
+            server.answers["describe"] = []
+
+        tasks.start_soon(go_silent)
+        assert (await opened.evaluate(Request("e", "code"))).status == "done"
+
+
+async def test_a_broken_tunnel_is_noticed_and_what_ran_behind_it_is_told():
+    async with (
+        tunnel(real_repls.repl("python").endpoint) as way,
+        watched(real_repls.Endpoint("127.0.0.1", way.port), Beat(0.2, 1.0)) as opened,
+    ):
+        way.swallows = True
+        with pytest.raises(ReplDisconnectedError, match="does not answer any more"):
+            await opened.evaluate(Request("e", "import time\ntime.sleep(30)"))
+
+
+async def test_a_repl_at_work_behind_a_sound_tunnel_is_kept():
+    async with (
+        tunnel(real_repls.repl("python").endpoint) as way,
+        watched(real_repls.Endpoint("127.0.0.1", way.port), Beat(0.1, 5.0)) as opened,
+    ):
+        assert (await opened.evaluate(Request("e", "import time\ntime.sleep(1)"))).status == "done"
+        assert opened._main.connection.cause is None
+
+
+def test_the_defaults_notice_it_within_half_a_minute():
+    assert Beat().silence_s + Beat().answer_s < 30

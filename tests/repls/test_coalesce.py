@@ -1,0 +1,109 @@
+"""A flood of small messages is joined without changing what is said, and does not keep others from their turn."""
+
+from itertools import groupby
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted_nrepl import scripted
+
+from codriver.core.values import Form, Request
+from codriver.errors import ReplDisconnectedError
+from codriver.repls.adapter_values import Output, Value
+from codriver.repls.coalesce import joined
+from codriver.repls.nrepl.nrepl_adapter import connect
+from codriver.wire.bencode import encode
+
+LINES = 20_000
+
+OUTPUT = st.builds(
+    lambda stream, text, identity, session: {stream: text, "id": identity, "session": session},
+    st.sampled_from(["out", "err"]),
+    st.text("ab\n", max_size=3),
+    st.sampled_from(["1", "2"]),
+    st.sampled_from(["s", "t"]),
+)
+OTHER = st.sampled_from(
+    [
+        {"id": "1", "value": "3"},
+        {"id": "1", "out": "x", "status": ["done"]},
+        {"id": "1", "out": "x", "err": "y"},
+        {"id": "1", "out": b"\xe6"},
+        {"out": "nobody's"},
+        [],
+        7,
+    ]
+)
+
+
+def address(value):
+    """Whose output on which stream a value is; None when it says anything else."""
+    if not isinstance(value, dict) or {"out", "err"}.isdisjoint(value) or len(value.keys() - {"id", "session"}) != 1:
+        return None
+    stream = "out" if "out" in value else "err"
+    return (stream, value.get("id"), value.get("session")) if isinstance(value[stream], str) else None
+
+
+def spoken(values):
+    """What the values say, one after the other, the texts of a run of output as one."""
+    said = []
+    for whose, run in groupby(values, address):
+        texts = list(run)
+        said += texts if whose is None else [(whose, "".join([value[whose[0]] for value in texts]))]
+    return said
+
+
+@given(st.lists(OUTPUT | OTHER, max_size=30))
+def test_joining_changes_nothing_that_is_said_and_leaves_no_run_unjoined(values):
+    found = list(joined(values))
+    assert spoken(found) == spoken(values)
+    assert len(found) == len(spoken(values))
+
+
+def test_values_are_not_changed_by_being_joined():
+    first, second = {"id": "1", "out": "a"}, {"id": "1", "out": "b"}
+    assert list(joined([first, second])) == [{"id": "1", "out": "ab"}]
+    assert (first, second) == ({"id": "1", "out": "a"}, {"id": "1", "out": "b"})
+
+
+@pytest.mark.anyio
+async def test_others_get_their_turn_during_a_flood_and_all_of_it_arrives_in_order():
+    texts = [f"line {number}\n" for number in range(LINES)]
+    flood = b"".join([encode({"out": text}) for text in texts])
+    events, turns = [], []
+
+    async def take_turns():
+        while True:
+            turns.append(len(events))
+            await anyio.lowlevel.checkpoint()
+
+    async with (
+        scripted({("eval", "flood"): [flood, {"value": "nil"}, {"status": ["done"]}]}) as server,
+        connect(server.endpoint, listener=lambda _, event: events.append(event)) as adapter,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(take_turns)
+        with anyio.fail_after(60):
+            ending = await adapter.evaluate(Request("e", "flood", forms=(Form("flood", 1, 1),)))
+        tasks.cancel_scope.cancel()
+    assert ending.status == "done"
+    assert isinstance(events[-1], Value)
+    output = [event for event in events if isinstance(event, Output)]
+    assert "".join(event.text for event in output) == "".join(texts)
+    # What one read of the socket brings is far more than a tenth of the flood.
+    assert len({seen for seen in turns if 0 < seen < len(events)}) > 10, "nobody had a turn before all was filed"
+
+
+@pytest.mark.anyio
+async def test_what_came_whole_before_bytes_that_are_none_is_still_heard():
+    texts = [f"line {number}\n" for number in range(500)]
+    broken = b"".join([encode({"out": text}) for text in texts]) + b"x"
+    events = []
+    async with (
+        scripted({("eval", "broken"): [broken]}) as server,
+        connect(server.endpoint, listener=lambda _, event: events.append(event)) as adapter,
+    ):
+        with anyio.fail_after(60), pytest.raises(ReplDisconnectedError):
+            await adapter.evaluate(Request("e", "broken", forms=(Form("broken", 1, 1),)))
+    assert "".join(event.text for event in events) == "".join(texts)

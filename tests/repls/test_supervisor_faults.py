@@ -1,0 +1,133 @@
+"""A fault of our own while a REPL is served ends what it concerns, is remembered, and never ends the server."""
+
+import logging
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from scripted_nrepl import OPS, scripted
+
+from codriver.core.actions import Evaluate, InputWanted, ReplFound, SessionClosed
+from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS, Append, CloseSession
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Life, Origin, State
+from codriver.core.values import Request
+from codriver.log.output_log import OutputLog
+from codriver.log.redaction import Redactor
+from codriver.log.transcripts import Transcripts
+from codriver.repls.supervisor import Repls
+from codriver.settings.layers import Settings
+
+pytestmark = pytest.mark.anyio
+
+UNREADABLE_PLACE = f"Execution error (E) at user/eval (x.clj:{'9' * 5000}).\nno\n"
+"""The interpreter refuses to make a number of so many digits: a fault that nothing expects."""
+ANSWERS = {
+    ("eval", "fails"): [{"err": UNREADABLE_PLACE, "ex": "E"}, {"status": ["eval-error", "done"]}],
+    ("eval", "fine"): [{"value": "3", "ns": "user"}, {"status": ["done"]}],
+    ("eval", "slow"): [0.5, {"value": "3", "ns": "user"}, {"status": ["done"]}],
+    ("eval", "booby trap"): [{"status": ["need-input"]}, {"status": ["done"]}],
+}
+
+
+class UnexpectedError(Exception):
+    """What nobody foresaw."""
+
+
+@asynccontextmanager
+async def served(workspace, handlers=HANDLERS, ops=OPS):
+    """A core and the REPLs that it has performed, connected to a scripted server."""
+    log = OutputLog()
+    transcripts = Transcripts(kept=100, max_bytes=10**6, max_stream_bytes=10**6, redactor=Redactor({}))
+    said = []
+
+    async with scripted(ANSWERS, ops=ops) as server, anyio.create_task_group() as tasks:
+        made = []
+
+        def note(effect):
+            if isinstance(effect, Append):
+                said.append(effect.text)
+
+        def performers(core):
+            repls = Repls(core=core, tasks=tasks, workspace=workspace, environ={}, log=log, transcripts=transcripts)
+            made.append(repls)
+            return {**dict.fromkeys(EFFECTS, note), **repls.performers}
+
+        core = Core(
+            state=State(life=Life(phase="started", session_id="abcdef")),
+            settings=Settings(),
+            now=lambda: 1000,
+            handlers=handlers,
+            performers=performers,
+        )
+        (repls,) = made
+        core.report(ReplFound("r1", "x", Origin("address", str(server.endpoint))))
+        with anyio.fail_after(15):
+            await until(lambda: core.state.repls["r1"].phase == "connected")
+            yield core, repls, said, transcripts
+            await repls.end_all()
+        tasks.cancel_scope.cancel()
+
+
+async def until(condition):
+    while not condition():
+        await anyio.sleep(0.01)
+
+
+async def run(core, transcripts, name, code):
+    """Evaluate `code` and wait until it is over."""
+    transcripts.open(name, (code,))
+    core.dispatch({"who": "me", "client": None}, [Evaluate("r1", Request(name, code))])
+    await until(lambda: core.state.evaluations[name].over)
+    return core.state.evaluations[name]
+
+
+async def test_a_fault_while_an_answer_is_read_ends_that_evaluation_alone(tmp_path, caplog):
+    async with served(tmp_path) as (core, _, said, transcripts):
+        ended = await run(core, transcripts, "e-1", "fails")
+        assert (ended.status, ended.failure.type) == ("failed", "internal-error")
+        assert "codriver itself failed in the evaluation e-1: ValueError" in ended.failure.message
+        assert "may have run" in ended.failure.message
+        assert core.state.latches["internal-error"].count == 1
+        assert any("codriver itself failed" in text for text in said)
+        assert caplog.records[-1].exc_info
+        assert (await run(core, transcripts, "e-2", "fine")).status == "done"
+
+
+def failing_at(name):
+    """The handlers of the core, where the action `name` meets a fault."""
+
+    def fail(_state, _action):
+        raise UnexpectedError
+
+    return {**HANDLERS, name: fail}
+
+
+async def test_a_fault_in_what_takes_a_repls_messages_costs_the_connection_alone(tmp_path):
+    async with served(tmp_path, handlers=failing_at(InputWanted)) as (core, _, _, transcripts):
+        ended = await run(core, transcripts, "e-1", "booby trap")
+        assert ended.status == "lost"
+        assert "UnexpectedError" in ended.failure.message
+        assert core.state.latches["internal-error"].count == 1
+        await until(lambda: core.state.repls["r1"].phase == "connected")
+        assert (await run(core, transcripts, "e-2", "fine")).status == "done"
+
+
+async def test_a_fault_in_the_core_while_a_session_closes_is_remembered(tmp_path, caplog):
+    async with served(tmp_path, handlers=failing_at(SessionClosed)) as (core, repls, _, transcripts):
+        repls.performers[CloseSession](CloseSession(id="r1", name="mine"))
+        await until(lambda: "internal-error" in core.state.latches)
+        assert "closing the session mine" in core.state.latches["internal-error"].text
+        assert caplog.records[-1].levelno == logging.ERROR
+        assert (await run(core, transcripts, "e-1", "fine")).status == "done"
+
+
+async def test_what_ran_too_long_and_could_not_be_interrupted_does_not_say_that_it_was(tmp_path):
+    async with served(tmp_path, ops=("clone", "describe", "eval")) as (core, _repls, said, transcripts):
+        core.settings = Settings().model_copy(update={"max_run_ms": 10})
+        ended = await run(core, transcripts, "e-1", "slow")
+        assert ended.status == "done"
+        assert "could not be interrupted" in " ".join(ended.notes)
+        assert "was interrupted" not in " ".join(ended.notes)
+        assert any("could not be interrupted" in text for text in said)

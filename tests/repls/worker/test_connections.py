@@ -1,0 +1,27 @@
+"""Clients of the worker that do not behave."""
+
+import socket
+
+import pytest
+from worker_client import WAIT_S, texts
+
+from codriver.wire.bencode import encode
+
+
+@pytest.mark.slow
+def test_a_client_that_never_reads_is_dropped_and_the_others_go_on(python):
+    with socket.create_connection(("127.0.0.1", python.port), timeout=WAIT_S) as stuck:
+        stuck.sendall(encode({"op": "eval", "id": "1", "code": "for _ in range(100): print('x' * 1_000_000)"}))
+        assert texts(python.evaluate("'here'"), "value") == ["'here'"]
+
+
+def test_garbage_ends_its_own_connection_alone(python):
+    with socket.create_connection(("127.0.0.1", python.port), timeout=WAIT_S) as other:
+        other.sendall(b"garbage")
+        assert other.recv(100) == b""
+    assert texts(python.evaluate("1"), "value") == ["1"]
+
+
+def test_ten_megabytes_come_and_go(python):
+    assert len(texts(python.evaluate("'v' * 10_000_000"), "value")[0]) == 10_000_002
+    assert texts(python.evaluate(f"len('{'c' * 10_000_000}')"), "value") == ["10000000"]

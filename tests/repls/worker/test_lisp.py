@@ -1,0 +1,89 @@
+"""Basilisp in the worker."""
+
+import pytest
+from live_server import until
+from worker_client import asked_for_input, begun, text, texts
+
+
+def test_lisp_can_be_interrupted_at_a_prompt(lisp):
+    running = lisp.send("eval", code="(read-line)")
+    until(lambda: asked_for_input(lisp, running), "the prompt")
+    lisp.send("interrupt")
+    assert "interrupted" in lisp.answer(running)[-1]["status"]
+    assert texts(lisp.evaluate("(+ 1 1)"), "value") == ["2"]
+
+
+def test_lisp_gives_values_in_unicode_and_switches_its_namespace(lisp):
+    messages = lisp.evaluate('(str "h\u00e9" \\😀) (in-ns \'other) *ns*')
+    assert texts(messages, "value")[0] == '"hé😀"'
+    assert texts(messages, "value")[-1] == "other"
+    assert texts(lisp.evaluate("(in-ns 'user) *ns*"), "value") == ["user", "user"]
+
+
+@pytest.mark.parametrize("code", ["(in-ns 'bare) (str 2)", "(ns few (:refer-basilisp :only [str])) (str 2)"])
+def test_lisp_finds_its_way_back_from_every_namespace(lisp, code):
+    assert texts(lisp.evaluate(code), "value")[-1] == '"2"'
+    assert texts(lisp.evaluate("(in-ns 'user) (+ 1 1)"), "value") == ["user", "2"]
+
+
+def test_lisp_evaluates_in_a_namespace_that_only_in_ns_made(lisp):
+    lisp.evaluate("(do (in-ns 'made) (in-ns 'user))")
+    assert texts(lisp.evaluate("(inc 1)", ns="made"), "value") == ["2"]
+
+
+@pytest.mark.parametrize("code", ["(loop [] (recur))", "(count (range))"])
+def test_lisp_can_be_interrupted(lisp, code):
+    running = lisp.send("eval", code='(println "begun") ' + code)
+    until(lambda: begun(lisp, running), "the code to run")
+    lisp.send("interrupt")
+    assert "interrupted" in lisp.answer(running)[-1]["status"]
+    assert texts(lisp.evaluate("(+ 1 1)"), "value") == ["2"]
+
+
+def test_lisp_says_many_lines_in_few_messages(lisp):
+    messages = lisp.evaluate("(dotimes [n 2000] (println n))")
+    assert text(messages, "out") == "".join(f"{n}\n" for n in range(2000))
+    assert len(messages) < 200
+
+
+def test_lisp_prints_infinite_sequences_up_to_a_limit_of_its_own(lisp):
+    (value,) = texts(lisp.evaluate("(range)"), "value")
+    assert value.startswith("(0 1 2 ")
+    assert value.endswith(" 9999 ...)")
+
+
+def test_lisp_prints_infinite_sequences_up_to_the_limit(lisp):
+    options = {"nrepl.middleware.print/options": {"print-length": 3}}
+    assert texts(lisp.evaluate("(range)", **options), "value") == ["(0 1 2 ...)"]
+
+
+def test_lisp_cuts_nothing_that_the_code_itself_prints(lisp):
+    options = {"nrepl.middleware.print/options": {"print-length": 3}}
+    for limits in ({}, options):
+        messages = lisp.evaluate("(def many (vec (range 20000))) (println (count (pr-str many)))", **limits)
+        assert text(messages, "out") == f"{len(' '.join(map(str, range(20000)))) + 2}\n"
+
+
+def test_lisp_errors_know_their_phase_and_place(lisp):
+    (read,) = texts(lisp.evaluate("(+ 1"), "codriver/error")
+    assert read["phase"] == "read"
+    (compiled,) = texts(lisp.evaluate("\n(no-such-thing)"), "codriver/error")
+    assert (compiled["phase"], compiled["line"], compiled["column"]) == ("compile", 2, 2)
+    (within,) = texts(lisp.evaluate("(let [x\n 1]\n (no-such-thing x))"), "codriver/error")
+    assert (within["line"], within["message"]) == (3, "unable to resolve symbol 'no-such-thing' in this context")
+    (ran,) = texts(lisp.evaluate('(throw (ex-info "sad" {}))'), "codriver/error")
+    assert (ran["phase"], ran["message"]) == ("execution", "sad")
+
+
+def test_lisp_expands_completes_and_looks_up(lisp):
+    (expansion,) = texts(lisp.ask("macroexpand", code="(when a b)"), "expansion")
+    assert expansion.startswith("(if a")
+    (found,) = texts(lisp.ask("completions", prefix="map-ind"), "completions")
+    assert "map-indexed" in [item["candidate"] for item in found]
+    (info,) = texts(lisp.ask("lookup", sym="map"), "info")
+    assert (info["ns"], "doc" in info) == ("basilisp.core", True)
+
+
+def test_lisp_keeps_its_last_values(lisp):
+    lisp.evaluate("41")
+    assert texts(lisp.evaluate("(inc *1)"), "value") == ["42"]

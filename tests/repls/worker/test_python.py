@@ -1,0 +1,104 @@
+"""Python in the worker: values, modules, files, names."""
+
+import pytest
+from worker_client import text, texts
+
+
+def test_every_form_gives_its_value_in_order(python):
+    assert texts(python.evaluate("1\nx = 2\nx + 1\n'hé 😀'"), "value") == ["1", "3", "'hé 😀'"]
+
+
+def test_text_that_does_not_parse_runs_nothing(python):
+    messages = python.evaluate("ran = 1\n)")
+    assert texts(messages, "codriver/error")[0]["phase"] == "read"
+    assert texts(python.evaluate("ran"), "ex") == ["NameError"]
+
+
+def test_text_that_is_no_text_of_a_program_is_an_error_of_reading(python):
+    (parts,) = texts(python.evaluate("1\0"), "codriver/error")
+    assert (parts["phase"], parts["trace"], parts.get("file", "<eval")[:5]) == ("read", [], "<eval")
+
+
+def test_a_name_can_be_awaited_at_the_top(python):
+    assert texts(python.evaluate("import asyncio\nawait asyncio.sleep(0, 'slept')"), "value") == ["'slept'"]
+
+
+def test_a_module_is_evaluated_in_by_its_name(python):
+    python.evaluate("import json")
+    assert texts(python.evaluate("__name__", ns="json"), "value") == ["'json'"]
+    assert "namespace-not-found" in python.evaluate("1", ns="no.such")[-1]["status"]
+
+
+def test_the_future_that_was_imported_holds_for_later_evaluations(python):
+    python.evaluate("from __future__ import annotations")
+    assert texts(python.evaluate("def f(x: unknown): pass\nf.__annotations__"), "value") == ["{'x': 'unknown'}"]
+
+
+def test_the_last_value_has_a_name_that_yields_to_the_users(python):
+    python.evaluate("import json\nlen\n5")
+    python.evaluate("6", ns="json")
+    assert texts(python.evaluate("_\n7\n_"), "value") == ["5", "7", "7"]
+    assert texts(python.evaluate("_ = str.upper\n8\n_('a')"), "value") == ["8", "'A'"]
+
+
+def test_a_file_is_loaded_into_the_module_that_it_is(python):
+    package = python.folder / "src" / "parcel"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "thing.py").write_text("value = 1\n")
+    python.evaluate(f"import sys; sys.path.insert(0, {str(python.folder / 'src')!r})")
+    assert texts(python.evaluate("import parcel.thing\nparcel.thing.value"), "value") == ["1"]
+    loaded = python.ask("load-file", **{"file": "value = 2\nvalue * 2", "file-path": str(package / "thing.py")})
+    assert texts(loaded, "value") == ["4"]
+    assert texts(python.evaluate("parcel.thing.value"), "value") == ["2"]
+    (package / "new.py").write_text("")
+    python.ask("load-file", **{"file": "named = __name__", "file-path": str(package / "new.py")})
+    assert texts(python.evaluate("parcel.new.named"), "value") == ["'parcel.new'"]
+
+
+def test_a_file_that_fails_to_load_leaves_no_module(python):
+    file = python.folder / "broken.py"
+    python.ask("load-file", **{"file": "1 / 0", "file-path": str(file)})
+    assert texts(python.evaluate("import sys\n'broken' in sys.modules"), "value") == ["False"]
+    python.evaluate("import json")
+    python.ask("load-file", **{"file": "1 / 0", "file-path": str(python.folder / "json.py")})
+    assert texts(python.evaluate("sys.modules['json'] is json"), "value") == ["True"]
+
+
+def test_print_limits_are_kept(python):
+    options = {"nrepl.middleware.print/options": {"print-length": 3, "print-level": 2}}
+    assert texts(python.evaluate("list(range(10))", **options), "value") == ["[0, 1, 2, ...]"]
+    nested = "{'b': (1,), 'a': [[[]]], 'c': {1}, 'd': 0}"
+    assert texts(python.evaluate(nested, **options), "value") == ["{'b': (1,), 'a': [[...]], 'c': {1}, ...}"]
+    (message,) = [m for m in python.evaluate("'x' * 100", **{"nrepl.middleware.print/quota": 10}) if "value" in m]
+    assert (message["value"], message["status"]) == ("'xxxxxxxxx", ["nrepl.middleware.print/truncated"])
+
+
+def test_completion_and_lookup_call_nothing(python):
+    python.evaluate("class Trap:\n    @property\n    def sprung(self): raise RuntimeError\ntrap = Trap()\nimport json")
+    (found,) = texts(python.ask("completions", prefix="trap.spr"), "completions")
+    assert [item["candidate"] for item in found] == ["trap.sprung"]
+    (info,) = texts(python.ask("lookup", sym="json.dumps"), "info")
+    assert info["file"].endswith("json/__init__.py")
+    assert info["arglists-str"].startswith("(obj, *")
+    assert "no-info" in python.ask("lookup", sym="no.such")[-1]["status"]
+
+
+@pytest.mark.parametrize("code", ["40\nx = 2", "40\nfor n in range(3): n", "40\nimport sys", "40\ndef f(): return 1"])
+def test_statements_after_the_last_expression_leave_no_value(python, code):
+    assert texts(python.evaluate(code), "value") == []
+    assert texts(python.evaluate("_"), "value") == ["40"], "what was computed is still at hand"
+
+
+def test_the_users_displayhook_holds(python):
+    try:
+        python.evaluate("import sys\nsys.displayhook = lambda value: print('<', value, '>')")
+        answer = python.evaluate("1 + 1\nNone")
+        assert (text(answer, "out"), texts(answer, "value")) == ("< 2 >\n< None >\n", ["2", "None"])
+        assert text(python.evaluate("x = 3"), "out") == ""
+        python.evaluate("sys.displayhook = lambda value: 1 / 0")
+        (parts,) = texts(python.evaluate("2"), "codriver/error")
+        assert (parts["type"], parts["phase"]) == ("ZeroDivisionError", "print")
+    finally:
+        python.evaluate("sys.displayhook = sys.__displayhook__")
+    assert text(python.evaluate("2"), "out") == ""

@@ -1,0 +1,241 @@
+"""Settings: layers, origins, and what is said of a wrong one."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from codriver.errors import StartError
+from codriver.settings import layers as subject
+from codriver.settings.layers import (
+    Settings,
+    SettingsError,
+    as_rows,
+    load,
+    settings_table,
+    spelled,
+    variable,
+)
+
+ADDRESSES = "a list of texts like [KEY=][HOST:]PORT, with ports from 1 to 65535"
+
+
+@pytest.fixture
+def user_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config" / "codriver").mkdir(parents=True)
+    return tmp_path / "config" / "codriver" / "codriver.toml"
+
+
+@pytest.fixture
+def workspace(user_file, tmp_path):
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+def test_without_any_layer_the_defaults_hold(workspace):
+    loaded = load(workspace, environ={})
+    assert loaded.settings == Settings()
+    assert loaded.warnings == ()
+    assert {origin.layer for origin in loaded.origins.values()} == {"default"}
+
+
+def test_each_layer_wins_over_those_before(workspace, user_file):
+    steps = [("default", 1664)]
+
+    def check():
+        loaded = load(workspace, environ=environ, overrides=overrides)
+        assert (loaded.origins["mcp_socket_server_port"].layer, loaded.settings.mcp_socket_server_port) == steps[-1]
+        return loaded.origins["mcp_socket_server_port"].place
+
+    environ, overrides = {}, {}
+    check()
+    user_file.write_text("mcpSocketServerPort = 1\n")
+    steps.append(("user", 1))
+    assert check() == str(user_file)
+    (workspace / "pyproject.toml").write_text("[tool.codriver]\nmcpSocketServerPort = 2\n")
+    steps.append(("workspace", 2))
+    assert check() == str(workspace / "pyproject.toml")
+    (workspace / "codriver.toml").write_text("mcpSocketServerPort = 3\n")
+    steps.append(("workspace", 3))
+    assert check() == str(workspace / "codriver.toml")
+    environ["CODRIVER_MCP_SOCKET_SERVER_PORT"] = "4"
+    steps.append(("environment", 4))
+    assert check() == "CODRIVER_MCP_SOCKET_SERVER_PORT"
+    overrides["mcp_socket_server_port"] = 5
+    steps.append(("command line", 5))
+    check()
+
+
+def test_an_option_that_was_not_given_hides_nothing(workspace):
+    loaded = load(workspace, environ={"CODRIVER_MAX_DEPTH": "9"}, overrides={"max_depth": None})
+    assert loaded.settings.max_depth == 9
+
+
+def test_layers_add_up(workspace, user_file):
+    user_file.write_text('watch = true\nrepl = ["python"]\n')
+    (workspace / "codriver.toml").write_text('nrepl = ["clj=localhost:7888", "1234", "[::1]:5555"]\n')
+    settings = load(workspace, environ={"CODRIVER_HOST": "::1"}).settings
+    assert (settings.watch, settings.repl, settings.host) == (True, ("python",), "::1")
+    assert settings.nrepl == ("clj=localhost:7888", "1234", "[::1]:5555")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("python", ("python",)),
+        ("python, lisp", ("python", "lisp")),
+        ('["bb nrepl-server 0", "x a,b"]', ("bb nrepl-server 0", "x a,b")),
+        ("", ()),
+    ],
+)
+def test_a_list_is_read_from_the_environment(workspace, user_file, text, value):
+    user_file.write_text('repl = ["hy"]\n')
+    assert load(workspace, environ={"CODRIVER_REPL": text}).settings.repl == value
+
+
+def test_an_ipv6_address_in_the_environment_is_not_taken_for_json(workspace):
+    assert load(workspace, environ={"CODRIVER_NREPL": "[::1]:7888"}).settings.nrepl == ("[::1]:7888",)
+
+
+def test_a_variable_set_to_nothing_counts_as_not_set(workspace):
+    assert load(workspace, environ={"CODRIVER_MAX_DEPTH": ""}).settings.max_depth == 7
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("off", False), ("0", False)])
+def test_a_switch_is_read_from_the_environment(workspace, text, value):
+    assert load(workspace, environ={"CODRIVER_WATCH": text}).settings.watch is value
+
+
+@pytest.mark.parametrize("name", sorted(subject.NOT_SETTINGS))
+def test_variables_of_other_parts_are_no_settings(workspace, name):
+    assert load(workspace, environ={name: "x", "PATH": "y"}).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "value", "allowed"),
+    [
+        ("mcpSocketServerPort = 70000", "70000", "a whole number from 0 to 65535"),
+        ("mcpSocketServerPort = -1", "-1", "a whole number from 0 to 65535"),
+        ('mcpSocketServerPort = "1664"', '"1664"', "a whole number from 0 to 65535"),
+        ("maxDepth = true", "true", "a whole number from 1 to 1000"),
+        ("maxDepth = 1.5", "1.5", "a whole number from 1 to 1000"),
+        ("watch = 1", "1", "true or false"),
+        ('watch = "yes"', '"yes"', "true or false"),
+        ("host = 1", "1", "a text that is not empty"),
+        ('host = ""', '""', "a text that is not empty"),
+        ("repl = [2020-01-01]", '["2020-01-01"]', "a list of texts, none empty"),
+        ("host = 2020-01-01", '"2020-01-01"', "a text that is not empty"),
+        ('repl = "python"', '"python"', "a list of texts, none empty"),
+        ("repl = [1]", "[1]", "a list of texts, none empty"),
+        ('nrepl = ["localhost"]', '["localhost"]', ADDRESSES),
+        ('nrepl = ["xyz:1:2"]', '["xyz:1:2"]', ADDRESSES),
+        ('nrepl = ["::1:7888"]', '["::1:7888"]', ADDRESSES),
+        ('nrepl = ["localhost:99999"]', '["localhost:99999"]', ADDRESSES),
+        ('nrepl = ["clj=0"]', '["clj=0"]', ADDRESSES),
+    ],
+)
+def test_a_wrong_value_names_file_key_value_and_what_is_allowed(workspace, line, value, allowed):
+    (workspace / "codriver.toml").write_text(line + "\n")
+    with pytest.raises(SettingsError) as caught:
+        load(workspace, environ={})
+    key = line.split(" ")[0]
+    assert str(caught.value) == f"{workspace / 'codriver.toml'}: {key} = {value} is wrong; allowed is {allowed}"
+    assert isinstance(caught.value, StartError)
+
+
+def test_a_wrong_variable_is_named(workspace):
+    with pytest.raises(SettingsError, match=r"CODRIVER_MAX_DEPTH: maxDepth = \"deep\" is wrong; allowed is"):
+        load(workspace, environ={"CODRIVER_MAX_DEPTH": "deep"})
+
+
+def test_a_wrong_option_is_named(workspace):
+    with pytest.raises(SettingsError, match="command line: mcpSocketServerPort = 99999 is wrong"):
+        load(workspace, environ={}, overrides={"mcp_socket_server_port": 99999})
+
+
+def test_an_unknown_key_is_a_warning_with_the_nearest_name(workspace, user_file):
+    user_file.write_text("mcpSocketServerPrt = 1\nmax-depth = 3\nzzzzz = 1\n")
+    (workspace / "pyproject.toml").write_text("[tool.codriver]\nautoStartMcpServer = true\n")
+    loaded = load(workspace, environ={"CODRIVER_MAXDEPTH": "1"})
+    assert loaded.settings == Settings()
+    assert loaded.warnings == (
+        f"{user_file}: there is no setting mcpSocketServerPrt; did you mean mcpSocketServerPort?",
+        f"{user_file}: there is no setting max-depth; did you mean maxDepth?",
+        f"{user_file}: there is no setting zzzzz",
+        f"{workspace / 'pyproject.toml'}: there is no setting autoStartMcpServer; did you mean autoStartMCPServer?",
+        "CODRIVER_MAXDEPTH: there is no setting CODRIVER_MAXDEPTH; did you mean CODRIVER_MAX_DEPTH?",
+    )
+
+
+@pytest.mark.parametrize("content", [b"maxDepth = \n", b"\xff\xfe", b"[a\n"])
+def test_a_file_that_cannot_be_read_is_named_with_the_place(workspace, content):
+    (workspace / "codriver.toml").write_bytes(content)
+    with pytest.raises(SettingsError, match="cannot be read") as caught:
+        load(workspace, environ={})
+    assert caught.value.place == str(workspace / "codriver.toml")
+
+
+def test_a_byte_order_mark_is_no_fault(workspace):
+    (workspace / "codriver.toml").write_bytes(b"\xef\xbb\xbfmaxDepth = 3\n")
+    assert load(workspace, environ={}).settings.max_depth == 3
+
+
+@pytest.mark.parametrize("text", ["tool = 1\n", "[tool]\ncodriver = 3\n"])
+def test_a_table_that_is_none_is_an_error(workspace, text):
+    (workspace / "pyproject.toml").write_text(text)
+    with pytest.raises(SettingsError, match=r"write \[tool.codriver\]"):
+        load(workspace, environ={})
+
+
+def test_a_project_without_our_table_is_fine(workspace):
+    (workspace / "pyproject.toml").write_text('[tool.black]\nline-length = 1\n[project]\nname = "x"\n')
+    assert load(workspace, environ={}).warnings == ()
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(ValidationError):
+        Settings().max_depth = 3
+
+
+def test_the_names_carried_over_are_spelled_as_they_were():
+    names = {spelled(name) for name in Settings.model_fields}
+    assert names >= {
+        "enableMcpReplEvaluation", "mcpSocketServerPort", "autoStartMCPServer", "provideBdSkill", "provideEditSkill",
+        "fuzzyLineTargetingPadding", "lineContextResponsePadding", "maxLength", "maxDepth",
+    }  # fmt: skip
+
+
+def test_every_setting_has_a_sentence_a_default_and_words_for_what_is_allowed():
+    table = settings_table()
+    for name, info in Settings.model_fields.items():
+        assert info.description
+        assert info.description.endswith(".")
+        assert info.default is not None
+        assert f"| `{spelled(name)}` |" in table
+        assert variable(name).isupper()
+    assert "None" not in table
+    assert len({line.count(" | ") for line in table.splitlines()}) == 1
+
+
+def test_every_value_is_shown_with_where_it_comes_from(workspace, user_file):
+    user_file.write_text("maxDepth = 3\n")
+    rows = {name: (value, whence) for name, value, whence in as_rows(load(workspace, environ={"CODRIVER_REPL": "hy"}))}
+    assert rows["maxDepth"] == ("3", f"user ({user_file})")
+    assert rows["repl"] == ('["hy"]', "environment (CODRIVER_REPL)")
+    assert rows["watch"] == ("false", "default")
+    assert len(rows) == len(Settings.model_fields)
+
+
+def test_values_shown_can_be_put_in_a_file(workspace):
+    (workspace / "codriver.toml").write_text(r'host = "\u007f\u0001\"é\\"' + "\nnrepl = ['clj=localhost:7888']\n")
+    found = load(workspace, environ={})
+    (workspace / "codriver.toml").write_text("".join(f"{name} = {value}\n" for name, value, _ in as_rows(found)))
+    assert load(workspace, environ={}).settings == found.settings
+
+
+def test_every_setting_is_read_by_some_part():
+    server = Path(subject.__file__).parent
+    code = "".join(file.read_text() for file in server.rglob("*.py") if file.name != "settings.py")
+    read = [name for name in Settings.model_fields if f"settings.{name}" in code or f'from_settings("{name}")' in code]
+    assert read == list(Settings.model_fields)

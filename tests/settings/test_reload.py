@@ -1,0 +1,106 @@
+"""Settings that change while a server runs."""
+
+import pytest
+
+from codriver.settings.layers import (
+    GROWING,
+    NEED_RESTART,
+    Settings,
+    load,
+)
+from codriver.settings.reload import Reloader
+
+
+@pytest.fixture
+def workspace(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config" / "codriver").mkdir(parents=True)
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+@pytest.fixture
+def reloader(workspace):
+    def reloader(environ=None, overrides=None):
+        loaded = load(workspace, environ=environ or {}, overrides=overrides)
+        return Reloader(workspace, environ=environ or {}, overrides=overrides or {}, loaded=loaded)
+
+    return reloader
+
+
+def test_files_that_are_as_they_were_are_no_news(workspace, reloader):
+    (workspace / "codriver.toml").write_text("maxDepth = 3\n")
+    assert reloader().look() is None
+
+
+def test_a_setting_that_can_change_holds_at_once_and_is_told_with_its_origin(workspace, reloader):
+    subject = reloader()
+    (workspace / "codriver.toml").write_text("maxDepth = 3\n")
+    news = subject.look()
+    assert news.settings.max_depth == 3
+    assert news.said == (f"setting maxDepth = 3 from workspace ({workspace / 'codriver.toml'}) holds from now on",)
+    assert news.wrong == ()
+    assert subject.look() is None
+    (workspace / "codriver.toml").unlink()
+    news = subject.look()
+    assert news.settings == Settings()
+    assert news.said == ("setting maxDepth = 7 from default holds from now on",)
+
+
+def test_a_setting_that_needs_a_restart_stays_and_says_so_once(workspace, reloader):
+    subject = reloader()
+    (workspace / "codriver.toml").write_text("mcpSocketServerPort = 7\nmaxDepth = 3\n")
+    news = subject.look()
+    assert (news.settings.mcp_socket_server_port, news.settings.max_depth) == (1664, 3)
+    assert any("mcpSocketServerPort = 7" in line and "codriver stop && codriver serve" in line for line in news.said)
+    (workspace / "codriver.toml").write_text("mcpSocketServerPort = 7\nmaxDepth = 44\n")
+    assert [line.split(" ")[1] for line in subject.look().said] == ["maxDepth"]
+    (workspace / "codriver.toml").write_text("mcpSocketServerPort = 1664\nmaxDepth = 44\n")
+    assert subject.look().said == ()
+
+
+def test_repls_that_are_added_come_at_once_and_those_taken_out_stay(workspace, reloader):
+    (workspace / "codriver.toml").write_text('repl = ["python"]\nnrepl = ["1234"]\n')
+    subject = reloader()
+    (workspace / "codriver.toml").write_text('repl = ["python", "lisp"]\nnrepl = []\n')
+    news = subject.look()
+    assert (news.settings.repl, news.settings.nrepl) == (("python", "lisp"), ("1234",))
+    assert any(line.endswith(": lisp comes now") for line in news.said)
+    assert any(line.endswith("1234 stays until a restart: codriver stop && codriver serve") for line in news.said)
+    (workspace / "codriver.toml").write_text('repl = ["lisp"]\nnrepl = ["1234"]\n')
+    news = subject.look()
+    assert (news.settings.repl, news.settings.nrepl) == (("python", "lisp"), ("1234",))
+    assert [line.partition(": ")[2] for line in news.said] == [
+        "python stays until a restart: codriver stop && codriver serve", "nothing is missing and nothing too many",
+    ]  # fmt: skip
+
+
+def test_a_wrong_file_changes_nothing_until_it_is_mended(workspace, reloader):
+    (workspace / "codriver.toml").write_text("maxDepth = 3\n")
+    subject = reloader()
+    (workspace / "codriver.toml").write_text("maxDepth = 'deep'\n")
+    news = subject.look()
+    assert news.settings.max_depth == 3
+    assert "maxDepth" in news.wrong[0]
+    assert "a whole number from 1 to 1000" in news.wrong[0]
+    (workspace / "codriver.toml").write_text("maxDepth = 5\n")
+    assert subject.look().settings.max_depth == 5
+
+
+def test_an_unknown_setting_is_told_once(workspace, reloader):
+    subject = reloader()
+    (workspace / "codriver.toml").write_text("maxDept = 3\n")
+    assert "did you mean maxDepth" in subject.look().wrong[0]
+    (workspace / "codriver.toml").write_text("maxDept = 3\nmaxLength = 3\n")
+    assert subject.look().wrong == ()
+
+
+def test_stronger_layers_still_win_after_a_change(workspace, reloader):
+    subject = reloader(environ={"CODRIVER_MAX_DEPTH": "9"}, overrides={"max_length": 8})
+    (workspace / "codriver.toml").write_text("maxDepth = 3\nmaxLength = 3\n")
+    news = subject.look()
+    assert (news.settings.max_depth, news.settings.max_length, news.said) == (9, 8, ())
+
+
+def test_the_settings_that_need_a_restart_are_settings():
+    assert set(Settings.model_fields) >= NEED_RESTART >= GROWING

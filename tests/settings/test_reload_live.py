@@ -1,0 +1,125 @@
+"""Settings and skills that change under a running server, as its clients see them."""
+
+import pytest
+from live_server import own_settings, serving, until
+
+GUIDE = "---\nname: ours\ndescription: How we do it here.\n---\n\nLike this.\n"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("reload"), "--repl", "python") as live:
+        with live.client() as bare:
+            until(lambda: bare.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
+        yield live
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as client:
+        yield client
+    (live.workspace / "codriver.toml").write_text("")
+
+
+def configure(live, text):
+    (live.workspace / "codriver.toml").write_text(text)
+
+
+def log(client):
+    return [entry["text"] for entry in client.call("repl_output_log", limit=1000)["result"]]
+
+
+def test_evaluation_can_be_switched_off_and_on_while_the_server_runs(live, client):
+    assert "evaluate_code" in client.tools()
+    configure(live, "enableMcpReplEvaluation = false\n")
+    client.await_notification("notifications/tools/list_changed")
+    assert "evaluate_code" not in client.tools()
+    refused = client.call("evaluate_code", code="1")
+    assert refused["reason"] == "switched-off"
+    assert "enableMcpReplEvaluation" in refused["message"]
+    assert "enableMcpReplEvaluation" in refused["hint"]
+    configure(live, "enableMcpReplEvaluation = true\n")
+    client.await_notification("notifications/tools/list_changed")
+    assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
+
+
+def test_a_limit_that_changed_holds_for_the_next_evaluation(live, client):
+    configure(live, "maxLength = 3\n")
+    until(lambda: any("maxLength = 3" in text for text in log(client)), "the new limit")
+    assert "..." in client.call("evaluate_code", code="list(range(10))")["result"]
+
+
+def test_the_setting_bounds_the_images_whatever_a_caller_asks_for(live, client):
+    def images():
+        code = "'data:image/png;base64,' + 'A' * 40"
+        answer = client.answer(client.begin_call("evaluate_code", code=code, maxImages=5))
+        return [part for part in answer["result"]["content"] if part["type"] == "image"]
+
+    assert len(images()) == 1
+    configure(live, "maxImages = 0\n")
+    until(lambda: any("maxImages = 0" in text for text in log(client)), "the new limit")
+    assert images() == []
+
+
+def test_a_setting_that_needs_a_restart_says_so_in_the_log(live, client):
+    configure(live, 'portFiles = ["x"]\n')
+    until(lambda: any('portFiles = ["x"]' in text and "restart" in text for text in log(client)), "the line")
+
+
+def test_a_repl_that_is_added_is_started_and_the_others_stay(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text('repl = ["python"]\n')
+    with serving(tmp_path) as live, live.client() as client:
+        assert client.call("evaluate_code", code="kept = 1", timeoutMs=60_000)["ok"]
+        configure(live, 'repl = ["python", "lisp"]\n')
+        until(lambda: "lpy" in [row["key"] for row in client.call("list_sessions")["sessions"]], "the Lisp")
+        assert client.call("evaluate_code", code="(+ 1 2)", replSessionKey="lpy", timeoutMs=60_000)["result"] == "3"
+        assert client.call("evaluate_code", code="kept", replSessionKey="py")["result"] == "1"
+
+
+def test_a_wrong_file_is_told_in_the_log_and_changes_nothing(live, client):
+    configure(live, "maxDepth = 0\n")
+    until(lambda: any("stay as they are" in text and "maxDepth = 0" in text for text in log(client)), "the line")
+    [error] = client.call("server_health")["errors"]
+    assert error["code"] == "settings-refused"
+    assert "maxDepth = 0" in error["message"]
+    configure(live, "maxDeepness = 4\n")
+    until(lambda: any("maxDeepness" in text for text in log(client)), "the warning")
+    assert client.call("server_health")["errors"] == [error]
+
+
+def test_a_repl_that_can_never_start_stays_among_the_errors(tmp_path):
+    with serving(tmp_path, "--repl", "no-such-program --at-all") as live, live.client() as client:
+        [error] = until(lambda: client.call("server_health")["errors"], "the error")
+        assert error["code"] == "repl-given-up:repl"
+        assert "no-such-program" in error["message"]
+        assert error["count"] == 1
+
+
+def test_a_skill_of_the_workspace_appears_when_it_is_allowed_and_when_it_changes(live, client):
+    def addresses():
+        return [resource["uri"] for resource in client.request("resources/list")["result"]["resources"]]
+
+    def read(uri):
+        answer = client.request("resources/read", {"uri": uri})
+        return answer["result"]["contents"][0]["text"] if "result" in answer else None
+
+    file = live.workspace / ".codriver" / "skills" / "ours" / "SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text(GUIDE)
+    assert "skill://ours/SKILL.md" not in addresses()
+    assert read("skill://ours/SKILL.md") is None
+    own_settings(live.folder).write_text('skillSources = ["workspace"]\n')
+    until(lambda: "skill://ours/SKILL.md" in addresses(), "the skill")
+    client.await_notification("notifications/resources/list_changed")
+    file.write_text(GUIDE + "And like that.\n")
+    client.await_notification("notifications/resources/list_changed")
+    assert read("skill://ours/SKILL.md").endswith("like that.\n")
+    assert client.request("resources/subscribe", {"uri": "skill://ours/SKILL.md"})["result"] == {}
+    file.write_text(GUIDE + "Or otherwise.\n")
+    client.await_notification("notifications/resources/list_changed")
+    told = client.await_notification("notifications/resources/updated")
+    assert told["params"] == {"uri": "skill://ours/SKILL.md"}
+    file.unlink()
+    client.await_notification("notifications/resources/list_changed")
+    assert "skill://ours/SKILL.md" not in addresses()

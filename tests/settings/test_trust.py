@@ -1,0 +1,367 @@
+"""What a workspace's settings may grant: nothing, until its user has accepted exactly these."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from live_server import serving
+
+from codriver.files import toml_file
+from codriver.files.paths import workspace_state_folder
+from codriver.repls.kinds import KINDS
+from codriver.repls.launch.recipes import _KNOWN
+from codriver.settings import trust
+from codriver.settings.layers import (
+    Settings,
+    SettingsError,
+    load,
+    spelled,
+)
+from codriver.settings.reload import Reloader
+
+GRANTING = [
+    ("repl", ["sh -c 'touch /tmp/x'"]),
+    ("repl", ["/ws/.venv/bin/python"]),
+    ("repl", ["./python"]),
+    ("nrepl", ["192.0.2.1:7888"]),
+    ("nrepl", ["clj=example.org:7888"]),
+    ("nrepl", ["[2001:db8::1]:7888"]),
+    ("host", "0.0.0.0"),
+    ("host", "192.0.2.1"),
+    ("auto_start_mcp_server", True),
+    ("require_token", False),
+    ("allow_edits_outside_workspace", True),
+    ("enable_mcp_repl_evaluation", True),
+    ("watch", True),
+    ("skill_sources", ["workspace"]),
+    ("port_files", ["../elsewhere/.nrepl-port"]),
+    ("port_files", ["/home/other/.nrepl-port"]),
+    ("clojuredocs_url", "http://192.0.2.1/export.json"),
+]
+HARMLESS = [
+    *(("repl", [word]) for word in KINDS),
+    ("repl", ["none"]),
+    ("nrepl", ["7888"]),
+    ("nrepl", ["clj=localhost:7888"]),
+    ("nrepl", ["[::1]:7888", "127.0.0.2:7889"]),
+    ("enable_mcp_repl_evaluation", False),
+    ("require_token", True),
+    ("port_files", ["sub/.nrepl-port"]),
+    ("max_depth", 9),
+    ("mcp_socket_server_port", 0),
+]
+
+
+@pytest.fixture(autouse=True)
+def folders(monkeypatch, tmp_path):
+    for name in ("CONFIG", "STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+def say(workspace, name, value, file="codriver.toml"):
+    """Write one setting into the workspace's file."""
+    text = str(value).lower() if isinstance(value, bool) else repr(value).replace("'", '"')
+    if isinstance(value, list):
+        text = "[" + ", ".join('"' + item.replace('"', '\\"') + '"' for item in value) + "]"
+    head = "[tool.codriver]\n" if file == "pyproject.toml" else ""
+    (workspace / file).write_text(f"{head}{spelled(name)} = {text}\n")
+
+
+def accept(workspace):
+    trust.accept(workspace, trust.read_tables(workspace))
+
+
+def run(*words, cwd, **more):
+    """One command line, whole."""
+    command = [sys.executable, "-m", "codriver", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False, **more)
+
+
+@pytest.mark.parametrize("file", ["codriver.toml", "pyproject.toml"])
+@pytest.mark.parametrize(("name", "value"), GRANTING)
+def test_what_grants_something_counts_only_once_it_is_accepted(workspace, name, value, file):
+    user = Path(os.environ["XDG_CONFIG_HOME"]) / "codriver" / "codriver.toml"
+    user.parent.mkdir(parents=True)
+    user.write_text("enableMcpReplEvaluation = false\nrequireToken = true\n")
+    before = getattr(load(workspace, environ={}).settings, name)
+    say(workspace, name, value, file)
+    loaded = load(workspace, environ={})
+    assert getattr(loaded.settings, name) == before
+    assert len(loaded.withheld) == 1
+    assert str(workspace / file) in loaded.withheld[0]
+    assert spelled(name) in loaded.withheld[0]
+    accept(workspace)
+    loaded = load(workspace, environ={})
+    wanted = tuple(value) if isinstance(value, list) else value
+    assert (getattr(loaded.settings, name), loaded.withheld) == (wanted, ())
+
+
+@pytest.mark.parametrize(("name", "value"), HARMLESS)
+def test_what_grants_nothing_counts_at_once(workspace, name, value):
+    say(workspace, name, value)
+    loaded = load(workspace, environ={})
+    wanted = tuple(value) if isinstance(value, list) else value
+    assert (getattr(loaded.settings, name), loaded.withheld) == (wanted, ())
+
+
+@pytest.mark.parametrize(("name", "value"), GRANTING)
+def test_the_users_own_words_count_at_once(workspace, name, value):
+    user = Path(os.environ["XDG_CONFIG_HOME"]) / "codriver"
+    user.mkdir(parents=True)
+    say(user, name, value)
+    loaded = load(workspace, environ={})
+    wanted = tuple(value) if isinstance(value, list) else value
+    assert (getattr(loaded.settings, name), loaded.withheld) == (wanted, ())
+    (user / "codriver.toml").unlink()
+    assert getattr(load(workspace, environ={}, overrides={name: value}).settings, name) == wanted
+
+
+def test_of_a_list_only_the_items_that_grant_something_are_held_back(workspace):
+    say(workspace, "repl", ["python", "sh -c x", "bb"])
+    loaded = load(workspace, environ={})
+    assert loaded.settings.repl == ("python", "bb")
+    assert "sh -c x" in loaded.withheld[0]
+    assert "python" not in loaded.withheld[0].rpartition(": ")[2]
+
+
+def test_what_the_user_grants_already_is_not_asked_for_again(workspace):
+    say(workspace, "watch", value=True)
+    environ = {"CODRIVER_WATCH": "true"}
+    user = Path(os.environ["XDG_CONFIG_HOME"]) / "codriver"
+    user.mkdir(parents=True)
+    say(user, "watch", value=True)
+    assert load(workspace, environ=environ).withheld == ()
+
+
+def test_the_words_that_a_workspace_may_use_are_those_that_recipes_know():
+    assert set(KINDS) == set(_KNOWN)
+
+
+@pytest.mark.parametrize("change", ["own", "project", "link"])
+def test_a_change_takes_the_acceptance_back(workspace, change):
+    say(workspace, "watch", value=True)
+    accept(workspace)
+    assert trust.is_accepted(workspace)
+    if change == "own":
+        say(workspace, "repl", ["sh -c x"])
+    elif change == "project":
+        say(workspace, "repl", ["sh -c x"], "pyproject.toml")
+    else:
+        (workspace / "codriver.toml").rename(workspace.parent / "moved.toml")
+        (workspace / "codriver.toml").symlink_to(workspace.parent / "moved.toml")
+    assert not trust.is_accepted(workspace)
+
+
+def test_what_is_not_settings_may_change(workspace):
+    say(workspace, "watch", value=True, file="pyproject.toml")
+    accept(workspace)
+    file = workspace / "pyproject.toml"
+    file.write_text(f"# a comment\n[project]\nname = 'x'\n{file.read_text()}")
+    assert trust.is_accepted(workspace)
+
+
+def test_nobody_has_accepted_a_workspace_by_saying_nothing(workspace):
+    assert not trust.is_accepted(workspace)
+    accept(workspace)
+    assert trust.is_accepted(workspace)
+    assert trust.forget(workspace)
+    assert not trust.forget(workspace)
+    assert not trust.is_accepted(workspace)
+
+
+def test_an_acceptance_holds_for_one_workspace(workspace, tmp_path):
+    say(workspace, "watch", value=True)
+    accept(workspace)
+    other = tmp_path / "other"
+    other.mkdir()
+    say(other, "watch", value=True)
+    assert not trust.is_accepted(other)
+    folder = next((tmp_path / "state" / "codriver" / "workspaces").iterdir())
+    folder.rename(workspace_state_folder(other))
+    assert not trust.is_accepted(other)
+
+
+def test_what_is_kept_is_private_and_outside_the_workspace(workspace, tmp_path):
+    accept(workspace)
+    record = next((tmp_path / "state").rglob(trust.RECORD))
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
+    assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700
+    assert list(workspace.iterdir()) == []
+
+
+@pytest.mark.parametrize("shape", ["writable", "pipe", "no-json", "link"])
+def test_a_record_that_is_not_the_users_own_file_accepts_nothing(workspace, tmp_path, shape):
+    accept(workspace)
+    record = next((tmp_path / "state").rglob(trust.RECORD))
+    if shape == "writable":
+        record.chmod(0o666)
+    elif shape == "no-json":
+        record.write_text("[" * 10_000)
+    else:
+        record.unlink()
+        os.mkfifo(record) if shape == "pipe" else record.symlink_to("/dev/zero")
+    assert not trust.is_accepted(workspace)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join("a" * 50_000) + " = 1",
+        f"[{'.'.join('a' * 50_000)}]",
+        f"[[{'. '.join('a' * 30_000)}]]",
+        f"a = {{{'.'.join(['b'] * 50_000)} = 1}}",
+        f'a = ["""b"""", {{{".".join(["b"] * 50_000)} = 1}}]',
+        '# "\n' + ".".join(['"a"'] * 20_000) + " = 1",
+        "x = [" + "[" * 100_000,
+        'x = "' + '\\"' * 200_000,
+        "x = '''" + "''x" * 100_000,
+        "x = 1" + "0" * 100_000,
+        "x" * (toml_file.MAX_BYTES + 1),
+    ],
+    ids=["key", "table", "array", "inline", "quotes", "comment", "nesting", "escapes", "literal", "number", "size"],
+)
+def test_a_file_made_to_keep_the_parser_busy_is_refused_in_words(workspace, text):
+    (workspace / "codriver.toml").write_text(text)
+    before = os.times().user
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load(workspace, environ={})
+    assert os.times().user - before < 5  # of the processor, whatever else the machine does
+
+
+def test_dots_in_texts_and_comments_and_numbers_are_no_parts_of_keys():
+    dots = "." * 500
+    numbers = ", ".join(["1.5"] * 500)
+    text = f'# {dots}\na = "{dots}"\nb = \'{dots}\'\nc = """{dots}"""\nd = [{numbers}]\ne.f.g = 1\n'
+    assert set(toml_file.parse(text)) == {"a", "b", "c", "d", "e"}
+
+
+@pytest.mark.parametrize("name", ["codriver.toml", "pyproject.toml"])
+@pytest.mark.parametrize("shape", ["pipe", "zero", "ptmx", "outside", "folder"])
+def test_a_settings_file_that_is_no_regular_file_of_the_workspace_is_refused(workspace, tmp_path, name, shape):
+    file = workspace / name
+    (tmp_path / "outside.toml").write_text("watch = true\n")
+    match shape:
+        case "pipe":
+            os.mkfifo(file)
+        case "folder":
+            file.mkdir()
+        case _:
+            file.symlink_to({"zero": "/dev/zero", "ptmx": "/dev/ptmx", "outside": tmp_path / "outside.toml"}[shape])
+    with pytest.raises(SettingsError) as caught:
+        load(workspace, environ={})
+    assert str(file) in str(caught.value)
+
+
+def test_a_link_to_settings_within_the_workspace_is_followed(workspace):
+    (workspace / "etc").mkdir()
+    (workspace / "etc" / "real.toml").write_text("maxDepth = 9\n")
+    (workspace / "codriver.toml").symlink_to("etc/real.toml")
+    assert load(workspace, environ={}).settings.max_depth == 9
+
+
+def test_the_users_own_link_to_settings_is_followed(workspace, tmp_path):
+    (tmp_path / "dotfiles.toml").write_text("maxDepth = 9\n")
+    (tmp_path / "config" / "codriver").mkdir(parents=True)
+    (tmp_path / "config" / "codriver" / "codriver.toml").symlink_to(tmp_path / "dotfiles.toml")
+    assert load(workspace, environ={}).settings.max_depth == 9
+
+
+def test_a_running_server_holds_to_the_same_rule_at_every_look(workspace):
+    reloader = Reloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
+    say(workspace, "watch", value=True)
+    news = reloader.look()
+    assert not news.settings.watch
+    assert "does not count" in news.wrong[0]
+    assert "codriver trust" in news.wrong[0]
+    assert len(reloader.withheld) == 1
+    accept(workspace)
+    news = reloader.look()
+    assert news.settings.watch
+    assert reloader.withheld == ()
+    trust.forget(workspace)
+    assert reloader.look().settings.watch is Settings().watch
+
+
+def test_the_command_accepts_names_lists_and_takes_back(workspace):
+    say(workspace, "repl", ["sh -c x"])
+    checked = run("config", "check", cwd=workspace)
+    assert checked.returncode == 1
+    assert "sh -c x" in checked.stdout
+    assert "codriver trust" in checked.stdout
+    done = run("trust", cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    assert "sh -c x" in done.stdout
+    assert run("config", "check", cwd=workspace).returncode == 0
+    assert run("trust", "--list", cwd=workspace).stdout == f"{workspace}\n"
+    say(workspace, "repl", ["sh -c y"])
+    assert "changed since" in run("trust", "--list", cwd=workspace).stdout
+    assert "accepted no more" in run("trust", "--remove", cwd=workspace).stdout
+    assert run("trust", "--list", cwd=workspace).returncode == 1
+
+
+def test_show_and_doctor_name_what_does_not_count_with_the_command(workspace):
+    say(workspace, "host", "0.0.0.0")
+    for command in (["config", "show"], ["doctor"]):
+        done = run(*command, cwd=workspace)
+        said = done.stdout + done.stderr
+        assert 'host = "0.0.0.0" does not count' in said
+        assert "codriver trust" in said
+
+
+def test_init_accepts_what_it_leaves(workspace):
+    (workspace / "deps.edn").write_text("{}")
+    assert run("init", "--client", "claude-code", cwd=workspace).returncode == 0
+    assert trust.is_accepted(workspace)
+
+
+def test_init_accepts_the_command_line_that_it_writes_itself(workspace):
+    (workspace / "package.json").write_text('{"dependencies": {"squint-cljs": "1"}}')
+    (workspace / "node_modules" / ".bin").mkdir(parents=True)
+    (workspace / "node_modules" / ".bin" / "squint").write_text("")
+    run("init", "--client", "claude-code", cwd=workspace)
+    assert load(workspace, environ={}).settings.repl == ("squint nrepl-server",)
+
+
+def test_init_accepts_nothing_that_was_there_before_and_grants_something(workspace):
+    say(workspace, "repl", ["sh -c x"])
+    done = run("init", "--client", "claude-code", cwd=workspace)
+    assert not trust.is_accepted(workspace)
+    assert "sh -c x" in done.stderr
+    assert "codriver trust" in done.stderr
+
+
+def test_a_dry_run_and_a_removal_accept_nothing(workspace):
+    for option in ("--dry-run", "--remove"):
+        run("init", "--client", "claude-code", option, cwd=workspace)
+        assert not trust.is_accepted(workspace)
+
+
+def test_no_command_runs_what_a_checkout_asks_for(workspace, tmp_path):
+    trace = tmp_path / "trace"
+    (workspace / "codriver.toml").write_text(f"autoStartMCPServer = true\nrepl = [\"sh -c 'touch {trace}'\"]\n")
+    done = run("tools", cwd=workspace)
+    assert done.returncode == 3, done.stderr
+    assert not trace.exists()
+
+
+def test_the_first_answer_of_each_client_names_what_does_not_count_and_no_other(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text('host = "0.0.0.0"\n')
+    with serving(tmp_path, "--repl", "none") as live:
+        assert "does not count" in live.greeting
+        said = live.process.stdout.readline()
+        assert "127.0.0.1" in said
+        for _ in range(2):
+            with live.client() as client:
+                first, second = (client.call("list_sessions") for _ in range(2))
+                assert any("codriver trust" in note and "0.0.0.0" in note for note in first["notes"])
+                assert not any("codriver trust" in note for note in second.get("notes", ()))

@@ -1,0 +1,362 @@
+"""Plans and changes: everything else in a file stays, nothing of another's is overwritten, nothing is half done."""
+
+import json
+import os
+import stat
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from codriver.setup.change_plan import (
+    CannotWriteError,
+    FileChangedError,
+    apply,
+    diff,
+    plan,
+    plan_removal,
+)
+from codriver.setup.clients import Environment, Launch, known_clients
+
+CLIENTS = known_clients()
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Environment(tmp_path / "home", "linux", {"PATH": ""})
+
+
+@pytest.fixture
+def launch(tmp_path):
+    (tmp_path / "app").mkdir()
+    return Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), tmp_path / "app")
+
+
+@pytest.fixture
+def one(machine, launch):
+    """Plans for one client."""
+
+    def one(name, planner=plan, **options):
+        (change,) = planner([CLIENTS[name]], launch, machine, **options)
+        return change
+
+    return one
+
+
+@pytest.fixture
+def file_of(machine, launch):
+    def file_of(name):
+        client = CLIENTS[name]
+        file = client.file(client.scopes[0], launch.workspace, machine)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file
+
+    return file_of
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_setting_up_twice_is_setting_up_once(name, one, file_of):
+    first = one(name)
+    assert first.state == "add"
+    apply(first)
+    text = file_of(name).read_text()
+    second = one(name)
+    assert second.state == "same"
+    assert diff(second) == ""
+    apply(second)
+    assert file_of(name).read_text() == text
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_removing_takes_away_a_file_that_setting_up_made(name, one, file_of):
+    apply(one(name))
+    change = one(name, plan_removal)
+    assert change.state == "remove"
+    apply(change)
+    assert not file_of(name).exists()
+    assert one(name, plan_removal).state == "absent"
+
+
+FOREIGN = {
+    "vscode": '// mine\n{\n  "inputs": [], // none\n  "servers": {\n    "other": { "url": "http://x" },\n  },\n}\n',
+    "zed": (
+        '{\n  // the font\n  "buffer_font_size": 14,\n'
+        '  "context_servers": {\n    "other": {"command": "x"} /* y */\n  }\n}\n'
+    ),
+    "claude-code": '{\n    "mcpServers": {\n        "other": {\n            "command": "x"\n        }\n    }\n}',
+    "codex": (
+        '# mine\nmodel = "x" # why\n\n[mcp_servers.other] # theirs\ncommand = "x"\n\n'
+        '[projects."/a"]\ntrust_level = "trusted"\n'
+    ),
+    "opencode": '{"theme": "dark", "mcp": {"other": {"type": "local", "command": ["x"]}}}\r\n',
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_others_wrote_stays_and_comes_back_as_it_was(name, one, file_of):
+    file = file_of(name)
+    file.write_bytes(FOREIGN[name].encode())
+    apply(one(name))
+    text = file.read_bytes().decode()
+    assert one(name).state == "same"
+    # Every line of theirs is still there, at most with a comma more, and in order.
+    lines = iter(text.split("\n"))
+    for line in FOREIGN[name].rstrip("\r\n").split("\n"):
+        if len(FOREIGN[name].splitlines()) > 1:
+            assert any(found.replace(",", "") == line.replace(",", "") for found in lines), line
+    apply(one(name, plan_removal))
+    assert file.read_bytes().decode().rstrip() == FOREIGN[name].rstrip()
+
+
+WITHOUT_SERVERS = [
+    '{\n  "theme": "One Dark"\n}\n',
+    '{"theme": "One Dark", "vim_mode": true}',
+    '// mine\n{\n\t"theme": "One Dark", // dark\n\t"languages": {}\n}\n',
+    '{\r\n  "theme": "One Dark",\r\n}\r\n',
+    '{\n  "context_servers": {\n    // none yet\n  },\n  "theme": "One Dark"\n}\n',
+]
+
+
+@pytest.mark.parametrize("text", WITHOUT_SERVERS)
+def test_what_was_made_around_an_entry_goes_with_it(text, one, file_of):
+    file_of("zed").write_bytes(text.encode())
+    apply(one("zed"))
+    assert "codriver" in file_of("zed").read_text()
+    apply(one("zed", plan_removal))
+    assert file_of("zed").read_bytes().decode() == text
+
+
+@pytest.mark.parametrize("text", ["", "\n", '{"defaultAgent": "plan"}'])
+def test_a_file_without_any_server_takes_one(text, one, file_of):
+    file_of("eca").write_text(text)
+    apply(one("eca"))
+    data = json.loads(file_of("eca").read_text())
+    assert data.pop("mcpServers")["codriver"]["command"] == "/opt/python"
+    assert data == json.loads(text.strip() or "{}")
+
+
+def test_an_entry_beside_a_stranger_keeps_the_stranger(one, file_of):
+    file_of("codex").write_text(FOREIGN["codex"])
+    apply(one("codex"))
+    data = tomllib.loads(file_of("codex").read_text())
+    assert data["mcp_servers"]["other"] == {"command": "x"}
+    assert data["mcp_servers"]["codriver"]["command"] == "/opt/python"
+    assert data["projects"] == {"/a": {"trust_level": "trusted"}}
+
+
+TOML_SHAPES = [
+    'a = 1\n\n[mcp_servers.codriver]\ncommand = "x"\n\n# about z\n[z]\nb = 2\n\n[mcp_servers.other]\ncommand = "y"\n',
+    '[mcp_servers]\ncodriver = {command = "x", args = []}\n# kept\n\n[mcp_servers.other]\ncommand = "y"\n# end\n',
+    'mcp_servers.codriver.command = "x"\nmcp_servers.other.command = "y" # kept\n',
+    '# kept\n[mcp_servers.codriver]\nargs = [\n "a", # b\n]\n[mcp_servers.codriver.env]\nA = "b"\n# z\n[[z]]\nb = 1\n',
+    '[mcp_servers.codriver]\r\ncommand = "x"\r\n\r\n# kept\r\n[z]\r\nb = 1\r\n',
+    '[z]\nb = """\n[mcp_servers.codriver]\n"""\n\n[mcp_servers."codriver"]\ncommand = "x"\n# kept\n',
+    '[ mcp_servers . codriver ]\ncommand = "#"\n',
+    '\ufeff[mcp_servers.codriver]\ncommand = "x"\n',
+    'mcp_servers = {codriver = {command = "x"}, other = {command = "y"}}\n',
+]
+
+
+def toml(text):
+    return tomllib.loads(text.removeprefix("\ufeff"))
+
+
+@pytest.mark.parametrize("text", TOML_SHAPES)
+def test_however_a_toml_entry_is_written_it_alone_is_replaced_and_removed(text, one, file_of):
+    file = file_of("codex")
+    rest = toml(text)
+    del rest["mcp_servers"]["codriver"]
+    for planner in (plan, plan_removal):
+        file.write_bytes(text.encode())
+        change = one("codex", planner, force=True)
+        apply(change)
+        after = file.read_bytes().decode() if file.exists() else ""
+        left = toml(after)
+        entry = left.setdefault("mcp_servers", {}).pop("codriver", None)
+        assert left == rest
+        assert (entry or {}).get("command") == ("/opt/python" if change.state == "replace" else None)
+        comments = [line for line in text.splitlines() if line.startswith("#")]
+        assert [line for line in after.splitlines() if line.startswith("#")] == comments
+        if "\r\n" in text:
+            assert after.count("\r\n") == after.count("\n")
+
+
+OTHER_ENTRY = {
+    "claude-code": '{"mcpServers": {"codriver": {"command": "other"}}}',
+    "codex": (
+        '[mcp_servers.codriver]\ncommand = "other"\nenabled = false\n\n[mcp_servers.codriver.env]\nA = "1"\n# last\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ENTRY)
+def test_a_different_entry_is_replaced_only_by_force(name, one, file_of):
+    file_of(name).write_text(OTHER_ENTRY[name])
+    refused = one(name)
+    assert refused.state == "refused"
+    assert "--force" in refused.fix
+    apply(refused)
+    assert file_of(name).read_text() == OTHER_ENTRY[name]
+    forced = one(name, force=True)
+    assert forced.state == "replace"
+    apply(forced)
+    assert one(name).state == "same"
+
+
+@pytest.mark.parametrize("name", OTHER_ENTRY)
+def test_an_entry_that_is_not_ours_is_removed_only_by_force(name, one, file_of):
+    file_of(name).write_text(OTHER_ENTRY[name])
+    assert one(name, plan_removal).state == "refused"
+    assert one(name, plan_removal, force=True).state == "remove"
+
+
+@pytest.mark.parametrize(
+    "command", ['"codriver-relay"', '"/x/codriver_relay.py"', '["python", "/x/codriver_relay.py"]']
+)
+def test_an_entry_that_starts_the_relay_from_elsewhere_is_ours_to_remove(command, one, file_of):
+    file_of("eca").write_text(f'{{"mcpServers": {{"codriver": {{"command": {command}}}}}}}')
+    assert one("eca", plan_removal).state == "remove"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("claude-code", '{\n  "mcpServers": {\n', "line 3, column 1"),
+        ("claude-code", '{\n  // hello\n  "mcpServers": {}\n}', "line 2, column 3: a comment is not allowed"),
+        ("gemini", '{ // fine\n "a": 1,\n}', "line 3, column 1: a comma before }"),
+        ("vscode", "[1]", "line 1, column 1: here should be an object"),
+        ("vscode", '{\n "servers": 3}', "line 2, column 13: here should be an object"),
+        ("codex", "a = 1\nb = \n", "line 2, column 5"),
+        ("codex", "mcp_servers = 3\n", "write mcp_servers as [mcp_servers.NAME] tables"),
+    ],
+)
+def test_a_broken_file_is_left_alone_and_the_place_told(name, text, problem, one, file_of):
+    file_of(name).write_text(text)
+    change = one(name)
+    assert change.state == "refused"
+    assert problem in change.problem
+    assert CLIENTS[name].title in change.problem
+    apply(change)
+    assert file_of(name).read_text() == text
+
+
+def test_a_file_that_is_no_text_is_left_alone(one, file_of):
+    file_of("vscode").write_bytes(b"{}\xff")
+    assert one("vscode").problem == "it is not UTF-8 (byte 2)"
+
+
+def test_a_diff_shows_the_change_and_git_would_take_it(one, file_of, tmp_path):
+    file_of("claude-code").write_text('{\n  "a": 1\n}')
+    change = one("claude-code")
+    patch = diff(change).replace(str(change.file), "x.json")
+    (tmp_path / "x.json").write_text(change.before)
+    subprocess.run(["git", "apply", "-p0", "-"], input=patch, text=True, cwd=tmp_path, check=True, timeout=60)
+    assert (tmp_path / "x.json").read_text() == change.after
+
+
+def test_a_diff_of_a_new_file_starts_from_nothing(one):
+    assert diff(one("claude-code")).startswith("--- /dev/null\n")
+
+
+def test_a_file_changed_since_the_plan_is_left_alone(one, file_of):
+    change = one("claude-code")
+    file_of("claude-code").write_text("{}")
+    with pytest.raises(FileChangedError, match="run the command again"):
+        apply(change)
+    assert file_of("claude-code").read_text() == "{}"
+
+
+@pytest.mark.parametrize("scope", ["workspace", "user"])
+def test_mode_and_link_of_a_file_stay(one, launch, machine, tmp_path, scope):
+    real = (launch.workspace if scope == "workspace" else tmp_path) / "dotfiles.json"
+    real.write_text("{}")
+    real.chmod(0o640)
+    file = CLIENTS["zed"].file(scope, launch.workspace, machine)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.symlink_to(real)
+    apply(one("zed", scope=scope))
+    assert file.is_symlink()
+    assert real.read_text() != "{}"
+    assert len(json.loads(real.read_text())["context_servers"]) == 1
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("planner", [plan, plan_removal])
+def test_a_file_of_the_workspace_that_is_a_link_out_of_it_is_refused_and_left_alone(one, file_of, tmp_path, planner):
+    apply(one("zed"))
+    real = tmp_path / "elsewhere.json"
+    file_of("zed").rename(real)
+    text = real.read_text()
+    file_of("zed").symlink_to(real)
+    change = one("zed", planner, force=True)
+    assert change.state == "refused"
+    assert "leads out of" in change.problem
+    apply(change)
+    assert real.read_text() == text
+
+
+def test_a_file_exchanged_for_a_link_out_of_the_workspace_since_the_plan_is_left_alone(one, file_of, tmp_path):
+    change = one("zed")
+    real = tmp_path / "elsewhere.json"
+    real.write_text("{}")
+    file_of("zed").symlink_to(real)
+    with pytest.raises(CannotWriteError, match="leads out of"):
+        apply(change)
+    assert real.read_text() == "{}"
+
+
+@pytest.mark.parametrize("shape", ["pipe", "/dev/zero", "/dev/ptmx"])
+def test_a_file_that_is_none_is_refused_at_once(one, file_of, shape):
+    os.mkfifo(file_of("zed")) if shape == "pipe" else file_of("zed").symlink_to(shape)
+    assert one("zed").state == "refused"
+
+
+def test_a_new_file_has_the_mode_of_any_new_file(one, file_of, tmp_path):
+    apply(one("zed"))
+    (tmp_path / "any").write_text("")
+    assert file_of("zed").stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
+def test_nothing_is_left_beside_the_file(one, file_of):
+    apply(one("vscode"))
+    assert [entry.name for entry in file_of("vscode").parent.iterdir()] == ["mcp.json"]
+
+
+def test_a_file_that_cannot_be_written_is_told(one, file_of):
+    change = one("vscode")
+    file_of("vscode").parent.rmdir()
+    file_of("vscode")
+    file_of("vscode").parent.rmdir()
+    change.file.parent.write_text("in the way")
+    with pytest.raises(CannotWriteError, match="cannot be written"):
+        apply(change)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a folder cannot be read as a file in other words there")
+def test_a_folder_in_the_place_of_a_file_is_told(one, file_of):
+    file_of("claude-code").mkdir()
+    assert "cannot be read" in one("claude-code").problem
+
+
+ODD = [
+    "", "[]", "1", "null", "{}", "\ufeff{}", "// c", "/* c */ {}", "{\r\n}\r\n", "\x00", '{"mcpServers": []}',
+    '{"mcpServers": null}', '{"mcpServers": {"codriver": 1}}', '{"mcpServers": {"codriver": null}}', '{"servers": 3}',
+    '{"mcp": {"codriver": []}}', '{"context_servers": "x"}', '{"mcpServers": {"a": {},}}', '{"mcpServers": {}} x',
+    '{"mcpServers": {}, "mcpServers": {}}', "mcp_servers = 3", "[mcp_servers]\ncodriver = 3", "[[mcp_servers]]\na = 1",
+    'mcp_servers.codriver = {command = "x"}', "[mcp_servers.codriver.env]\nA = 'b'", "[mcp_servers]\ncodriver = []",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD)
+@pytest.mark.parametrize("name", CLIENTS)
+def test_whatever_a_file_says_the_entry_is_written_or_refused(name, text, one, file_of):
+    file = file_of(name)
+    file.write_bytes(text.encode())
+    change = one(name, force=True)
+    if change.state == "refused":
+        assert change.problem
+        assert file.read_bytes() == text.encode()
+    else:
+        apply(change)
+        assert one(name).state == "same"

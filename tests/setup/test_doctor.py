@@ -1,0 +1,469 @@
+"""The doctor: what it says of a workspace that is well, and of each thing that can be wrong with one."""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from live_server import serving
+
+import codriver_relay
+from codriver import __version__
+from codriver.core.state import Origin, Repl, State
+from codriver.core.values import Capability, Profile
+from codriver.errors import StartError
+from codriver.repls.adapter_values import CAPABILITIES
+from codriver.repls.nrepl.probe import missing
+from codriver.settings import trust
+from codriver.setup.change_plan import apply, plan
+from codriver.setup.clients import Environment, Launch, known_clients
+from codriver.setup.doctor import (
+    Check,
+    Report,
+    Row,
+    diagnose,
+)
+from codriver.setup.doctor.listener_check import listening_hosts, wide_listener
+from codriver.setup.doctor.relay_check import obstacle
+from codriver.tools.list_sessions import session_row
+
+SESSION = {
+    "key": "clj", "dialect": "clojure", "phase": "connected", "generation": 2, "address": "127.0.0.1:7888",
+    "versions": {"clojure": "1.11.1", "nrepl": "1.0.0"}, "isolation": "session",
+    "capabilities": {
+        "evaluate": {"support": "native", "op": "eval"}, "lookup": {"support": "adapted", "op": "eval"},
+    },
+    "missing": {"clojuredocs": "start nREPL with cider-nrepl"},
+    "notes": ["It cannot be interrupted while it compiles."],
+}  # fmt: skip
+
+
+RECORD = {
+    "pid": os.getpid(), "port": 1664, "host": "127.0.0.1", "sessionId": "x", "startedAt": "2026-01-01T00:00:00+00:00",
+    "version": __version__,
+}  # fmt: skip
+
+
+def nobody(tool, arguments):
+    raise StartError("no server answers")
+
+
+@pytest.fixture
+def launch(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "app").mkdir()
+    relay = tmp_path / "config" / "codriver" / "codriver_relay.py"
+    relay.parent.mkdir(parents=True)
+    shutil.copyfile(codriver_relay.__file__, relay)
+    return Launch(Path(sys.executable), relay, tmp_path / "app")
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Environment(tmp_path / "home", "linux", {"PATH": ""})
+
+
+@pytest.fixture
+def server(launch):
+    """A server that is well: its files in the workspace, and its answers, to be changed by a test."""
+    folder = launch.workspace / ".calva" / "mcp-server"
+    folder.mkdir(parents=True)
+    folder.chmod(0o700)
+    (folder / "port").write_text("1664")
+    (folder / "server.json").write_text(json.dumps(RECORD))
+    health = {
+        "ok": True, "pid": os.getpid(), "host": "127.0.0.1", "port": 1664, "version": __version__, "clients": [],
+        "startedAt": "2026-01-01T00:00:00+00:00", "repls": [{**SESSION, "address": f"127.0.0.1:{unused_port()}"}],
+        "errors": [],
+    }  # fmt: skip
+    return {"server_health": health, "list_sessions": {"ok": True, "sessions": [SESSION], "count": 1}}
+
+
+@pytest.fixture
+def examine(launch, machine, server):
+    return lambda: diagnose(launch, lambda tool, _: server[tool], machine, lambda *_: None)
+
+
+def unused_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def listening(host):
+    with socket.create_server((host, 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def of(report, area):
+    return [check for check in report.checks if check.area == area]
+
+
+def test_a_workspace_that_is_well_is_told_so(examine, launch, machine):
+    (change,) = plan([known_clients()["zed"]], launch, machine)
+    apply(change)
+    report = examine()
+    assert {check.state for check in report.checks} == {"ok"}
+    assert report.exit_status == 0
+    text = report.to_text()
+    assert text.endswith("All is well.\n")
+    assert f"ok     server       pid {os.getpid()} listens on 127.0.0.1:1664" in text
+    assert f"ok     clients      Zed: {change.file}" in text
+    areas = ["versions", "settings", "server", "port file", "relay", "permissions", "clients", "REPLs"]
+    assert [check.area for check in report.checks] == areas
+
+
+def test_each_repl_has_a_row_for_each_capability(examine):
+    (repl,) = examine().repls
+    assert repl.rows == (
+        Row("evaluate", "works", "by eval"),
+        Row("lookup", "adapted", "by eval"),
+        Row("clojuredocs", "missing", "start nREPL with cider-nrepl"),
+    )
+    text = examine().to_text()
+    assert "clj: clojure, clojure 1.11.1, nrepl 1.0.0, 127.0.0.1:7888 (connected, generation 2)" in text
+    assert "  clojuredocs   missing  start nREPL with cider-nrepl\n" in text
+    assert "  note: It cannot be interrupted while it compiles.\n" in text
+
+
+def test_the_servers_own_rows_are_understood(examine, server):
+    profile = Profile(
+        dialect="basilisp",
+        versions={"basilisp": "0.5.1"},
+        capabilities={"evaluate": Capability("eval"), "lookup": Capability("eval", adapted=True)},
+        missing={"interrupt": "its server has no op `interrupt`"},
+        notes=("It serves one client.",),
+    )
+    repl = Repl("port-file:x", "lpy", Origin("port-file", ".nrepl-port"), phase="connected", profile=profile)
+    row = session_row(State(repls={repl.id: repl}), repl, repl.sessions["main"])
+    server["list_sessions"] = {"ok": True, "sessions": [row], "count": 1}
+    (report,) = examine().repls
+    assert (report.key, report.title) == ("lpy", "basilisp, basilisp 0.5.1")
+    assert report.state == "connected, generation 0"
+    assert report.rows == (
+        Row("evaluate", "works", "by eval"),
+        Row("lookup", "adapted", "by eval"),
+        Row("interrupt", "missing", "its server has no op `interrupt`"),
+    )
+    assert report.notes == ("It serves one client.",)
+
+
+def test_the_report_as_json_is_the_report(examine):
+    report = examine()
+    data = json.loads(json.dumps(report.to_json()))
+    assert data["ok"] is True
+    assert [check["area"] for check in data["checks"]] == [check.area for check in report.checks]
+    assert data["repls"][0]["rows"][2] == {
+        "capability": "clojuredocs", "support": "missing", "detail": "start nREPL with cider-nrepl",
+    }  # fmt: skip
+
+
+def test_without_a_server_nothing_is_wrong_and_the_command_is_told(launch, machine):
+    report = diagnose(launch, nobody, machine)
+    assert report.exit_status == 0
+    (check,) = of(report, "server")
+    assert (check.state, check.fix) == ("note", "codriver serve")
+    assert report.repls == ()
+
+
+def test_a_port_file_of_a_server_that_is_gone_is_told(launch, machine, server):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait(timeout=60)
+    (launch.workspace / ".calva" / "mcp-server" / "server.json").write_text(json.dumps({**RECORD, "pid": gone.pid}))
+    (check,) = of(diagnose(launch, nobody, machine), "port file")
+    assert "left by a server that is gone" in check.text
+
+
+def test_a_process_that_only_a_record_names_is_never_said_to_be_a_server_to_end(launch, machine, server):
+    """The record may have come with a checkout, and names a process that runs: nobody holds the lock."""
+    (check,) = of(diagnose(launch, nobody, machine), "port file")
+    assert "left by a server that is gone" in check.text
+    assert "kill" not in check.fix
+
+
+@pytest.fixture
+def held(launch, server):
+    """A process that holds the workspace's lock, as a server that hangs does."""
+    with (launch.workspace / ".calva" / "mcp-server" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_a_server_that_does_not_answer_is_wrong(launch, machine, held):
+    report = diagnose(launch, nobody, machine)
+    (check,) = of(report, "server")
+    assert check.state == "wrong"
+    assert check.fix.startswith("codriver stop")
+    assert "no server answers" in check.text
+    assert report.exit_status == 1
+    assert report.to_text().endswith("checks are wrong.\n")
+
+
+@pytest.mark.parametrize("error", [OSError("refused"), ValueError("no JSON"), TimeoutError()])
+def test_whatever_answers_instead_of_a_server_does_not_stop_the_doctor(launch, machine, server, error, held):
+    def broken(tool, arguments):
+        raise error
+
+    (check,) = of(diagnose(launch, broken, machine), "server")
+    assert (str(error) or "TimeoutError") in check.text
+
+
+def test_a_server_that_refuses_says_why(launch, machine, server, held):
+    refused = {"ok": False, "reason": "stopping", "hint": "wait until it is gone"}
+    report = diagnose(launch, lambda tool, _: refused, machine)
+    assert "wait until it is gone" in of(report, "server")[0].text
+
+
+@pytest.mark.parametrize(
+    ("change", "area", "words"),
+    [
+        ({"portNote": "port 1664 was taken"}, "server", "port 1664 was taken"),
+        ({"version": "0.0.1"}, "server", "runs version 0.0.1"),
+        ({"host": "0.0.0.0"}, "server", "listens beyond loopback, on 0.0.0.0"),
+        ({"port": 1700}, "port file", "says 1664 and the server listens on 1700"),
+        ({"errors": [{"message": "history lost", "count": 2, "firstAt": "x"}]}, "errors", "history lost (2 times"),
+        ({"repls": []}, "REPLs", "none is connected"),
+        ({"repls": [{"key": "bb", "phase": "stopped", "note": "it ended"}]}, "REPLs", "bb: None, stopped: it ended"),
+        ({"repls": [{"key": "bb", "phase": "starting"}]}, "REPLs", "it is not there yet"),
+        ({"repls": [{"phase": "connected", "address": "10.1.2.3:7"}]}, "REPLs", "10.1.2.3 is another machine"),
+    ],
+)  # fmt: skip
+def test_what_the_server_says_of_itself_is_judged(examine, server, change, area, words):
+    server["server_health"].update(change)
+    found = [check for check in of(examine(), area) if words in check.text]
+    assert [check.state != "ok" for check in found] == [True]
+
+
+@pytest.mark.parametrize(("others", "words"), [([], "clients: none"), ([{"name": ""}, {"name": "zed"}], "clients: 2")])
+def test_the_doctor_does_not_count_itself_among_the_clients(examine, server, others, words):
+    server["server_health"]["clients"] = [{"name": "codriver-doctor"}, *others]
+    assert words in of(examine(), "server")[0].text
+
+
+def test_a_relay_that_is_missing_or_old_is_told(examine, launch):
+    launch.relay.write_text("old")
+    assert of(examine(), "relay")[0].state == "note"
+    launch.relay.unlink()
+    (check,) = of(examine(), "relay")
+    assert (check.state, "codriver init" in check.fix) == ("wrong", True)
+
+
+def test_a_relay_that_does_not_reach_the_server_is_wrong(launch, machine, server):
+    report = diagnose(launch, lambda tool, _: server[tool], machine, lambda *_: "it ended with status 1: no such host")
+    (check,) = of(report, "relay")
+    assert (check.state, report.exit_status) == ("wrong", 1)
+    assert "no such host" in check.text
+    assert check.fix.endswith("--verbose")
+
+
+def test_the_relay_is_tried_as_a_client_starts_it(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        launch = Launch(Path(sys.executable), Path(codriver_relay.__file__), live.workspace)
+        assert obstacle(launch, live.port_file) is None
+        assert "cannot be started" in obstacle(replace(launch, python=tmp_path / "none"), live.port_file)
+        assert "it ended with status" in obstacle(replace(launch, relay=tmp_path / "none.py"), live.port_file)
+        report = json.loads(live.run("doctor", "--json").stdout)
+        assert [check["state"] for check in report["checks"] if check["area"] == "relay"] == ["ok"]
+
+
+def test_skills_that_nobody_sees_are_told(examine, launch, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = launch.workspace / ".codriver" / "skills" / "ours" / "SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: ours\ndescription: How we do it.\n---\n")
+    (check,) = of(examine(), "skills")
+    assert check.state == "note"
+    assert check.text == "ours of workspace: found, and not shown to agents until this source is allowed"
+    assert 'skillSources = ["workspace"]' in check.fix
+    (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
+    assert "codriver trust" in of(examine(), "settings")[0].text
+    trust.accept(launch.workspace, trust.read_tables(launch.workspace))
+    assert of(examine(), "skills") == []
+    (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace", "toolbx"]\n')
+    trust.accept(launch.workspace, trust.read_tables(launch.workspace))
+    (check,) = of(examine(), "skills")
+    assert check.text == "skillSources names toolbx, which has no skills here; there are: codriver, workspace"
+    file.write_text("nothing")
+    assert "no front matter" in of(examine(), "skills")[-1].text
+
+
+@pytest.mark.parametrize(
+    "dialect", ["clojure", "babashka", "clojurescript", "nbb", "squint", "basilisp", "hy", "python"]
+)
+def test_what_would_provide_a_capability_can_be_done_in_that_language(dialect):
+    for capability in set(CAPABILITIES) - {"evaluate", "load-file"}:
+        line = missing(capability, dialect)
+        assert line, capability
+        assert "\n" not in line
+        assert ("cider-nrepl" in line) <= (dialect == "clojure")
+
+
+def test_a_repl_is_of_another_project_where_the_server_says_so(examine, server):
+    at_home = {**SESSION, "kind": "port-file", "origin": "/w/.nrepl-port", "projectRoot": "/elsewhere"}
+    server["list_sessions"] = {
+        "ok": True,
+        "sessions": [at_home, {**at_home, "key": "bb", "elsewhere": True}],
+        "count": 2,
+    }
+    (check,) = (check for check in of(examine(), "REPLs") if "another project" in check.text)
+    assert (check.state, check.text) == ("note", "bb: /w/.nrepl-port leads to a REPL of another project, /elsewhere")
+    assert check.fix.startswith("rm /w/.nrepl-port")
+
+
+def test_a_repl_that_is_not_there_yet_has_no_rows_and_says_so(examine, server):
+    coming = {"key": "clj", "dialect": "clojure", "phase": "starting", "generation": 0}
+    server["list_sessions"] = {"ok": True, "sessions": [coming], "count": 1}
+    (repl,) = examine().repls
+    assert (repl.rows, repl.notes) == ((), ("what it can do shows when it is connected",))
+
+
+def test_settings_are_judged(examine, launch):
+    file = launch.workspace / "codriver.toml"
+    file.write_text("maxDepth = 3\n")
+    assert of(examine(), "settings")[0].text == f"from {file}"
+    file.write_text("maxDpth = 3\n")
+    (check,) = of(examine(), "settings")
+    assert (check.state, "did you mean maxDepth" in check.text) == ("note", True)
+    file.write_text("maxDepth = 0\n")
+    (check,) = of(examine(), "settings")
+    assert (check.state, check.fix) == ("wrong", f"correct it in {file}")
+
+
+def test_a_client_without_an_entry_gets_the_command(examine, launch):
+    (launch.workspace / ".vscode").mkdir()
+    (check,) = of(examine(), "clients")
+    assert (check.state, check.fix) == ("note", "codriver init --client vscode")
+
+
+def test_a_client_with_another_entry_or_a_broken_file_is_wrong(examine, launch):
+    (launch.workspace / ".mcp.json").write_text('{"mcpServers": {"codriver": {"command": "x"}}}')
+    (check,) = of(examine(), "clients")
+    assert (check.state, "--client claude-code --force" in check.fix) == ("wrong", True)
+    (launch.workspace / ".mcp.json").write_text("{")
+    assert "line 1, column 2" in of(examine(), "clients")[0].text
+
+
+def test_an_entry_with_another_python_works_unless_that_is_gone(examine, launch):
+    other = launch.workspace / "python"
+    other.write_text("")
+    entry = {"command": str(other), "args": [str(launch.relay), "port", "--start"]}
+    (launch.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": entry}}))
+    (check,) = of(examine(), "clients")
+    assert (check.state, "in its own way" in check.text) == ("note", True)
+    other.unlink()
+    (check,) = of(examine(), "clients")
+    assert (check.state, f"{other} is not there" in check.text) == ("wrong", True)
+
+
+def test_an_entry_in_the_users_own_file_is_enough(examine, launch, machine):
+    apply(plan([known_clients()["gemini"]], launch, machine, scope="user")[0])
+    (check,) = of(examine(), "clients")
+    assert check.state == "ok"
+    assert str(machine.home) in check.text
+
+
+@pytest.mark.parametrize(("name", "mode"), [(".", 0o777), ("port", 0o622), ("server.json", 0o606)])
+def test_files_that_others_may_write_are_wrong(examine, launch, name, mode):
+    file = launch.workspace / ".calva" / "mcp-server" / name
+    file.chmod(mode)
+    (check,) = of(examine(), "permissions")
+    assert check.state == "wrong"
+    assert check.fix.startswith("chmod go-w")
+
+
+def test_a_file_where_the_folder_should_be_is_wrong(launch, machine):
+    (launch.workspace / ".calva").write_text("")
+    (check,) = of(diagnose(launch, nobody, machine), "permissions")
+    assert (check.state, "a file is in the way" in check.text) == ("wrong", True)
+
+
+def test_a_repl_of_ours_that_stopped_gets_the_command_that_starts_it(examine, server):
+    stopped = {"key": "bb", "kind": "process", "phase": "stopped", "note": "there is no bb in PATH"}
+    server["server_health"].update(repls=[stopped])
+    (check,) = of(examine(), "REPLs")
+    assert "there is no bb in PATH" in check.text
+    assert check.fix.endswith("""codriver call restart_repl '{"replSessionKey": "bb"}'""")
+
+
+def test_the_users_own_group_may_write(examine, launch):
+    (launch.workspace / ".calva" / "mcp-server" / "port").chmod(0o660)
+    assert of(examine(), "permissions")[0].state == "ok"
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o775, 0o711])
+def test_a_folder_that_others_may_enter_counts_for_nothing_and_this_is_said(examine, launch, mode):
+    (launch.workspace / ".calva" / "mcp-server").chmod(mode)
+    (check,) = of(examine(), "permissions")
+    assert (check.state, "nothing in it counts" in check.text) == ("note", True)
+
+
+def test_a_folder_that_is_a_link_is_wrong(examine, launch):
+    folder = launch.workspace / ".calva"
+    folder.rename(launch.workspace / "elsewhere")
+    folder.symlink_to("elsewhere")
+    (check,) = of(examine(), "permissions")
+    assert (check.state, f"{folder} is a link" in check.text) == ("wrong", True)
+
+
+def test_a_token_that_others_may_read_is_wrong(examine, launch):
+    token = launch.workspace / ".calva" / "mcp-server" / "token"
+    token.write_text("x")
+    token.chmod(0o644)
+    assert of(examine(), "permissions")[0].fix == f"chmod 600 {token}"
+    token.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    assert of(examine(), "permissions")[0].state == "ok"
+
+
+@pytest.mark.parametrize(("host", "is_wide"), [("127.0.0.1", False), ("127.0.0.2", False), ("0.0.0.0", True)])
+def test_a_repl_that_is_open_beyond_loopback_is_named(examine, server, host, is_wide):
+    with listening(host) as port:
+        server["server_health"]["repls"] = [{**SESSION, "address": f"127.0.0.1:{port}"}]
+        found = [check for check in of(examine(), "REPLs") if "beyond loopback" in check.text]
+        assert bool(found) is is_wide
+        assert all(check.state == "wrong" and "clj" in check.text for check in found)
+
+
+def test_without_a_server_the_repls_of_port_files_are_looked_at(launch, machine):
+    with listening("0.0.0.0") as port:
+        (launch.workspace / ".nrepl-port").write_text(f"{port}\n")
+        note, wide = of(diagnose(launch, nobody, machine), "REPLs")
+    assert note.text == f".nrepl-port says {port}"
+    assert wide.state == "wrong"
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_a_listener_on_all_ipv6_addresses_is_wide():
+    try:
+        listener = socket.create_server(("::", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6 address; give it one to run this")
+    with listener:
+        assert wide_listener(listener.getsockname()[1]) == "::"
+    assert wide_listener(unused_port()) is None
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the table below is a little-endian machine's")
+def test_the_kernels_table_is_read():
+    table = (
+        "  sl  local_address rem_address   st\n"
+        "   0: 0100007F:1EC8 00000000:0000 0A 0\n"
+        "   1: 00000000:1EC8 00000000:0000 0A 0\n"
+        "   2: 00000000:1EC8 00000000:0000 01 0\n"
+        "   3: 00000000:1EC9 00000000:0000 0A 0\n"
+        "   4: 00000000000000000000000001000000:1EC8 00000000000000000000000000000000:0000 0A 0\n"
+    )
+    assert listening_hosts(table, 7880) == ["127.0.0.1", "0.0.0.0", "::1"]
+
+
+def test_a_report_counts_what_is_wrong():
+    report = Report((Check("a", "wrong", "x", "do y"), Check("bb", "note", "z")))
+    assert report.to_text() == "WRONG  a   x\n           → do y\nnote   bb  z\n\n1 of 2 checks are wrong.\n"

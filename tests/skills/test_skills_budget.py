@@ -1,0 +1,73 @@
+"""What an agent reads before it does anything: it costs every session of every client, so it has a limit."""
+
+import itertools
+import re
+
+import pytest
+
+from codriver.files.paths import shipped_folder
+from codriver.protocol.prompts import PROMPTS
+from codriver.skills import INSTRUCTIONS_CHARS, Connected, Selection, Skill, SkillLibrary, instructions
+from codriver.tools.manifest import BY_NAME, MANIFEST
+
+TOOL_TOKENS = 3000
+CHARS_A_TOKEN = 3.5
+"""Prose has over four characters a token and JSON schemas 3.7: this counts too many, never too few."""
+
+
+def descriptions(schema):
+    """Every name and description in a schema."""
+    if isinstance(schema, list):
+        return [text for item in schema for text in descriptions(item)]
+    if not isinstance(schema, dict):
+        return []
+    own = [schema["description"]] if isinstance(schema.get("description"), str) else []
+    names = list(schema.get("properties", {}))
+    return own + names + [text for key, value in schema.items() if key != "description" for text in descriptions(value)]
+
+
+def words_of(tool):
+    return [tool.name, tool.title, tool.description, *descriptions(tool.schema), *descriptions(tool.output)]
+
+
+def tokens(texts):
+    return sum(len(text) for text in texts) / CHARS_A_TOKEN
+
+
+def test_all_tools_together_are_described_within_their_limit():
+    used = {tool.name: round(tokens(words_of(tool))) for tool in MANIFEST}
+    assert sum(used.values()) <= TOOL_TOKENS, used
+
+
+def test_no_tool_takes_more_than_its_share():
+    assert {tool.name for tool in MANIFEST if tokens(words_of(tool)) > TOOL_TOKENS / 6} == set()
+
+
+REPLS = [
+    (), (Connected("clj", "clojure"),), (Connected("py", "python", "starting"), Connected("lpy", "basilisp")),
+    tuple(Connected(f"a-very-long-session-key-of-somebody-{n}", "clojurescript", "connecting") for n in range(20)),
+]  # fmt: skip
+SHIPPED = SkillLibrary(shipped_folder("skills")).skills()
+SKILLS = [
+    (), *((skill,) for skill in SHIPPED), SHIPPED,
+    (*SHIPPED, *(Skill(f"dependency.skill-{n}", "What it is for, at length. " * 30, "x", None) for n in range(30))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("evaluates", [True, False])
+@pytest.mark.parametrize(("skills", "repls"), [*itertools.product(SKILLS, REPLS)])
+def test_instructions_fit_in_every_combination(skills, repls, evaluates):
+    text = instructions(skills, repls, evaluates=evaluates)
+    assert len(text) < INSTRUCTIONS_CHARS
+    assert len(text.encode()) < 2048
+
+
+def test_what_is_switched_off_is_not_in_the_instructions():
+    library = SkillLibrary(shipped_folder("skills"), Selection(disabled=frozenset({"live-repl"})))
+    assert "live-repl" not in instructions(library.skills(), [])
+
+
+@pytest.mark.parametrize("text", [instructions(SHIPPED, REPLS[2]), *(prompt.text for prompt in PROMPTS)])
+def test_instructions_and_prompts_name_only_tools_that_exist(text):
+    named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", text))
+    assert named <= set(BY_NAME), named - set(BY_NAME)

@@ -1,0 +1,106 @@
+"""Every example of the skills, run as an agent would: over a real server, in the embedded Python and Lisp."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import skill_examples
+from live_server import WAIT_S, serving, until
+
+from codriver.tools.manifest import BY_NAME
+
+LISP = "lpy"
+"""The session of the examples that name none: they are Clojure, and this is the Clojure that needs no JVM."""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("skills"), "--repl", "python", "--repl", "lisp") as live:
+        with live.client() as bare:
+            until(lambda: all(row["phase"] == "connected" for row in bare.call("list_sessions")["sessions"]), "REPLs")
+        yield live
+
+
+def with_session(call, arguments):
+    takes_one = "replSessionKey" in BY_NAME[call.tool].schema["properties"]
+    return {"replSessionKey": LISP, **arguments} if takes_one and "evaluationId" not in arguments else arguments
+
+
+def run_call(client, call, answers):
+    where = f"SKILL.md line {call.line}: {call.tool}"
+    assert call.tool in BY_NAME, f"{where}: there is no such tool"
+    answer = client.call(call.tool, **with_session(call, call.filled(answers)))
+    assert answer["ok"] is call.answer.get("ok", True), f"{where}: {answer}"
+    assert {key: answer.get(key) for key in call.answer} == call.answer, where
+    return answer
+
+
+def run_command(live, example):
+    path = os.pathsep.join([str(Path(sys.executable).parent), live.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-euc", example.command], cwd=live.workspace, env={**live.environ, "PATH": path, "KEY": LISP},
+        capture_output=True, text=True, timeout=WAIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"SKILL.md line {example.line}: {done.stdout}{done.stderr}"
+    assert example.printed in done.stdout, f"SKILL.md line {example.line}"
+
+
+@pytest.mark.parametrize("skill", skill_examples.skill_names())
+def test_every_example_of_a_skill_works_as_written(live, skill):
+    answers = []
+    with live.client(name="example-runner") as client:
+        for example in skill_examples.examples(skill):
+            if isinstance(example, skill_examples.File):
+                file = live.workspace / example.path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(example.text)
+            elif isinstance(example, skill_examples.Shown):
+                assert (live.workspace / example.path).read_text() == example.text, f"SKILL.md line {example.line}"
+            elif isinstance(example, skill_examples.Command):
+                run_command(live, example)
+            else:
+                answers.append(run_call(client, example, answers))
+
+
+def test_an_example_of_a_tool_that_does_not_exist_fails(live):
+    call = skill_examples.ToolCall(1, "no_such_tool", {})
+    with live.client() as client, pytest.raises(AssertionError, match="there is no such tool"):
+        run_call(client, call, [])
+
+
+def test_an_example_whose_answer_differs_fails(live):
+    call = skill_examples.ToolCall(1, "evaluate_code", {"code": "(+ 1 2)"}, {"result": "4"})
+    with live.client() as client, pytest.raises(AssertionError, match="line 1: evaluate_code"):
+        run_call(client, call, [])
+
+
+def test_a_command_that_prints_something_else_fails(live):
+    with pytest.raises(AssertionError, match="line 7"):
+        run_command(live, skill_examples.Command(7, 'codriver eval -s "$KEY" "(+ 1 2)"', "4"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../../../etc/passwd", "..%2f..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/secret.txt", "/etc/passwd",
+        "%2Fetc%2Fpasswd", "..%5c..%5csecret.txt", "SKILL.md%00.txt", "%252e%252e/secret.txt",
+    ],
+)  # fmt: skip
+def test_what_lies_outside_a_skill_is_not_read_over_the_wire(live, path):
+    (live.workspace / "secret.txt").write_text("root: a secret")
+    with live.client() as client:
+        answer = client.request("resources/read", {"uri": f"skill://live-repl/{path}"})
+        assert "root:" not in str(answer)
+        assert answer["error"]["code"] == -32002
+        assert client.request("resources/read", {"uri": "skill://live-repl"})["result"]["contents"]
+
+
+def test_the_index_and_the_guides_are_listed_and_read_over_the_wire(live):
+    with live.client() as client:
+        listed = [row["uri"] for row in client.request("resources/list")["result"]["resources"]]
+        for uri in ("skill://index.json", *(f"skill://{name}/SKILL.md" for name in skill_examples.skill_names())):
+            assert uri in listed
+            (content,) = client.request("resources/read", {"uri": uri})["result"]["contents"]
+            assert content["text"]

@@ -1,0 +1,79 @@
+"""Texts of an answer: within bounds together, the short ones whole, and what is missing is said."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from live_server import serving
+
+from codriver.tools.answer_budget import ALWAYS_WHOLE_BYTES, shorten
+
+TEXTS = st.integers(0, 3000).flatmap(lambda size: st.sampled_from(["a" * size, "é" * size, "漢" * (size // 2)]))
+JSON = st.recursive(
+    TEXTS | st.integers() | st.none() | st.booleans(),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.sampled_from("abc"), inner),
+    max_leaves=12,
+)
+
+
+def texts(value):
+    if isinstance(value, str):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [text for item in items for text in texts(item)]
+
+
+def kept(text):
+    return text.rpartition("… (")[0] if text.endswith(" more characters)") else text
+
+
+@given(JSON, st.integers(0, 9000))
+def test_texts_have_no_more_than_they_may_together_and_what_is_left_out_is_counted(value, max_bytes):
+    shown, note = shorten(value, max_bytes)
+    before, after = texts(value), texts(shown)
+    assert len(before) == len(after)
+    assert (note is None) == (before == after)
+    for whole, text in zip(before, after, strict=True):
+        assert whole.startswith(kept(text))
+        if text != whole:
+            lost = len(whole) - len(kept(text))
+            assert text == f"{kept(text)}… ({lost} more characters)"
+            assert len(whole.encode()) > ALWAYS_WHOLE_BYTES
+    room = max(max_bytes, ALWAYS_WHOLE_BYTES * len(before))
+    assert sum(len(kept(text).encode()) for text in after) <= room
+
+
+@given(st.lists(TEXTS, max_size=8), st.integers(0, 9000))
+def test_no_text_is_cut_shorter_than_another_is_left(values, max_bytes):
+    shown, _ = shorten(values, max_bytes)
+    cut = [len(kept(text).encode()) for whole, text in zip(values, shown, strict=True) if text != whole]
+    whole = [len(text.encode()) for before, text in zip(values, shown, strict=True) if text == before]
+    # On character boundaries: a cut text may end up to three bytes earlier.
+    assert not cut or max(whole, default=0) <= min(cut) + 3
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("shortening"), "--repl", "python") as live, live.client() as connected:
+        yield connected
+
+
+def test_the_log_answers_within_the_length_of_any_answer_and_gives_more_when_asked(client):
+    line = client.call("repl_output_log", limit=1)["lastLine"] or 0
+    client.call("evaluate_code", code="print('o' * 200_000)\n'r' * 300")
+    answer = client.call("repl_output_log", since=line)
+    assert sum(len(kept(text)) for text in texts(answer["result"])) <= 51_200
+    assert f"'{'r' * 300}'" in [row["text"] for row in answer["result"]]
+    [note] = answer["notes"]
+    assert note.startswith("1 text is shortened to ")
+    whole = client.call("repl_output_log", since=line, maxTextBytes=2**20)
+    assert "o" * 200_000 in "".join(row["text"] for row in whole["result"])
+    assert "notes" not in whole
+
+
+def test_a_wait_answers_within_it_too(client):
+    line = client.call("repl_output_log", limit=1)["lastLine"] or 0
+    client.call("evaluate_code", code="print('o' * 200_000)")
+    query = "[:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]"
+    answer = client.call("wait_for", query=query, since=line, timeoutMs=0)
+    assert sum(len(kept(text)) for text in texts(answer["result"])) <= 51_200
+    assert any("shortened" in note for note in answer["notes"])

@@ -1,0 +1,130 @@
+"""Notes of answers over a real server: the same code again, and what others did meanwhile."""
+
+import pytest
+from live_server import serving, until
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("notes"), "--repl", "python") as running:
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client(name="ann") as connected:
+        yield connected
+
+
+@pytest.fixture
+def other(live):
+    with live.client(name="bob") as connected:
+        yield connected
+
+
+def repeated(client, code, **arguments):
+    """The id of the first evaluation, and the notes of the second."""
+    first = client.call("evaluate_code", code=code, **arguments)
+    second = client.call("evaluate_code", code=code, **arguments)
+    return first["evaluationId"], second["notes"]
+
+
+def test_the_same_result_again_is_said_in_one_line(client):
+    first, notes = repeated(client, "'only ' + 'once'")
+    assert notes == [f"same result as evaluation {first}"]
+
+
+def test_the_same_output_counts_too(client):
+    first, notes = repeated(client, "print('said')\n'and given'")
+    assert notes == [f"same result and output as evaluation {first}"]
+
+
+def test_the_lines_that_are_others_are_counted(client):
+    client.call("evaluate_code", code="turn = 0")
+    code = "turn += 1\nfor line in range(9): print(line * turn if line > 6 else line)\n'fixed'"
+    first, notes = repeated(client, code)
+    assert notes == [f"same result as evaluation {first}, other output in 2 lines"]
+
+
+def test_another_line_among_several_in_a_result_is_counted(client):
+    client.call("evaluate_code", code="nth = 0\nclass Lines:\n    def __repr__(self): return f'a\\nb\\n{nth}'")
+    first, notes = repeated(client, "nth += 1\nLines()")
+    assert notes == [f"same as evaluation {first} except 1 line"]
+
+
+def test_another_result_is_said_to_be_another(client):
+    client.call("evaluate_code", code="total = 0")
+    first, notes = repeated(client, "total += 1\ntotal")
+    assert notes == [f"not the same result as evaluation {first}"]
+
+
+def test_the_same_failure_again_is_said(client):
+    first, notes = repeated(client, "no_such_name_at_all")
+    assert notes == [f"same failure as evaluation {first}"]
+
+
+def test_another_end_is_said_with_how_it_ended_then(client):
+    first, _ = repeated(client, "late_name + 1")
+    client.call("evaluate_code", code="late_name = 1")
+    notes = client.call("evaluate_code", code="late_name + 1")["notes"]
+    assert len(notes) == 1
+    assert notes[0].startswith("the same code ended as failed in evaluation ")
+    assert not notes[0].endswith(first), "the newest evaluation before is the one to compare with"
+
+
+def test_the_same_code_in_another_place_is_not_the_same(client):
+    client.call("evaluate_code", code="'here or there'")
+    assert client.call("evaluate_code", code="'here or there'", who="loner", isolate=True)["notes"] == []
+
+
+def test_a_file_loaded_again_is_compared_by_its_text(live, client):
+    (live.workspace / "twice.py").write_text("x = 1\n")
+    first = client.call("load_file", filePath="twice.py")["evaluationId"]
+    again = client.call("load_file", filePath="twice.py")
+    assert again["notes"] == [f"same result as evaluation {first}"]
+    (live.workspace / "twice.py").write_text("x = 2\n")
+    assert client.call("load_file", filePath="twice.py")["notes"] == []
+
+
+def test_a_first_call_is_told_nothing_of_others(client, other):
+    other.call("evaluate_code", code="'long ago'")
+    assert client.call("evaluate_code", code="'first call'")["notes"] == []
+
+
+def test_what_others_did_since_the_last_call_is_told_once_a_line_each(client, other):
+    client.call("evaluate_code", code="'mark 1'")
+    done = other.call("evaluate_code", code="price = (\n   1 + 2)")["evaluationId"]
+    failed = other.call("evaluate_code", code="1 / 0", who="carl")["evaluationId"]
+    assert client.call("evaluate_code", code="'mark 2'")["notes"] == [
+        f"meanwhile bob in py: price = ( 1 + 2) ({done}, done)",
+        f"meanwhile carl in py: 1 / 0 ({failed}, failed: ZeroDivisionError)",
+    ]
+    assert client.call("evaluate_code", code="'mark 3'")["notes"] == []
+
+
+def test_at_most_five_are_told_the_newest_and_how_many_more_there_are(client, other):
+    client.call("evaluate_code", code="'mark 4'")
+    for number in range(8):
+        other.call("evaluate_code", code=f"'by bob {number}'")
+    notes = client.call("evaluate_code", code="'mark 5'")["notes"]
+    assert [note.split("'")[1] for note in notes[:5]] == [f"by bob {number}" for number in range(3, 8)]
+    assert notes[5:] == ["and 3 more by others before these: see repl_output_log"]
+
+
+def test_what_one_did_oneself_is_not_told(client):
+    client.call("evaluate_code", code="'mark 6'")
+    client.call("evaluate_code", code="'mine'")
+    assert client.call("evaluate_code", code="'mark 7'")["notes"] == []
+
+
+def test_what_ran_at_the_last_call_is_told_again_when_it_ends(live, client, other):
+    mine = client.call("evaluate_code", code="'mark 8'")["evaluationId"]
+    code = f"import os, time\nwhile not os.path.exists({str(live.workspace / 'end')!r}): time.sleep(0.01)"
+    running = other.call("evaluate_code", code=code, timeoutMs=1000)["evaluationId"]
+    [begun] = client.call("get_evaluation", evaluationId=mine)["notes"]
+    assert client.call("get_evaluation", evaluationId=mine)["notes"] == []
+    (live.workspace / "end").touch()
+    until(lambda: other.call("get_evaluation", evaluationId=running)["status"] == "done", "the loop to end")
+    [ended] = client.call("get_evaluation", evaluationId=mine)["notes"]
+    assert begun.endswith(f"({running}, running)")
+    assert ended.endswith(f"({running}, done)")

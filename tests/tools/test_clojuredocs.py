@@ -1,0 +1,247 @@
+"""ClojureDocs through a real server. Its export comes from a local HTTP server, in the shape of the public one."""
+
+import contextlib
+import json
+import os
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import anyio
+import pytest
+from jsonschema import validate
+from live_server import own_settings, serving, until
+from real_repls import repl
+from scripted_nrepl import OPS, scripted
+
+from codriver.tools.clojuredocs import clojure_name
+from codriver.tools.manifest import BY_NAME
+
+
+def var(namespace, name, **parts):
+    return {
+        "ns": namespace,
+        "name": name,
+        "type": "function",
+        "examples": None,
+        "see-alsos": None,
+        "notes": None,
+    } | parts
+
+
+MAP = var(
+    "clojure.core",
+    "map",
+    doc="Returns a lazy sequence …",
+    href="/clojure.core/map",
+    examples=[{"author": {"login": "a"}, "body": "(map inc [1 2])\t;;=> (2 3)\n"}, {"body": "(map é [])"}],
+    notes=[{"body": "is lazy"}],
+)
+MAP["see-alsos"] = [{"to-var": {"ns": "clojure.core", "name": "mapv", "library-url": "x"}}]
+VARS = [
+    MAP,
+    var("clojure.core", "/", href="/clojure.core/_fs"),
+    var("clojure.core", "some?"),
+    var("clojure.string", "join", doc="Joins."),
+    var("clojure.string", "blank?"),
+    var("clojure.set", "join"),
+]
+
+
+class Site:
+    """An HTTP server that gives `body`, and counts who asks."""
+
+    def __init__(self):
+        self.body = json.dumps({"created-at": 1, "vars": VARS}).encode()
+        self.asked = 0
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                site.asked += 1
+                if site.body is None:
+                    self.send_error(503)
+                    return
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(site.body)
+
+            def log_message(self, *args):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/clojuredocs-export.json"
+
+
+@pytest.fixture
+def site():
+    given = Site()
+    thread = threading.Thread(target=given.server.serve_forever)
+    thread.start()
+    yield given
+    given.server.shutdown()
+    thread.join()
+    given.server.server_close()
+
+
+@contextlib.contextmanager
+def asking(folder, url, *options):
+    """A client of a server whose ClojureDocs are at `url`."""
+    workspace = folder / "workspace"
+    workspace.mkdir(exist_ok=True)
+    own_settings(folder).write_text(f"clojuredocsUrl = {json.dumps(url)}\n")
+    with serving(folder, *(options or ("--repl", "none"))) as live, live.client() as client:
+        yield client
+
+
+def ask(client, symbol, **arguments):
+    """The answer, which fits its output schema."""
+    answer = client.call("clojuredocs_info", symbol=symbol, **arguments)
+    validate(answer, BY_NAME["clojuredocs_info"].output)
+    return answer
+
+
+def kept(folder):
+    return folder / "cache" / "codriver" / "clojuredocs.lines"
+
+
+def test_an_entry_is_told_whole_without_any_repl(tmp_path, site):
+    with asking(tmp_path, site.url) as client:
+        answer = ask(client, "map")
+        assert answer["examples"] == ["(map inc [1 2])\t;;=> (2 3)\n", "(map é [])"]
+        assert (answer["name"], answer["ns"], answer["doc"]) == ("map", "clojure.core", "Returns a lazy sequence …")
+        assert (answer["seeAlsos"], answer["notes"], answer["count"]) == (["clojure.core/mapv"], ["is lazy"], 2)
+        assert (answer["source"], answer["url"]) == ("export", "https://clojuredocs.org/clojure.core/map")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "found"),
+    [
+        ("clojure.string/join", "clojure.string/join"),
+        ("/", "clojure.core//"),
+        ("clojure.core//", "clojure.core//"),
+        ("some?", "clojure.core/some?"),
+        ("cljs.core/map", "clojure.core/map"),
+        ("basilisp.string/blank?", "clojure.string/blank?"),
+    ],
+)
+def test_a_symbol_is_found_however_it_is_written(symbol, found):
+    assert clojure_name(symbol) == found
+
+
+def test_division_is_found_in_the_export(tmp_path, site):
+    with asking(tmp_path, site.url) as client:
+        assert ask(client, "/")["url"] == "https://clojuredocs.org/clojure.core/_fs"
+
+
+def test_an_entry_is_a_resource_too(tmp_path, site):
+    with asking(tmp_path, site.url) as client:
+        for symbol, encoded in (("clojure.core/map", "clojure.core%2Fmap"), ("/", "%2F")):
+            answer = ask(client, symbol)
+            assert answer.pop("ok")
+            read = client.request("resources/read", {"uri": f"codriver://clojuredocs/{encoded}"})
+            assert json.loads(read["result"]["contents"][0]["text"]) == answer
+        unknown = client.request("resources/read", {"uri": "codriver://clojuredocs/nothing"})
+        assert unknown["error"]["code"] == -32002
+
+
+def test_an_unknown_symbol_names_those_that_may_be_meant(tmp_path, site):
+    with asking(tmp_path, site.url) as client:
+        answer = ask(client, "join")
+        assert (answer["ok"], answer["reason"]) == (False, "unknown-symbol")
+        assert answer["others"] == ["clojure.string/join", "clojure.set/join"]
+        assert "symbol_info" in ask(client, "no.such/thing")["hint"]
+
+
+def test_the_export_is_fetched_once_for_all_servers_and_again_when_it_is_old(tmp_path, site):
+    with asking(tmp_path, site.url) as client:
+        for symbol in ("map", "some?", "map"):
+            assert ask(client, symbol)["ok"]
+    with asking(tmp_path, site.url) as client:
+        assert ask(client, "map")["ok"]
+    assert site.asked == 1
+    long_ago = time.time() - 31 * 86_400
+    os.utime(kept(tmp_path), (long_ago, long_ago))
+    site.body = json.dumps({"vars": [var("clojure.core", "map", doc="new")]}).encode()
+    with asking(tmp_path, site.url) as client:
+        assert ask(client, "map")["doc"] == "new"
+    assert site.asked == 2
+
+
+def test_an_old_export_serves_when_it_cannot_be_refreshed(tmp_path, site):
+    with asking(tmp_path, site.url) as client:
+        assert ask(client, "map")["ok"]
+    long_ago = time.time() - 40 * 86_400
+    os.utime(kept(tmp_path), (long_ago, long_ago))
+    site.body = None
+    with asking(tmp_path, site.url) as client:
+        answer = ask(client, "map")
+        assert answer["ok"]
+        assert "40 days old" in answer["note"]
+        assert "503" in answer["note"]
+        assert ask(client, "some?")["ok"]
+    assert site.asked == 2, "a fetch that failed is not repeated at every question"
+
+
+def test_offline_it_is_said_what_to_do(tmp_path, site):
+    site.server.server_close()
+    with asking(tmp_path, site.url) as client:
+        answer = ask(client, "map")
+        assert (answer["ok"], answer["reason"]) == (False, "docs-unavailable")
+        assert "refused" in answer["message"]
+        assert "symbol_info" in answer["hint"]
+
+
+@pytest.mark.parametrize("url", ["none", "file:///etc/hosts"])
+def test_an_address_that_is_none_is_not_asked(tmp_path, url):
+    with asking(tmp_path, url) as client:
+        assert ask(client, "map")["reason"] == "docs-unavailable"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"vars": []}', b'{"vars": [{"ns": "a"}]}', b"\xff"])
+def test_what_is_no_export_is_not_kept(tmp_path, site, body):
+    site.body = body
+    with asking(tmp_path, site.url) as client:
+        assert ask(client, "map")["reason"] == "docs-unavailable"
+    assert not kept(tmp_path).exists()
+    assert list(kept(tmp_path).parent.glob("*")) == []
+
+
+def test_a_kept_file_that_is_damaged_is_fetched_anew(tmp_path, site):
+    kept(tmp_path).parent.mkdir(parents=True)
+    kept(tmp_path).write_bytes(b"\xff\xfe half a file")
+    with asking(tmp_path, site.url) as client:
+        assert ask(client, "map")["ok"]
+
+
+def test_an_entry_too_long_for_an_answer_is_cut_and_counted(tmp_path, site):
+    site.body = json.dumps({"vars": [MAP | {"examples": [{"body": "é" * 40_000}] * 3}]}).encode()
+    with asking(tmp_path, site.url) as client:
+        answer = ask(client, "map")
+        assert sum(len(text.encode()) for text in answer["examples"]) <= 50 * 1024
+        assert (answer["count"], answer["omitted"]) == (1, 3)
+
+
+@pytest.mark.anyio
+async def test_a_repl_with_an_op_for_it_is_asked_before_the_export(tmp_path):
+    entry = {"ns": "clojure.core", "name": "map", "examples": ["(map inc [1])"], "see-alsos": [], "notes": []}
+    answers = {"clojuredocs-lookup": [{"clojuredocs": entry}, {"status": ["done"]}]}
+
+    def asked(address):
+        with asking(tmp_path, "none", "--nrepl", f"r={address}", "--repl", "none") as client:
+            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            return ask(client, "map")
+
+    async with scripted(answers, ops=(*OPS, "clojuredocs-lookup")) as repl_with_op:
+        answer = await anyio.to_thread.run_sync(asked, repl_with_op.endpoint)
+    assert (answer["source"], answer["examples"]) == ("repl", ["(map inc [1])"])
+    assert [(seen["ns"], seen["sym"]) for seen in repl_with_op.seen("clojuredocs-lookup")] == [("clojure.core", "map")]
+
+
+def test_an_alias_is_resolved_by_the_repl(tmp_path, site):
+    address = repl("jvm").endpoint
+    with asking(tmp_path, site.url, "--nrepl", f"clj={address}", "--repl", "none") as client:
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        assert client.call("evaluate_code", code="(require '[clojure.string :as s])")["ok"]
+        answer = ask(client, "s/join")
+        assert (answer["ns"], answer["name"]) == ("clojure.string", "join")

@@ -1,0 +1,234 @@
+"""The editing tools as clients meet them, over a real server."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from live_server import own_settings, serving
+
+GREET = """\
+(ns greet)
+
+(defn greeting [name]
+  (str "Hello, " name))
+
+(comment
+  (greeting "Ada"))
+"""
+SHOUT = {"type": "append", "filePath": "src/greet.clj", "code": '(defn shout [text]\n  (str text "!"))'}
+GOOD_DAY = {
+    "type": "replace", "filePath": "src/greet.clj", "line": 3, "targetLineText": "(defn greeting [name]",
+    "newForm": '(defn greeting [name]\n  (str "Good day, " name))',
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("editing")) as server:
+        yield server
+
+
+@pytest.fixture
+def greet(live):
+    file = live.workspace / "src" / "greet.clj"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(GREET)
+    return file
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as client:
+        yield client
+
+
+def test_a_batch_is_done_and_told_and_taken_back(client, greet):
+    answer = client.call("edit_files", edits=[GOOD_DAY, SHOUT])
+    assert answer["ok"]
+    [row] = answer["files"]
+    assert (answer["count"], row["filePath"], row["applied"]) == (1, "src/greet.clj", True)
+    assert row["edits"] == [
+        {"index": 0, "type": "replace", "line": 3, "newLine": 3, "changes": 1},
+        {"index": 1, "type": "append", "line": 8, "newLine": 9, "changes": 1},
+    ]
+    assert '-  (str "Hello, " name))\n+  (str "Good day, " name))\n' in row["diff"]
+    text = greet.read_text()
+    assert text == GREET.replace("Hello", "Good day") + "\n" + SHOUT["code"] + "\n"
+    answer = client.call("undo_edit")
+    assert (answer["files"][0]["applied"], answer["left"]) == (True, 0)
+    assert greet.read_text() == GREET
+    assert client.call("undo_edit")["reason"] == "nothing-to-undo"
+
+
+def test_a_dry_run_shows_and_changes_nothing(client, greet):
+    answer = client.call("edit_files", edits=[GOOD_DAY], dryRun=True)
+    assert answer["dryRun"]
+    assert answer["files"][0]["applied"] is False
+    assert "Good day" in answer["files"][0]["diff"]
+    assert greet.read_text() == GREET
+
+
+def test_a_refusal_names_every_problem_and_shows_the_lines(client, greet):
+    wrong = {**GOOD_DAY, "line": 6}
+    answer = client.call("edit_files", edits=[SHOUT, wrong, {**SHOUT, "code": "(a\n  (b\n"}])
+    assert answer["reason"] == "edits-refused"
+    assert [problem["index"] for problem in answer["problems"]] == [1, 2]
+    assert "→ 6 (comment" in answer["problems"][0]["context"]
+    assert answer["problems"][1]["balancedText"] == "(a\n  (b))\n"
+    assert greet.read_text() == GREET
+
+
+def test_every_type_of_edit_is_there(client, greet, live):
+    call = {"filePath": "src/greet.clj", "line": 7, "targetLineText": '(greeting "Ada"))'}
+    greeting = {"filePath": "src/greet.clj", "line": 3, "targetLineText": "(defn greeting [name]"}
+    made = live.workspace / "made.edn"
+    made.unlink(missing_ok=True)
+    edits = [
+        {"type": "insert", **call, "newForm": '(greeting "Grace")'},
+        {"type": "move", **greeting, "toLine": 1, "toLineText": "(ns greet)", "side": "before"},
+        {"type": "rename", "filePath": "src/greet.clj", "oldName": "name", "newName": "who", **greeting},
+        {"type": "rename", "filePath": "src/greet.clj", "oldName": "greeting", "newName": "hello"},
+        {"type": "create", "filePath": "made.edn", "content": "{:a 1}\n"},
+    ]
+    answer = client.call("edit_files", edits=edits)
+    assert answer["count"] == 2
+    assert answer["files"][1]["created"]
+    assert [edit["changes"] for edit in answer["files"][0]["edits"]] == [1, 1, 2, 2]
+    assert made.read_text() == "{:a 1}\n"
+    assert greet.read_text() == (
+        '(defn hello [who]\n  (str "Hello, " who))\n\n(ns greet)\n\n(comment\n  (greeting "Grace")\n  (hello "Ada"))\n'
+    )
+    gone = {"type": "delete", "filePath": "src/greet.clj", "line": 6, "targetLineText": "(comment"}
+    client.call("edit_files", edits=[gone])
+    assert greet.read_text().endswith("\n\n(ns greet)\n")
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        ({"type": "append"}, "append needs code"),
+        ({"type": "append", "code": "x", "newForm": "x"}, "append does not take newForm"),
+        ({"type": "replace", "newForm": "x"}, "replace needs line, targetLineText"),
+        ({"type": "rename", "oldName": "a", "newName": "b", "line": 3}, "rename needs targetLineText"),
+        ({"type": "delete", "line": 1, "targetLineText": "x", "overwrite": True}, "delete does not take overwrite"),
+    ],
+)
+def test_an_edit_must_have_what_its_type_needs_and_nothing_else(client, greet, edit, problem):
+    answer = client.call("edit_files", edits=[SHOUT, {"filePath": "src/greet.clj", **edit}])
+    assert answer["reason"] == "bad-arguments"
+    assert answer["problems"] == [{"argument": "edits.1", "problem": f"Value error, {problem}"}]
+    assert greet.read_text() == GREET
+
+
+def test_a_long_diff_is_cut_and_says_so(client, live):
+    (live.workspace / "long.clj").unlink(missing_ok=True)
+    content = "".join(f"(def v{n} {n})\n" for n in range(2000))
+    answer = client.call("edit_files", edits=[{"type": "create", "filePath": "long.clj", "content": content}])
+    [row] = answer["files"]
+    assert row["diffCut"]
+    assert len(row["diff"]) < 12_100
+    assert row["diff"].endswith(" more lines\n")
+    assert (live.workspace / "long.clj").read_text() == content
+
+
+def test_a_batch_belongs_to_its_who_or_to_its_connection(live, client, greet):
+    with live.client() as other:
+        client.call("edit_files", edits=[SHOUT])
+        assert other.call("undo_edit")["reason"] == "nothing-to-undo"
+        client.call("undo_edit")
+        client.call("edit_files", edits=[SHOUT], who="ada")
+        assert client.call("undo_edit", who="grace")["reason"] == "nothing-to-undo"
+        assert other.call("undo_edit", who="ada")["ok"]
+        assert greet.read_text() == GREET
+    assert client.call("edit_files", edits=[SHOUT], who="ui")["reason"] == "bad-who"
+
+
+def test_a_file_changed_since_is_not_taken_back(client, greet):
+    client.call("edit_files", edits=[SHOUT])
+    greet.write_text("(ns other)\n")
+    answer = client.call("undo_edit")
+    assert (answer["reason"], answer["filePaths"]) == ("file-changed", ["src/greet.clj"])
+    assert greet.read_text() == "(ns other)\n"
+
+
+def test_brackets_are_balanced_by_indentation(client):
+    answer = client.call("balance_brackets", text="(a\n  [b\n  c")
+    assert (answer["balancedText"], answer["changed"]) == ("(a\n  [b]\n  c)", True)
+    answer = client.call("balance_brackets", text="(a)\n")
+    assert (answer["balancedText"], answer["changed"]) == ("(a)\n", False)
+    answer = client.call("balance_brackets", text='(a "b)')
+    assert answer["reason"] == "unbalanced"
+    assert answer["error"] == {"message": "the string that begins at line 1 is never closed", "line": 1, "column": 4}
+
+
+class TestSettings:
+    @pytest.fixture
+    def served(self, tmp_path):
+        """A server with settings of its own."""
+
+        def serve(*lines):
+            workspace = tmp_path / "workspace"
+            workspace.mkdir()
+            own_settings(tmp_path).write_text("\n".join(lines))
+            (workspace / "a.clj").write_text("".join(f"(def v{n} {n})\n" for n in range(1, 40)))
+            return serving(tmp_path)
+
+        return serve
+
+    def test_how_far_a_line_may_be_off_and_how_much_is_shown(self, served):
+        edit = {"type": "delete", "filePath": "a.clj", "targetLineText": "(def v20 20)"}
+        with served("fuzzyLineTargetingPadding = 1", "lineContextResponsePadding = 2") as live, live.client() as client:
+            answer = client.call("edit_files", edits=[{**edit, "line": 22}])
+            [problem] = answer["problems"]
+            assert problem["context"].splitlines() == [
+                "  20 (def v20 20)", "  21 (def v21 21)", "→ 22 (def v22 22)", "  23 (def v23 23)", "  24 (def v24 24)",
+            ]  # fmt: skip
+            assert client.call("edit_files", edits=[{**edit, "line": 21}])["ok"]
+
+    def test_edits_outside_the_workspace_are_refused_unless_allowed(self, served, tmp_path):
+        edit = {"type": "create", "filePath": "../other/a.clj", "content": "(ns a)\n"}
+        with served() as live, live.client() as client:
+            answer = client.call("edit_files", edits=[edit])
+            assert answer["reason"] == "edits-refused"
+            assert "../other/a.clj lies outside the workspace" in answer["message"]
+            assert not (tmp_path / "other").exists()
+
+    def test_edits_outside_the_workspace_can_be_allowed(self, served, tmp_path):
+        edit = {"type": "create", "filePath": "../other/a.clj", "content": "(ns a)\n"}
+        with served("allowEditsOutsideWorkspace = true") as live, live.client() as client:
+            answer = client.call("edit_files", edits=[edit])
+            assert answer["files"][0]["filePath"] == str(tmp_path / "other" / "a.clj")
+            assert (tmp_path / "other" / "a.clj").read_text() == "(ns a)\n"
+
+
+def test_the_example_of_the_readme_works_as_written(client, greet):
+    greet.write_text(";; What everybody hears.\n" + GREET)
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    section = readme[readme.index("## Editing Lisp files") :]
+    arguments = json.loads(re.search(r"```json\n(.*?)```", section, re.DOTALL)[1])
+    assert client.call("edit_files", **arguments)["ok"]
+    assert "Good day" in greet.read_text()
+
+
+def test_a_renaming_answers_what_it_left_and_why(client, live):
+    scoped = live.workspace / "scoped.clj"
+    scoped.write_text("(def total 1)\n(defn f [total]\n  (+ total total))\n(g total 'total)\n")
+    edit = {"type": "rename", "filePath": "scoped.clj", "oldName": "total", "newName": "amount"}
+    [file] = client.call("edit_files", edits=[edit])["files"]
+    assert scoped.read_text() == "(def amount 1)\n(defn f [total]\n  (+ total total))\n(g amount 'total)\n"
+    [done] = file["edits"]
+    assert done["changes"] == 2
+    assert done["left"] == [
+        {"why": "it is quoted, so data", "count": 1, "lines": [4]},
+        {"why": "a local name hides it there", "count": 3, "lines": [2, 3]},
+    ]
+
+
+def test_a_renaming_in_hy_says_which_scopes_are_known(client, live):
+    path = live.workspace / "scoped.hy"
+    path.write_text("(setv x 1)\n(defn f [x] x)\n(print x.y)\n")
+    edit = {"type": "rename", "filePath": "scoped.hy", "oldName": "x", "newName": "w"}
+    [file] = client.call("edit_files", edits=[edit])["files"]
+    assert path.read_text() == "(setv w 1)\n(defn f [x] x)\n(print w.y)\n"
+    assert file["note"].startswith("Hy: of scopes, fn, defn, defmacro and let are known")

@@ -1,0 +1,185 @@
+"""What is kept of an evaluation before it is interrupted, and what is said of the session afterwards."""
+
+import socket
+import struct
+
+import pytest
+from live_server import serving, until
+from real_repls import fresh, repl
+
+LOOPS = {
+    "py": ("def spin():\n    print('before')\n    while True: pass\nspin()", "in spin"),
+    "lpy": ("(do (println :before) (loop [] (recur)))", "(loop [] (recur))"),
+}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("interrupting"), "--repl", "python", "--repl", "lisp") as running:
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        yield connected
+
+
+@pytest.mark.parametrize("key", list(LOOPS))
+def test_where_the_code_was_and_what_it_printed_is_in_the_timed_out_answer(client, key):
+    code, place = LOOPS[key]
+    assert client.call("evaluate_code", code="1", replSessionKey=key, timeoutMs=120_000)["ok"]
+    answer = client.call("evaluate_code", code=code, replSessionKey=key, timeoutMs=1000, onTimeout="interrupt")
+    assert (answer["ok"], answer["reason"], answer["status"]) == (False, "timed-out", "interrupted")
+    assert "before" in answer["stdout"]
+    assert place in answer["stacks"]
+    assert "site-packages" not in answer["stacks"]
+    assert "the evaluation is over and the session takes new ones" in answer["notes"]
+    assert client.call("evaluate_code", code="1", replSessionKey=key)["result"] == "1"
+    whole = client.call("get_evaluation", evaluationId=answer["evaluationId"], part="stacks")
+    assert place in whole["text"]
+    assert ("site-packages" in whole["text"]) is (key == "lpy"), "Basilisp's own frames are in the whole alone"
+    uri = f"codriver://evaluation/{answer['evaluationId']}/stacks"
+    assert client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"] == whole["text"]
+
+
+def test_an_interrupt_asked_for_keeps_it_too(client):
+    began = client.call("evaluate_code", code=LOOPS["py"][0], replSessionKey="py", timeoutMs=1000)
+    ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"])
+    assert (ended["status"], "in spin" in ended["stacks"]) == ("interrupted", True)
+
+
+READS = {
+    "python": ["input()", "import pdb; pdb.set_trace()"],
+    "lisp": ["(read-line)"],
+    "jvm": ["(read-line)"],
+    "tools.nrepl": ["(read-line)"],
+    "leiningen": ["(read-line)"],
+    "hy": ["(input)"],
+}
+
+
+@pytest.mark.parametrize(("name", "code"), [(name, code) for name, codes in READS.items() for code in codes])
+def test_code_that_waits_for_input_is_ended_by_an_interrupt(tmp_path, name, code):
+    address = repl(name).endpoint
+    with serving(tmp_path, "--nrepl", f"r={address}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "send_input" in client.tools(), "the REPL's tools")
+        began = client.call("evaluate_code", code=code, timeoutMs=60_000)
+        assert began["status"] == "needs-input"
+        ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"])
+        # In Hy it reads the end of its input, and fails by that.
+        assert (ended["ok"], ended["status"]) == (True, "failed" if name == "hy" else "interrupted")
+        after = client.call("evaluate_code", code="2" if name == "python" else "(+ 1 1)", timeoutMs=60_000)
+        assert after["result"] == "2"
+
+
+def test_what_was_never_interrupted_has_no_stacks(client):
+    answer = client.call("evaluate_code", code="1", replSessionKey="py")
+    assert "stacks" not in answer
+    assert client.call("get_evaluation", evaluationId=answer["evaluationId"], part="stacks")["text"] == ""
+
+
+def test_the_run_limit_keeps_it_too(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "codriver.toml").write_text("maxRunMs = 1000\n")
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        answer = client.call("evaluate_code", code=LOOPS["py"][0], timeoutMs=60_000)
+        assert answer["status"] == "interrupted"
+        assert any("run limit" in note for note in answer["notes"])
+        assert "in spin" in answer["stacks"]
+
+
+def test_the_jvm_tells_where_the_code_was(tmp_path):
+    address = repl("jvm").endpoint
+    with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
+        code = "(defn nap [] (println :before) (Thread/sleep 600000)) (nap)"
+        answer = client.call("evaluate_code", code=code, timeoutMs=1000, onTimeout="interrupt")
+        assert (answer["reason"], answer["stdout"]) == ("timed-out", ":before\n")
+        assert "user$nap" in answer["stacks"]
+        assert "clojure.lang" not in answer["stacks"]
+        assert "the evaluation is over and the session takes new ones" in answer["notes"]
+        assert client.call("evaluate_code", code="1")["result"] == "1"
+
+
+def test_a_repl_that_cannot_be_interrupted_is_said_to_run_on(tmp_path):
+    with (
+        fresh("nbb") as running,
+        serving(tmp_path, "--nrepl", f"n={running.endpoint}", "--repl", "none") as live,
+        live.client() as client,
+    ):
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        answer = client.call("evaluate_code", code="(loop [] (recur))", timeoutMs=1000, onTimeout="interrupt")
+        assert (answer["ok"], answer["reason"], answer["status"]) == (False, "timed-out", "running")
+        assert any("no op `interrupt`" in note for note in answer["notes"])
+        assert any("it still runs" in note and "only its owner can restart it" in note for note in answer["notes"])
+
+
+def begun(live, client, code, **arguments):
+    """The id of an evaluation of a client that leaves, once its code runs, and the client."""
+    mark = live.workspace / "mark"
+    mark.unlink(missing_ok=True)
+    gone = live.client(name="gone")
+    call = gone.begin_call("evaluate_code", code=code.format(mark=str(mark)), **arguments)
+    until(mark.exists, "the code to run")
+    rows = client.call("list_sessions")["sessions"]
+    (evaluation,) = [row["running"]["evaluationId"] for row in rows if row.get("running", {}).get("who") == "gone"]
+    return evaluation, gone, call
+
+
+ENDLESS = {
+    "py": "open('{mark}', 'w').close()\nwhile True: pass",
+    "lpy": '(do (spit "{mark}" "") (loop [] (recur)))',
+}
+
+
+def reset(sock):
+    """Leave as a process does that is killed while something is on its way to it."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@pytest.mark.parametrize("leave", [lambda _sock: None, reset], ids=["closed", "reset"])
+@pytest.mark.parametrize("key", list(ENDLESS))
+def test_what_ended_because_its_client_left_says_so_to_whoever_asks(live, client, key, leave):
+    evaluation, gone, _ = begun(live, client, ENDLESS[key], replSessionKey=key, timeoutMs=600_000)
+    leave(gone.socket)
+    gone.close()
+    ended = client.call("get_evaluation", evaluationId=evaluation, waitMs=60_000)
+    assert (ended["status"], ended["who"]) == ("interrupted", "gone")
+    assert "it was interrupted: its client gone left while it ran" in ended["notes"]
+
+
+def test_what_ended_because_its_call_was_cancelled_says_so(live, client):
+    evaluation, gone, call = begun(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
+    gone.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
+    ended = client.call("get_evaluation", evaluationId=evaluation, waitMs=60_000)
+    assert "it was interrupted: its client gone cancelled the call that waited for it" in ended["notes"]
+    gone.close()
+
+
+def test_what_another_client_ended_says_who_it_was(live, client):
+    evaluation, gone, call = begun(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
+    with live.client(name="Ada Reviewer") as other:
+        assert other.call("interrupt_evaluation", evaluationId=evaluation)["status"] == "interrupted"
+    answer = gone.answer(call)["result"]["structuredContent"]
+    assert "it was interrupted: ada-reviewer asked for it with interrupt_evaluation" in answer["notes"]
+    gone.close()
+
+
+def test_what_ran_too_long_for_its_caller_says_so(live, client):
+    answer = client.call(
+        "evaluate_code", code="while True: pass", replSessionKey="py", timeoutMs=1000, onTimeout="interrupt"
+    )
+    assert "it was interrupted: it ran longer than 1000 ms" in answer["notes"]
+
+
+def test_what_ended_with_the_session_of_its_client_says_so(tmp_path):
+    address = repl("jvm").endpoint
+    with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
+        with live.client(name="gone") as gone:
+            nap = gone.call("evaluate_code", code="(Thread/sleep 600000)", isolate=True, timeoutMs=1000)
+            assert nap["status"] == "running", nap
+        ended = client.call("get_evaluation", evaluationId=nap["evaluationId"], waitMs=60_000)
+        assert "it was interrupted: its client left, and the session was its own" in ended["notes"]

@@ -1,0 +1,186 @@
+"""Sessions of one's own, over a real server: they end with their client, and with nobody else."""
+
+import socket
+import threading
+
+import pytest
+from live_server import serving, until
+from real_repls import fresh, repl
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("live"), "--repl", "python") as running:
+        with running.client() as first:
+            first.call("evaluate_code", code="import time")
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        yield connected
+
+
+def status(client, evaluation):
+    return client.call("get_evaluation", evaluationId=evaluation["evaluationId"])["status"]
+
+
+def keys(client):
+    return [row["key"] for row in client.call("list_sessions")["sessions"]]
+
+
+def test_what_a_client_left_running_and_queued_in_its_own_session_ends_and_disturbs_nobody(live, client):
+    leaver = live.client(name="leaver")
+    endless = "import time\nwhile True: time.sleep(0.01)"
+    running = leaver.call("evaluate_code", code=endless, isolate=True, timeoutMs=1000)
+    queued = leaver.call("evaluate_code", code="1", isolate=True, timeoutMs=1000)
+    assert (running["status"], queued["status"]) == ("running", "queued")
+    leaver.close()
+    until(lambda: status(client, running) == "interrupted", "the end of what ran")
+    assert status(client, queued) == "interrupted"
+    until(lambda: keys(client) == ["py"], "the end of the session")
+    assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
+
+
+def test_a_runaway_that_nobody_can_interrupt_stays_visible_and_can_be_named(live):
+    stubborn = "import time\nwhile True:\n  try: time.sleep(0.05)\n  except BaseException: pass"
+    with live.client() as client:
+        leaver = live.client(name="stubborn")
+        running = leaver.call("evaluate_code", code=stubborn, isolate=True, timeoutMs=1000)
+        leaver.close()
+        until(lambda: "note" in client.call("list_sessions")["sessions"][-1], "the session to be left")
+        held = client.call("evaluate_code", code="1", timeoutMs=1000)
+        assert held["status"] == "queued"
+        assert running["evaluationId"] in str(held["notes"])
+        refused = client.call("evaluate_code", code="1", replSessionKey="py/stubborn")
+        assert refused["reason"] == "unknown-session"
+        ended = client.call("interrupt_evaluation", evaluationId=running["evaluationId"], allowRestart=True)
+        assert ended["ok"]
+        until(lambda: status(client, running) == "interrupted", "the restart")
+        assert client.call("evaluate_code", code="import time\n2")["result"] == "2"
+
+
+def test_two_windows_of_one_client_have_a_session_each(live):
+    one, two = live.client(name="same"), live.client(name="same")
+    mine = one.call("evaluate_code", code="x = 1\nx", isolate=True)
+    yours = two.call("evaluate_code", code="x", isolate=True)
+    assert (mine["sessionKey"], yours["sessionKey"]) == ("py/same", "py/same-2")
+    assert yours["error"]["class"] == "NameError"
+    two.call("evaluate_code", code="x = 2", isolate=True)
+    one.close()
+    assert two.call("evaluate_code", code="x", isolate=True)["result"] == "2"
+    two.close()
+
+
+def test_a_caller_named_like_the_shared_session_has_one_of_its_own_too(client):
+    client.call("evaluate_code", code="shared = 1")
+    answer = client.call("evaluate_code", code="shared", who="main", isolate=True)
+    assert answer["sessionKey"] == "py/main-2"
+    assert answer["error"]["class"] == "NameError"
+
+
+def test_sessions_that_share_one_thread_queue_and_say_who_holds_it(live, client):
+    holder = live.client(name="holder")
+    running = holder.call("evaluate_code", code="import time; time.sleep(30)", timeoutMs=1000)
+    waiting = client.call("evaluate_code", code="43", isolate=True, timeoutMs=1000)
+    assert waiting["status"] == "queued"
+    assert f"{running['evaluationId']} of holder" in str(waiting["notes"])
+    assert "isolate" not in str(waiting["notes"])
+    client.call("interrupt_evaluation", evaluationId=running["evaluationId"])
+    until(lambda: status(client, waiting) == "done", "its turn")
+    holder.close()
+
+
+def test_on_the_jvm_what_a_client_left_is_interrupted_not_done(tmp_path):
+    with serving(tmp_path, "--nrepl", str(repl("jvm").endpoint.port)) as live, live.client() as client:
+        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
+        leaver = live.client(name="leaver")
+        running = leaver.call("evaluate_code", code="(while true)", isolate=True, timeoutMs=1000)
+        beside = client.call("evaluate_code", code="(+ 1 2)")
+        assert (running["status"], beside["result"]) == ("running", "3")
+        leaver.close()
+        until(lambda: status(client, running) == "interrupted", "the end of what ran")
+        until(lambda: len(keys(client)) == 1, "the end of the session")
+
+
+class Tunnel:
+    """Connections to a REPL that can be cut one by one."""
+
+    def __init__(self, port):
+        self._target = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._pairs = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", self._target))
+            self._pairs.append((near, far))
+            for source, sink in ((near, far), (far, near)):
+                thread = threading.Thread(target=self._pass_on, args=(source, sink))
+                self._threads.append(thread)
+                thread.start()
+
+    def _pass_on(self, source, sink):
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+        except OSError:
+            pass
+        self._hang_up((source, sink))
+
+    def _hang_up(self, pair):
+        for end in pair:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def cut_newest(self):
+        self._hang_up(self._pairs[-1])
+
+    def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._threads[0].join()
+        for pair in self._pairs:
+            self._hang_up(pair)
+        for thread in self._threads:
+            thread.join()
+        for pair in self._pairs:
+            for end in pair:
+                end.close()
+
+
+def test_a_session_that_loses_the_connection_of_its_own_says_so_and_goes_on(tmp_path):
+    with fresh("basilisp") as found:  # a shared one may know tests by now
+        _lose_connections(tmp_path, Tunnel(found.endpoint.port))
+
+
+def _lose_connections(tmp_path, tunnel):
+    try:
+        with serving(tmp_path, "--repl", "none", "--nrepl", f"bas={tunnel.port}") as live, live.client() as client:
+            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            asked = {"replSessionKey": "bas", "who": "apart", "isolate": True}
+            assert client.call("evaluate_code", code="1", **asked)["ok"]
+            slow = '(.sleep (python/__import__ "time") 3)'
+            running = client.call("evaluate_code", code=slow, timeoutMs=1000, **asked)
+            assert running["status"] == "running"
+            tunnel.cut_newest()
+            lost = client.call("get_evaluation", evaluationId=running["evaluationId"], waitMs=20_000)
+            assert (lost["status"], lost["error"]["class"]) == ("failed", "repl-disconnected")
+            assert client.call("evaluate_code", code="(+ 1 2)", **asked)["result"] == "3"
+            assert client.call("evaluate_code", code="(+ 1 3)", replSessionKey="bas", who="main")["result"] == "4"
+            assert client.call("run_tests", replSessionKey="bas")["reason"] == "no-tests"
+            tunnel.cut_newest()
+            again = "a test run on a new connection"
+            until(lambda: client.call("run_tests", replSessionKey="bas")["reason"] == "no-tests", again)
+    finally:
+        tunnel.close()

@@ -1,0 +1,83 @@
+"""REPLs restarted through a real server."""
+
+import sys
+
+import pytest
+from jsonschema import validate
+from live_server import serving, until
+from real_repls import repl
+
+from codriver.tools.manifest import BY_NAME
+
+
+def ask(client, **arguments):
+    """The answer, which fits its output schema."""
+    answer = client.call("restart_repl", **arguments)
+    validate(answer, BY_NAME["restart_repl"].output)
+    return answer
+
+
+def test_a_restart_forgets_and_raises_the_generation(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        first = client.call("evaluate_code", code="import os; kept = 1; os.getpid()")
+        answer = ask(client, who="tester", timeoutMs=60_000)
+        assert (answer["ok"], answer["phase"], answer["sessionKey"]) == (True, "connected", "py")
+        assert answer["generation"] == first["generation"] + 1
+        assert any("gone" in note for note in answer["notes"])
+        assert client.call("evaluate_code", code="kept")["error"]["class"] == "NameError"
+        assert client.call("evaluate_code", code="import os; os.getpid()")["result"] != first["result"]
+        said = [row["text"] for row in client.call("repl_output_log", category=["otherOutput"])["result"]]
+        assert any("tester asked for it" in text for text in said)
+
+
+def test_what_ran_is_told_that_its_repl_was_restarted(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        began = client.call("evaluate_code", code="while True: pass", timeoutMs=1000)
+        assert began["status"] == "running"
+        assert ask(client, timeoutMs=60_000)["phase"] == "connected"
+        ended = client.call("get_evaluation", evaluationId=began["evaluationId"])
+        assert ended["status"] in ("lost", "interrupted")
+        assert any("restart" in note for note in ended["notes"])
+
+
+@pytest.mark.parametrize("key", [None, "repl"])
+def test_a_repl_that_was_given_up_can_be_restarted(tmp_path, key):
+    works = tmp_path / "workspace" / "works"
+    script = tmp_path / "workspace" / "starter.py"
+    script.parent.mkdir()
+    worker = f"{sys.executable} -m codriver.repls.worker --dialect python"
+    script.write_text(
+        "import os, sys\n"
+        f"if not os.path.exists({str(works)!r}): sys.exit('not today')\n"
+        f"os.execvp({sys.executable!r}, {worker.split()!r})\n"
+    )
+    with serving(tmp_path, "--repl", f"{sys.executable} {script}") as live, live.client() as client:
+
+        def given_up():
+            (row,) = client.call("list_sessions")["sessions"]
+            return row["key"] if row["phase"] == "stopped" else None
+
+        found = until(given_up, "the REPL to be given up")
+        assert "restart_repl" in client.tools()
+        assert client.call("evaluate_code", code="1")["ok"] is False
+        works.touch()
+        answer = ask(client, timeoutMs=60_000, **({"replSessionKey": found} if key else {}))
+        assert (answer["ok"], answer.get("phase")) == (True, "connected"), answer
+        assert client.call("evaluate_code", code="1 + 1", replSessionKey=answer["sessionKey"])["result"] == "2"
+
+
+def test_a_repl_of_somebody_else_is_left_alone(tmp_path):
+    address = repl("python").endpoint
+    with serving(tmp_path, "--nrepl", f"theirs={address}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        assert "restart_repl" not in client.tools()
+        answer = ask(client)
+        assert (answer["reason"], answer["capability"]) == ("capability-missing", "restart")
+        assert "--repl" in answer["hint"]
+    with serving(tmp_path, "--nrepl", f"theirs={address}", "--repl", "python") as live, live.client() as client:
+        until(lambda: "restart_repl" in client.tools(), "the tools of our own REPL")
+        until(lambda: client.call("list_sessions")["count"] == 2, "both REPLs")
+        assert ask(client)["reason"] == "ambiguous-session"
+        assert ask(client, replSessionKey="nobody")["reason"] == "unknown-session"
+        answer = ask(client, replSessionKey="theirs")
+        assert (answer["reason"], answer["capability"]) == ("capability-missing", "restart")

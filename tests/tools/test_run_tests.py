@@ -1,0 +1,228 @@
+"""Tests run in a REPL, through a real server."""
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+from live_server import serving, until
+from python_projects import project
+from real_repls import repl
+from scripted_nrepl import scripted
+from tests_tool import ask, counts
+
+LISP = """(ns suite.core (:require [basilisp.test :refer [deftest is]]))
+(deftest good (is (= 1 1)))
+(deftest bad (is (= 1 2) "msg"))
+(deftest broken (println "noise") (is (/ 1 0)))
+"""
+GOOD = """(ns suite.fine (:require [basilisp.test :refer [deftest is]]))
+(deftest good (is (= 1 1)))
+"""
+PYTHON = """
+import unittest
+
+class Sums(unittest.TestCase):
+    def test_right(self):
+        self.assertEqual(1 + 1, 2)
+
+    def test_wrong(self):
+        print("noise")
+        self.assertEqual(1 + 1, 3)
+
+    @unittest.skip("later")
+    def test_skipped(self):
+        pass
+
+def test_plain():
+    raise KeyError("gone")
+
+def test_with_fixture(tmp_path):
+    pass
+"""
+CLOJURE = """(ns suite.shop (:require [clojure.test :refer [deftest is]]))
+(deftest good (is (= 1 1)))
+(deftest bad (is (= 1 2) "msg"))
+"""
+FILES = {"lpy": ("core.lpy", LISP), "lpy-good": ("fine.lpy", GOOD), "py": ("sums.py", PYTHON)}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("testing")
+    project(folder, has_pytest=False)
+    with serving(folder, "--repl", "python", "--repl", "lisp") as running:
+        with running.client() as client:
+            for key, (file, text) in FILES.items():
+                (running.workspace / file).write_text(text)
+                loaded = client.call(
+                    "load_file", filePath=file, replSessionKey=key.partition("-")[0], timeoutMs=120_000
+                )
+                assert loaded["ok"], loaded
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        yield connected
+
+
+def test_lisp_failures_come_first_with_their_place(live, client):
+    answer = ask(client, namespace="suite.core", replSessionKey="lpy", timeoutMs=120_000)
+    assert (answer["ok"], answer["reason"], counts(answer)) == (False, "tests-failed", (3, 1, 1, 1))
+    broken, bad = answer["results"]
+    assert (broken["test"], broken["outcome"], broken["line"]) == ("broken", "error", 4)
+    assert (bad["test"], bad["outcome"], bad["line"], bad["message"]) == ("bad", "fail", 3, "msg")
+    assert bad["file"] == str(live.workspace / "core.lpy")
+    assert (bad["expected"], bad["actual"]) == ("1", "2")
+    assert "noise" in answer["stdout"]
+
+
+def test_python_failures_come_first_with_their_place(live, client):
+    answer = ask(client, namespace="sums", replSessionKey="py")
+    assert (answer["ok"], answer["reason"], counts(answer)) == (False, "tests-failed", (4, 2, 1, 1))
+    plain, wrong = answer["results"]
+    assert (plain["test"], plain["outcome"], plain["line"]) == ("test_plain", "error", 17)
+    assert plain["actual"] == "KeyError: 'gone'"
+    assert (wrong["test"], wrong["outcome"], wrong["line"]) == ("Sums.test_wrong", "fail", 10)
+    assert wrong["file"] == str(live.workspace / "sums.py")
+    assert "2 != 3" in wrong["actual"]
+    assert "noise" in answer["stdout"]
+    assert "test_with_fixture takes arguments" in answer["stdout"]
+
+
+def test_one_test_of_many_is_run_and_what_passed_is_listed_when_asked_for(client):
+    answer = ask(client, namespace="sums", test="Sums.test_right", replSessionKey="py", passed=True)
+    assert (answer["ok"], counts(answer)) == (True, (1, 1, 0, 0))
+    assert [row["test"] for row in answer["results"]] == ["Sums.test_right"]
+    skipped = ask(client, namespace="sums", test="Sums.test_skipped", replSessionKey="py", passed=True)
+    assert skipped["results"][0]["message"] == "skipped: later"
+
+
+def test_when_all_pass_the_answer_is_short(client):
+    answer = ask(client, namespace="suite.fine", replSessionKey="lpy")
+    assert (answer["ok"], counts(answer), answer["results"]) == (True, (1, 1, 0, 0), [])
+
+
+@pytest.mark.parametrize(("key", "tests"), [("py", 4), ("lpy", 4)])
+def test_without_a_namespace_all_loaded_tests_run(client, key, tests):
+    assert ask(client, replSessionKey=key, timeoutMs=120_000)["tests"] == tests
+
+
+def test_a_run_leaves_a_line_in_the_log(client):
+    ask(client, namespace="suite.fine", replSessionKey="lpy", who="tester")
+    said = [row["text"] for row in client.call("repl_output_log", category=["otherOutput"])["result"]]
+    assert "tester ran suite.fine: 1 tests, 1 passed, 0 failed, 0 errors" in said[-1]
+
+
+@pytest.mark.parametrize(("key", "namespace"), [("py", "sums"), ("lpy", "suite.core")])
+def test_an_unknown_test_is_refused(client, key, namespace):
+    answer = ask(client, namespace=namespace, test="nosuch", replSessionKey=key)
+    assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
+    assert "no test nosuch" in answer["message"]
+
+
+@pytest.mark.parametrize("key", ["py", "lpy"])
+def test_an_unknown_namespace_is_refused(client, key):
+    answer = ask(client, namespace="no.such.suite", replSessionKey=key)
+    assert answer["reason"] == "unknown-namespace"
+    assert "'no.such.suite'" in answer["message"]
+    assert "load_file" in answer["hint"]
+
+
+@pytest.mark.parametrize(("key", "file", "text"), [
+    ("py", "needy.py", "import no_such_thing\n"),
+    ("lpy", "needy.lpy", "(ns needy (:require [no.such.thing]))\n"),
+])  # fmt: skip
+def test_a_namespace_that_is_there_and_does_not_load_is_not_called_unknown(live, client, key, file, text):
+    (live.workspace / file).write_text(text)
+    answer = ask(client, namespace="needy", replSessionKey=key)
+    assert answer["reason"] == "evaluation-failed"
+    assert "thing" in answer["message"]
+
+
+def test_tests_defined_in_the_main_python_session_are_found(client):
+    client.call("evaluate_code", code="def test_here(): assert 1 == 1", replSessionKey="py")
+    try:
+        answer = ask(client, namespace="user", replSessionKey="py", passed=True)
+        rows = [(row["test"], row["ns"], row["outcome"]) for row in answer["results"]]
+        assert rows == [("test_here", "user", "pass")]
+    finally:
+        client.call("evaluate_code", code="del test_here", replSessionKey="py")
+
+
+def test_a_fresh_lisp_has_no_tests_and_knows_unknown_namespaces(tmp_path):
+    with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
+        client.call("evaluate_code", code="1", timeoutMs=120_000)
+        assert ask(client)["reason"] == "no-tests"
+        assert ask(client, namespace="nope")["reason"] == "unknown-namespace"
+
+
+def test_no_tests_are_no_success(client):
+    answer = ask(client, namespace="json", replSessionKey="py")
+    assert (answer["ok"], answer["reason"]) == (False, "no-tests")
+
+
+def test_tests_that_need_another_runner_are_named(client):
+    code = "import types, sys\nodd = types.ModuleType('odd')\nsys.modules['odd'] = odd\n"
+    code += "exec('async def test_later(): pass\\ndef test_given(x): pass', odd.__dict__)"
+    assert client.call("evaluate_code", code=code, replSessionKey="py")["ok"]
+    answer = ask(client, namespace="odd", replSessionKey="py")
+    assert answer["reason"] == "no-tests"
+    assert "odd.test_later" in answer["stdout"]
+    assert "odd.test_given" in answer["stdout"]
+
+
+def test_tests_that_take_too_long_are_interrupted_and_the_repl_goes_on(live, client):
+    code = "import types, sys\nslow = types.ModuleType('slow')\nsys.modules['slow'] = slow\n"
+    code += "exec('def test_forever():\\n  while True: pass', slow.__dict__)"
+    assert client.call("evaluate_code", code=code, replSessionKey="py")["ok"]
+    answer = ask(client, namespace="slow", replSessionKey="py", timeoutMs=1000)
+    assert (answer["ok"], answer["reason"]) == (False, "timed-out")
+    assert client.call("evaluate_code", code="1 + 1", replSessionKey="py")["result"] == "2"
+
+
+def test_a_cancelled_run_is_interrupted(live, client):
+    mark = live.workspace / "mark"
+    code = "import types, sys\nslow = types.ModuleType('slow2')\nsys.modules['slow2'] = slow\n"
+    loop = f"def test_forever():\n  open({str(mark)!r}, 'w').close()\n  while True: pass"
+    assert client.call("evaluate_code", code=f"{code}exec({loop!r}, slow.__dict__)", replSessionKey="py")["ok"]
+    call = client.begin_call("run_tests", namespace="slow2", replSessionKey="py", timeoutMs=600_000)
+    until(mark.exists, "the test to run")
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
+    assert client.call("evaluate_code", code="1 + 1", replSessionKey="py")["result"] == "2"
+
+
+def test_clojure_tests_run_by_evaluation(tmp_path):
+    address = repl("jvm").endpoint
+    with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        (live.workspace / "core.clj").write_text(CLOJURE)
+        assert client.call("load_file", filePath="core.clj")["ok"]
+        answer = ask(client, namespace="suite.shop", timeoutMs=120_000)
+        assert (answer["reason"], counts(answer)) == ("tests-failed", (2, 1, 1, 0))
+        assert (answer["results"][0]["test"], answer["results"][0]["line"]) == ("bad", 3)
+        assert answer["results"][0]["file"].endswith("core.clj")
+        assert ask(client, namespace="no.such.suite")["reason"] == "unknown-namespace"
+
+
+def test_questions_are_answered_while_tests_run(tmp_path):
+    address = repl("jvm").endpoint
+    with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        mark = live.workspace / "mark"
+        code = f'(ns suite.slow (:require [clojure.test :refer [deftest is]])) (deftest slow (spit "{mark}" "") '
+        assert client.call("evaluate_code", code=code + "(Thread/sleep 60000) (is true))")["ok"]
+        run = client.begin_call("run_tests", namespace="suite.slow", timeoutMs=600_000)
+        until(mark.exists, "the test to run")
+        assert client.call("macroexpand", code="(when a b)")["expansion"].startswith("(if a")
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": run}})
+
+
+def test_a_repl_without_tests_says_what_would_run_them(tmp_path):
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(scripted()) as server:
+        options = ("--nrepl", f"n={server.endpoint}", "--repl", "none")
+        with serving(tmp_path, *options) as live, live.client() as client:
+            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            assert "run_tests" not in client.tools()
+            answer = ask(client)
+            assert (answer["reason"], answer["capability"]) == ("capability-missing", "test")
+            assert "in a shell" in answer["hint"]

@@ -1,0 +1,82 @@
+"""The last error of a session, asked for through a real server."""
+
+import pytest
+from jsonschema import validate
+from live_server import serving, until
+from real_repls import repl
+
+from codriver.tools.manifest import BY_NAME
+
+PYTHON = "import json\n\ndef outer(text):\n    return json.loads(text)\n"
+LISP = "(ns deep.core)\n(defn inner [x] (/ 1 x))\n(defn outer [x] (inner x))\n"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("failures"), "--repl", "python", "--repl", "lisp") as running:
+        with running.client() as client:
+            for key, file, text in (("py", "deep.py", PYTHON), ("lpy", "deep.lpy", LISP)):
+                (running.workspace / file).write_text(text)
+                loaded = client.call("load_file", filePath=file, replSessionKey=key, timeoutMs=120_000)
+                assert loaded["ok"], loaded
+                # Before any error there is none to tell.
+                trace = ask(client, replSessionKey=key)
+                assert (trace["ok"], trace["frames"], trace["count"]) == (True, [], 0)
+                assert trace["notes"]
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        yield connected
+
+
+def ask(client, **arguments):
+    """The answer, which fits its output schema."""
+    answer = client.call("stacktrace", **arguments)
+    validate(answer, BY_NAME["stacktrace"].output)
+    return answer
+
+
+def test_a_python_error_is_told_by_the_frames_of_the_project(live, client):
+    assert not client.call("evaluate_code", code="outer('{')", namespace="deep", replSessionKey="py")["ok"]
+    trace = ask(client, replSessionKey="py")
+    assert trace["class"].endswith("JSONDecodeError")
+    assert "Expecting property name" in trace["message"]
+    inner = trace["frames"][0]
+    assert (inner["function"], inner["file"], inner["line"]) == ("outer", str(live.workspace / "deep.py"), 4)
+    assert trace["omitted"] > 0
+    whole = ask(client, replSessionKey="py", whole=True)
+    assert whole["count"] == trace["count"] + trace["omitted"]
+    assert "json/decoder.py" in whole["frames"][0]["file"]
+
+
+def test_a_lisp_error_is_told_by_the_frames_of_the_project(live, client):
+    assert not client.call("evaluate_code", code="(deep.core/outer 0)", replSessionKey="lpy")["ok"]
+    trace = ask(client, replSessionKey="lpy")
+    assert trace["class"] == "ZeroDivisionError"
+    assert [frame["line"] for frame in trace["frames"][:2]] == [2, 3]
+    assert trace["frames"][0]["file"] == str(live.workspace / "deep.lpy")
+
+
+def test_a_clojure_error_is_told_with_its_data(tmp_path):
+    address = repl("jvm").endpoint
+    with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "stacktrace" in client.tools(), "the REPL's tools")
+        (live.workspace / "deep.clj").write_text('(ns deep.core)\n(defn fail []\n  (throw (ex-info "no" {:a 1})))\n')
+        assert client.call("load_file", filePath="deep.clj")["ok"]
+        client.call("evaluate_code", code='(try (deep.core/fail) (catch Exception e (throw (Exception. "why" e))))')
+        trace = ask(client)
+        assert (trace["class"], trace["message"], trace["data"]) == ("clojure.lang.ExceptionInfo", "no", "{:a 1}")
+        assert (trace["frames"][0]["file"], trace["frames"][0]["line"]) == ("deep.clj", 3)
+        assert ask(client, whole=True)["count"] == trace["count"] + trace["omitted"]
+
+
+def test_a_repl_that_keeps_no_trace_says_so(tmp_path):
+    address = repl("nbb").endpoint
+    with serving(tmp_path, "--nrepl", f"n={address}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        assert "stacktrace" not in client.tools()
+        answer = ask(client)
+        assert (answer["reason"], answer["capability"]) == ("capability-missing", "stacktrace")

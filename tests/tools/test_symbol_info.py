@@ -1,0 +1,198 @@
+"""What the REPLs know of the code in them, asked through a real server."""
+
+import json
+import sys
+from urllib.parse import quote
+
+import pytest
+from jsonschema import validate
+from live_server import serving, until
+from real_repls import repl
+
+from codriver.tools.manifest import BY_NAME
+
+DEFINITIONS = '''
+def area(width, height=1):
+    """The area of a rectangle."""
+    return width * height
+'''
+LISP = '(ns shapes.core)\n\n(defn area\n  "The area of a rectangle."\n  ([w] (area w w))\n  ([w h] (* w h)))\n'
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("symbols"), "--repl", "python", "--repl", "lisp") as running:
+        with running.client() as client:
+            for name, file, text in (("py", "shapes.py", DEFINITIONS), ("lpy", "shapes.lpy", LISP)):
+                (running.workspace / file).write_text(text)
+                loaded = client.call("load_file", filePath=file, replSessionKey=name, timeoutMs=120_000)
+                assert loaded["ok"], loaded
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        yield connected
+
+
+def ask(client, tool, **arguments):
+    """The answer, which fits its output schema."""
+    answer = client.call(tool, **arguments)
+    validate(answer, BY_NAME[tool].output)
+    return answer
+
+
+def test_a_python_function_is_told_with_its_place(live, client):
+    info = ask(client, "symbol_info", symbol="area", namespace="shapes", replSessionKey="py")
+    assert (info["name"], info["ns"], info["sessionKey"]) == ("area", "shapes", "py")
+    assert info["doc"] == "The area of a rectangle."
+    assert info["arglists"] == ["(width, height=1)"]
+    assert (info["file"], info["line"]) == (str(live.workspace / "shapes.py"), 2)
+
+
+def test_a_lisp_function_is_told_with_its_place(live, client):
+    info = ask(client, "symbol_info", symbol="area", namespace="shapes.core", replSessionKey="lpy")
+    assert (info["name"], info["ns"], info["doc"]) == ("area", "shapes.core", "The area of a rectangle.")
+    assert info["arglists"] == ["[w]", "[w h]"]
+    assert (info["file"], info["line"], info["column"]) == (str(live.workspace / "shapes.lpy"), 3, 1)
+
+
+def test_a_macro_is_told_from_a_function(client):
+    assert ask(client, "symbol_info", symbol="when", replSessionKey="lpy")["macro"] is True
+    assert "macro" not in ask(client, "symbol_info", symbol="map", replSessionKey="lpy")
+
+
+@pytest.mark.parametrize("key", ["py", "lpy"])
+def test_an_unknown_symbol_is_refused_with_a_way_on(client, key):
+    answer = ask(client, "symbol_info", symbol="no-such-thing", replSessionKey=key)
+    assert (answer["ok"], answer["reason"]) == (False, "unknown-symbol")
+    assert "complete_symbol" in answer["hint"]
+
+
+def test_asking_evaluates_nothing_and_moves_nothing(client):
+    client.call("evaluate_code", code="'before'", replSessionKey="py")
+    info = ask(client, "symbol_info", symbol="__import__('os').getcwd()", replSessionKey="py")
+    assert info["reason"] == "unknown-symbol"
+    assert client.call("evaluate_code", code="_", replSessionKey="py")["result"] == "'before'"
+
+
+def test_a_symbol_is_told_while_the_session_is_busy(live, client):
+    gate = live.workspace / "gate"
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    began = client.call("evaluate_code", code=code, timeoutMs=1000, replSessionKey="py")
+    assert began["status"] == "running"
+    assert ask(client, "symbol_info", symbol="len", replSessionKey="py")["ok"]
+    gate.touch()
+    ended = client.call("get_evaluation", evaluationId=began["evaluationId"], waitMs=20_000)
+    assert ended["status"] == "done"
+
+
+@pytest.mark.parametrize(("key", "prefix", "namespace"), [("py", "ar", "shapes"), ("lpy", "ar", "shapes.core")])
+def test_names_are_completed_in_their_namespace(client, key, prefix, namespace):
+    answer = ask(client, "complete_symbol", prefix=prefix, namespace=namespace, replSessionKey=key)
+    assert "area" in [row["candidate"] for row in answer["completions"]]
+    assert answer["count"] == len(answer["completions"])
+    elsewhere = ask(client, "complete_symbol", prefix=prefix, replSessionKey=key)
+    assert "area" not in [row["candidate"] for row in elsewhere["completions"]]
+
+
+def test_many_completions_are_cut_and_counted(client):
+    answer = ask(client, "complete_symbol", prefix="s", replSessionKey="lpy", limit=3)
+    assert answer["count"] == 3
+    assert answer["omitted"] > 3
+
+
+def test_nothing_to_complete_is_an_empty_list(client):
+    answer = ask(client, "complete_symbol", prefix="zzz-no-such", replSessionKey="lpy")
+    assert (answer["ok"], answer["completions"], answer["count"]) == (True, [], 0)
+
+
+def test_a_macro_is_expanded_once_and_in_full(client):
+    once = ask(client, "macroexpand", code="(when-not a b)", replSessionKey="lpy")
+    assert once["expansion"].startswith("(if ")
+    threaded = "(-> a (when b))"
+    assert "->" in ask(client, "macroexpand", code=threaded, replSessionKey="lpy")["expansion"]
+    full = ask(client, "macroexpand", code=threaded, full=True, replSessionKey="lpy")
+    assert full["expansion"].startswith("(if ")
+
+
+def test_a_form_that_cannot_be_read_is_refused_with_its_reason(client):
+    answer = ask(client, "macroexpand", code="(when a", replSessionKey="lpy")
+    assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
+
+
+def test_python_has_no_macros_and_says_so(client):
+    answer = ask(client, "macroexpand", code="1 + 1", replSessionKey="py")
+    assert (answer["ok"], answer["reason"], answer["capability"]) == (False, "capability-missing", "macroexpand")
+
+
+def test_a_tool_that_no_repl_can_serve_is_not_listed_and_says_what_would_serve_it(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        assert "complete_symbol" in client.tools()
+        assert "macroexpand" not in client.tools()
+        answer = ask(client, "macroexpand", code="(when a b)")
+        assert (answer["reason"], answer["capability"]) == ("capability-missing", "macroexpand")
+        assert answer["hint"]
+
+
+def test_without_a_repl_there_is_nothing_to_ask(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+        assert not {"symbol_info", "complete_symbol", "macroexpand"} & set(client.tools())
+        assert ask(client, "symbol_info", symbol="map")["reason"] == "capability-missing"
+
+
+def test_while_the_repl_starts_it_is_said_to_call_again(tmp_path):
+    slow = f"{sys.executable} -c 'import time; time.sleep(60)'"
+    with serving(tmp_path, "--repl", slow) as live, live.client() as client:
+        answer = ask(client, "symbol_info", symbol="map")
+        assert answer["reason"] == "capability-missing"
+        assert "is starting: call again" in answer["hint"]
+
+
+def read(client, *parts):
+    """The answer to reading the symbol with these parts as a resource."""
+    uri = "codriver://symbol/" + "/".join(quote(part, safe="") for part in parts)
+    return client.request("resources/read", {"uri": uri})
+
+
+@pytest.mark.parametrize(
+    ("key", "namespace", "symbol"),
+    [("lpy", "shapes.core", "area"), ("lpy", "shapes.core", "/"), ("lpy", "user", "basilisp.core/some?"),
+     ("py", "shapes", "area")],
+)  # fmt: skip
+def test_a_symbol_is_a_resource_whose_parts_are_percent_encoded(client, key, namespace, symbol):
+    (content,) = read(client, key, namespace, symbol)["result"]["contents"]
+    asked = ask(client, "symbol_info", symbol=symbol, namespace=namespace, replSessionKey=key)
+    assert asked.pop("ok")
+    assert (content["mimeType"], json.loads(content["text"])) == ("application/json", asked)
+
+
+def test_a_symbol_that_is_not_there_is_no_resource(client):
+    for parts in (("lpy", "user", "no-such"), ("nobody", "user", "map"), ("lpy", "user"), ("py", "user", "a", "b")):
+        error = read(client, *parts)["error"]
+        assert error["code"] == -32002
+        assert error["message"]
+    broken = client.request("resources/read", {"uri": "codriver://symbol/lpy/user/%ff"})["error"]
+    assert (broken["code"], "percent-encoded" in broken["message"]) == (-32602, True)
+
+
+def test_the_symbol_resource_is_announced_as_a_template(client):
+    templates = client.request("resources/templates/list")["result"]["resourceTemplates"]
+    uris = [template["uriTemplate"] for template in templates]
+    assert {"codriver://symbol/{replSessionKey}/{namespace}/{symbol}", "codriver://clojuredocs/{symbol}"} <= set(uris)
+
+
+@pytest.mark.parametrize("name", ["jvm", "nbb", "basilisp"])
+def test_a_real_repl_tells_its_core_function(tmp_path, name):
+    with serving(tmp_path, "--nrepl", f"r={repl(name).endpoint}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        info = ask(client, "symbol_info", symbol="map")
+        assert info["name"] == "map"
+        assert info["ns"].endswith(".core")
+        assert any("coll" in args for args in info["arglists"])
+        found = ask(client, "complete_symbol", prefix="map-ind")["completions"]
+        assert "map-indexed" in [row["candidate"] for row in found]
+        expanded = ask(client, "macroexpand", code="(when a b)", full=True)["expansion"]
+        assert expanded.startswith("(if a")

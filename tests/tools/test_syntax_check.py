@@ -1,0 +1,95 @@
+"""Code that cannot be read is refused before anything of it is accepted."""
+
+from dataclasses import replace
+
+import pytest
+from live_server import serving
+
+from codriver.core.state import Origin, Repl, State
+from codriver.core.values import Profile
+from codriver.tools.syntax_check import (
+    MAX_PYTHON_CHARACTERS,
+    PythonSyntaxError,
+    check_python,
+    speaks_lisp,
+)
+
+EVERYTHING = "[:find (count ?e) . :where [?e :output/line]]"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("syntax"), "--repl", "python") as running:
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        connected.call("evaluate_code", code="0")
+        yield connected
+
+
+def test_python_that_does_not_parse_is_refused_and_leaves_no_trace(client):
+    before = client.call("repl_output_log", query=EVERYTHING)["result"]
+    answer = client.call("evaluate_code", code="ran = 1\nx = (1")
+    assert (answer["ok"], answer["reason"]) == (False, "syntax-error")
+    assert (answer["error"]["message"], answer["error"]["line"], answer["error"]["column"]) == (
+        "'(' was never closed", 2, 5,
+    )  # fmt: skip
+    assert "nothing was evaluated" in answer["hint"]
+    assert "evaluationId" not in answer
+    assert client.call("repl_output_log", query=EVERYTHING)["result"] == before
+    assert client.call("evaluate_code", code="'ran' in dir()")["result"] == "False"
+
+
+def test_a_python_file_that_does_not_parse_is_refused(live, client):
+    (live.workspace / "broken.py").write_text("a = 1\nb = = 2\n")
+    answer = client.call("load_file", filePath="broken.py")
+    assert (answer["reason"], answer["error"]["line"], answer["error"]["column"]) == ("syntax-error", 2, 5)
+    assert "evaluationId" not in answer
+
+
+@pytest.mark.parametrize("code", ["import asyncio\nawait asyncio.sleep(0)\n7", "'\\d' and 7", "\n7  # end"])
+def test_python_that_parses_is_evaluated(client, code):
+    assert client.call("evaluate_code", code=code)["result"] == "7"
+
+
+def test_what_only_the_repl_refuses_to_read_is_said_to_have_run_nothing(client):
+    answer = client.call("evaluate_code", code="ran = 1\nreturn 2")
+    assert (answer["reason"], answer["error"]["phase"]) == ("evaluation-failed", "read")
+    assert "nothing was evaluated" in answer["hint"]
+    assert client.call("evaluate_code", code="'ran' in dir()")["result"] == "False"
+
+
+def a_state(version, dialect="python"):
+    repl = Repl(id="r1", key="py", origin=Origin("process", "python"))
+    profile = None if version is None else Profile(dialect=dialect, versions={"python": version})
+    return replace(State(), repls={"r1": replace(repl, profile=profile)})
+
+
+@pytest.mark.parametrize("version", [None, "", "99.1.0", "many"])
+def test_a_repl_with_an_unknown_or_newer_python_parses_for_itself(version):
+    check_python(a_state(version), "py", "x = (1")
+
+
+def test_an_older_python_refuses_what_ours_refuses():
+    with pytest.raises(PythonSyntaxError):
+        check_python(a_state("3.8.1"), "py", "x = (1")
+
+
+@pytest.mark.parametrize("code", ["(" * MAX_PYTHON_CHARACTERS + "1", "-" * 20_000 + "1"])
+def test_code_beyond_the_limits_of_our_parser_is_left_to_the_repl(code):
+    check_python(a_state("3.8.1"), None, code)
+
+
+def test_code_for_a_lisp_is_not_read_as_python():
+    check_python(a_state("3.8.1", "basilisp"), "py", "(+ 1 2")
+
+
+def test_brackets_are_read_before_an_unknown_session_is_refused():
+    lisp = a_state("3.8.1", "basilisp")
+    assert speaks_lisp(lisp, "nosuch")
+    assert speaks_lisp(lisp, "py/own")
+    assert not speaks_lisp(a_state("3.8.1"), "nosuch")
+    assert not speaks_lisp(State(), "nosuch")

@@ -1,0 +1,258 @@
+"""`wait_for` over a real server: it ends with the rows that are new, or says plainly that there were none."""
+
+from types import SimpleNamespace
+
+import anyio
+import pytest
+from live_server import serving, until
+
+from codriver.core.state import State
+from codriver.log.output_log import OutputLog
+from codriver.net.fair_threads import Work
+from codriver.settings.layers import Settings
+from codriver.tools.base import Call
+from codriver.tools.standing_queries import Waits
+from codriver.tools.wait_for import WaitArguments, wait_for
+
+RESULTS = '[:find ?l ?t :where [?e :output/category "evaluationResults"] [?e :output/line ?l] [?e :output/text ?t]]'
+BY = "[:find ?l ?t :in $ ?who :where [?e :output/who ?who] [?e :output/line ?l] [?e :output/text ?t]]"
+OUTPUT_OF = """[:find ?t :in $ ?id
+  :where [?e :output/evaluation ?id] [?e :output/category "evaluationOutput"] [?e :output/text ?t]]"""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("waiting"), "--repl", "python") as running:
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client(name="waiter") as connected:
+        yield connected
+
+
+@pytest.fixture
+def other(live):
+    with live.client(name="other") as connected:
+        yield connected
+
+
+def last_line(client):
+    return client.call("repl_output_log", limit=1)["lastLine"] or 0
+
+
+def settled(client, identity):
+    return client.answer(identity)["result"]["structuredContent"]
+
+
+def test_a_wait_ends_with_the_new_rows_alone(client, other):
+    other.call("evaluate_code", code="'before'")
+    waiting = client.begin_call("wait_for", query=RESULTS, timeoutMs=60_000)
+    running = until(lambda: open_requests(other, "waiter"), "the wait to begin")
+    assert running == 1
+    other.call("evaluate_code", code="'after'")
+    answer = settled(client, waiting)
+    assert (answer["ok"], answer["status"], answer["count"], answer["cut"]) == (True, "found", 1, None)
+    [[line, text]] = answer["result"]
+    assert text == "'after'"
+    assert line <= answer["lastLine"] <= last_line(client)
+
+
+def open_requests(client, name):
+    rows = client.call("server_health")["clients"]
+    return sum(row["openRequests"] for row in rows if row["name"] == name)
+
+
+def test_what_came_since_a_line_ends_a_wait_at_once(client):
+    line = last_line(client)
+    client.call("evaluate_code", code="'missed'")
+    answer = client.call("wait_for", query=RESULTS, since=line, timeoutMs=0)
+    assert (answer["status"], [row[1] for row in answer["result"]]) == ("found", ["'missed'"])
+    again = client.call("wait_for", query=RESULTS, since=answer["lastLine"], timeoutMs=0)
+    assert (again["status"], again["result"]) == ("timed-out", [])
+
+
+def test_a_wait_in_vain_says_so_plainly_and_where_to_go_on(client):
+    answer = client.call("wait_for", query=BY, inputs=["nobody"], timeoutMs=50)
+    assert (answer["ok"], answer["status"], answer["count"]) == (True, "timed-out", 0)
+    assert any(f"since: {answer['lastLine']}" in note for note in answer["notes"])
+    assert answer["waitedMs"] >= 50
+
+
+def test_lines_that_make_no_row_do_not_end_a_wait(client, other):
+    waiting = client.begin_call("wait_for", query=BY, inputs=["third"], since=last_line(other), timeoutMs=60_000)
+    until(lambda: open_requests(other, "waiter"), "the wait to begin")
+    for number in range(5):
+        other.call("evaluate_code", code=f"'noise {number}'")
+    other.call("evaluate_code", code="'signal'", who="third")
+    assert settled(client, waiting)["result"][0][1] == "'signal'"
+
+
+def test_output_is_seen_while_its_evaluation_still_runs(live, client, other):
+    gate = live.workspace / "gate"
+    code = f"import os, time\nprint('ready', flush=True)\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    running = other.call("evaluate_code", code=code, timeoutMs=1000)
+    answer = client.call("wait_for", query=OUTPUT_OF, inputs=[running["evaluationId"]], since=0, timeoutMs=60_000)
+    assert answer["result"] == [["ready\n"]]
+    gate.touch()
+    assert other.call("get_evaluation", evaluationId=running["evaluationId"], waitMs=20_000)["status"] == "done"
+
+
+def test_a_query_for_one_row_waits_for_any_row(client):
+    client.call("evaluate_code", code="'one'")
+    line = last_line(client)
+    client.call("evaluate_code", code="'two'")
+    query = '[:find ?t . :where [?e :output/category "evaluationResults"] [?e :output/text ?t]]'
+    assert client.call("wait_for", query=query, since=line, timeoutMs=0)["result"] == ["'two'"]
+
+
+def test_a_changed_aggregate_is_a_new_row(client):
+    query = "[:find (max ?l) . :where [?e :output/line ?l]]"
+    line = last_line(client)
+    client.call("evaluate_code", code="1")
+    answer = client.call("wait_for", query=query, since=line, timeoutMs=0)
+    assert answer["result"] == [answer["lastLine"]]
+
+
+def test_the_newest_of_many_new_rows_are_given_and_the_cut_is_said(client):
+    line = last_line(client)
+    for number in range(4):
+        client.call("evaluate_code", code=f"{number}")
+    answer = client.call("wait_for", query=RESULTS, since=line, timeoutMs=0, limit=2)
+    assert ([row[1] for row in answer["result"]], answer["cut"]) == (["2", "3"], "rows")
+
+
+def test_a_query_that_is_none_is_refused_at_once(client):
+    answer = client.call("wait_for", query="[:find", timeoutMs=60_000)
+    assert (answer["ok"], answer["reason"]) == (False, "bad-query")
+
+
+def test_a_query_whose_answer_is_cut_is_refused_as_its_new_rows_cannot_be_told(client):
+    for _ in range(60):
+        client.call("evaluate_code", code="1")
+    query = "[:find ?a ?b ?c :where [?x :output/line ?a] [?y :output/line ?b] [?z :output/line ?c]]"
+    answer = client.call("wait_for", query=query, timeoutMs=60_000)
+    assert (answer["ok"], answer["reason"]) == (False, "bad-query")
+    assert "cannot be told" in answer["message"]
+
+
+def test_a_client_that_asked_is_told_of_progress(client):
+    params = {
+        "name": "wait_for",
+        "arguments": {"query": BY, "inputs": ["nobody"], "timeoutMs": 6000},
+        "_meta": {"progressToken": "mine"},
+    }
+    waiting = client.begin("tools/call", params)
+    told = client.await_notification("notifications/progress")["params"]
+    assert told["progressToken"] == "mine"
+    assert "no new row yet" in told["message"]
+    assert settled(client, waiting)["status"] == "timed-out"
+
+
+def test_a_cancelled_wait_is_over_and_its_client_is_served_on(client, other):
+    waiting = client.begin_call("wait_for", query=BY, inputs=["nobody"], timeoutMs=600_000)
+    until(lambda: open_requests(other, "waiter"), "the wait to begin")
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
+    until(lambda: not open_requests(other, "waiter"), "the wait to end")
+    assert client.call("evaluate_code", code="6 * 7")["result"] == "42"
+
+
+def test_a_wait_ends_when_its_client_leaves(live, other):
+    with live.client(name="leaver") as leaver:
+        leaver.begin_call("wait_for", query=BY, inputs=["nobody"], timeoutMs=600_000)
+        until(lambda: open_requests(other, "leaver"), "the wait to begin")
+    until(lambda: all(row["name"] != "leaver" for row in other.call("server_health")["clients"]), "it to be gone")
+
+
+def test_ten_waits_end_by_one_line(live, other):
+    waiters = [live.client(name=f"waiter-{number}") for number in range(10)]
+    calls = [each.begin_call("wait_for", query=BY, inputs=["herald"], timeoutMs=60_000) for each in waiters]
+    for number in range(10):
+        until(lambda number=number: open_requests(other, f"waiter-{number}"), "the wait to begin")
+    other.call("evaluate_code", code="'news'", who="herald")
+    for each, call in zip(waiters, calls, strict=True):
+        assert settled(each, call)["status"] == "found"
+        each.close()
+
+
+def test_lines_that_left_the_log_unseen_are_named(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text("logMaxEntities = 10\n")
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        line = last_line(client)
+        for _ in range(20):
+            client.call("evaluate_code", code="1")
+        answer = client.call("wait_for", query=RESULTS, since=line, timeoutMs=0)
+        assert (answer["status"], answer["gap"]) == ("found", True)
+        assert any("have left the log" in note for note in answer["notes"])
+        assert client.call("wait_for", query=RESULTS, since=answer["lastLine"], timeoutMs=0)["gap"] is False
+
+
+def test_a_server_that_stops_answers_its_waits(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+        waiting = client.begin_call("wait_for", query=BY, inputs=["nobody"], timeoutMs=600_000)
+        with live.client() as other:
+            until(lambda: open_requests(other, "bare") > 1, "the wait to begin")
+        live.process.terminate()
+        assert settled(client, waiting)["status"] == "server-stopping"
+
+
+def test_waits_one_after_the_other_miss_nothing_and_tell_nothing_twice(live, client, other):
+    since = last_line(client)
+    code = "import sys, time\nfor number in range(60):\n"
+    code += "    print(number); sys.stdout.flush(); time.sleep(number % 7 / 500)"
+    running = other.begin_call("evaluate_code", code=code)
+    told = ""
+    query = """[:find ?line ?text :where [?e :output/who "other"] [?e :output/category "evaluationOutput"]
+                [?e :output/line ?line] [?e :output/text ?text]]"""
+    while "59\n" not in told:
+        answer = client.call("wait_for", query=query, since=since, timeoutMs=20_000)
+        assert answer["status"] == "found"
+        told += "".join(text for _, text in answer["result"])
+        since = answer["lastLine"]
+    assert told == "".join(f"{number}\n" for number in range(60))
+    other.answer(running)
+
+
+class Counted:
+    """A log whose queries are counted, and what a call needs of a server around it."""
+
+    def __init__(self):
+        self.log = OutputLog()
+        self.asked = []
+        self.core = SimpleNamespace(state=State())
+        self.settings = Settings()
+        self.work = Work()
+        self.waits = Waits()
+
+    def query(self, question):
+        self.asked.append(question.until)
+        return self.log.query(question.text, limit=question.limit, until=question.until, every_row=question.every_row)
+
+    def append(self, category):
+        self.log.append(category, "text", timestamp_ms=0)
+
+
+@pytest.mark.anyio
+async def test_a_quiet_log_is_not_asked_again_and_a_burst_is_asked_about_once():
+    counted = Counted()
+    query = '[:find ?l :where [?e :output/category "evaluationResults"] [?e :output/line ?l]]'
+    arguments = WaitArguments.model_validate({"query": query, "timeoutMs": 60_000})
+    answers = []
+
+    async def wait():
+        answers.append(await wait_for(Call(counted, "c1", "waiter", None), arguments))
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            while not counted.asked:
+                await anyio.sleep(0.01)
+            for _ in range(500):
+                counted.append("evaluationOutput")
+            while len(counted.asked) < 2:
+                await anyio.sleep(0.01)
+            counted.append("evaluationResults")
+    assert counted.asked == [0, 500, 501]
+    assert answers[0].fields["result"] == [[501]]

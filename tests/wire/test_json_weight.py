@@ -1,0 +1,59 @@
+"""How much a line of JSON would become: told of any JSON as its objects tell it, before there are any."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.wire import json_weight
+from codriver.wire.json_weight import excess, may_be_heavy
+
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def size(value):
+    """Containers, and the commas between what is in them."""
+    if not isinstance(value, list | dict):
+        return 0
+    inner = list(value.values()) if isinstance(value, dict) else value
+    return 1 + max(0, len(inner) - 1) + sum(map(size, inner))
+
+
+def depth(value):
+    inner = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(depth, inner), default=0) if isinstance(value, list | dict) else 0
+
+
+@given(VALUES, st.booleans(), st.integers(2, 9))
+def test_elements_and_depth_are_those_of_the_value(value, ascii_only, piece):
+    line = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    before, json_weight.PIECE_BYTES = json_weight.PIECE_BYTES, piece
+    try:
+        assert excess(line, max_elements=size(value) + 1, max_depth=depth(value)) is None
+        if size(value):
+            assert "elements" in excess(line, max_elements=size(value) - 1, max_depth=99).problem
+            assert "deep" in excess(line, max_elements=size(value) + 1, max_depth=depth(value) - 1).problem
+    finally:
+        json_weight.PIECE_BYTES = before
+
+
+@given(st.binary(max_size=60) | st.text('[]{},"\\ax', max_size=60).map(str.encode))
+def test_any_bytes_are_gone_through_to_their_end(line):
+    excess(line, max_elements=5, max_depth=5)
+
+
+@pytest.mark.parametrize("identity", ["7", '"a-b"', "-3"])
+def test_the_id_of_what_is_refused_is_known_where_it_came_first(identity):
+    line = f'{{"jsonrpc":"2.0","id" : {identity},"method":"x","params":{{"id":9,"x":[{"[]," * 20}]}}}}'
+    assert excess(line.encode(), max_elements=20).identity == identity.encode()
+
+
+def test_a_text_full_of_commas_is_one_element():
+    line = json.dumps({"code": '[1, "a", {}, ' * 50_000}).encode()
+    assert may_be_heavy(line)
+    assert excess(line) is None
