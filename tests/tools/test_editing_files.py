@@ -21,7 +21,7 @@ from codriver.editing import (
     NothingToUndoError,
     Wanted,
 )
-from codriver.editing.snapshots import (
+from codriver.editing.file_changes import (
     MISSING,
     Change,
     Snapshot,
@@ -470,7 +470,7 @@ class TestMeanwhile:
         code = (
             "import itertools, sys\n"
             "from pathlib import Path\n"
-            "from codriver.editing.snapshots import Change, commit, read\n"
+            "from codriver.editing.file_changes import Change, commit, read\n"
             "file = Path(sys.argv[1])\n"
             "folder = file.parent\n"
             "print('go', flush=True)\n"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codriver.editing.diff import unified
-from codriver.editing.snapshots import Change, UnreadableError, read
-from codriver.editing.targets import NotEditableError, check_is_lisp, show
+from codriver.editing.file_changes import Change, UnreadableError, read
+from codriver.editing.editable_paths import NotEditableError, check_is_lisp, show
 from codriver.errors import RefusedError
 from codriver.lisp.document import Document
 from codriver.lisp.edit import Append, Done, Insert, Refused, Replace, TextEdit, apply

@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from codriver.editing.batch import Create, EditsRefusedError, FileResult, Limits, Wanted, plan
 from codriver.editing.diff import unified
-from codriver.editing.snapshots import (
+from codriver.editing.file_changes import (
     MISSING,
     Change,
     FilesChangedError,
@@ -22,7 +22,7 @@ from codriver.editing.snapshots import (
     commit,
     read,
 )
-from codriver.editing.targets import NotEditableError, locate, show
+from codriver.editing.editable_paths import NotEditableError, locate, show
 from codriver.errors import RefusedError
 from codriver.lisp.targeting import Problem
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codriver.editing.targets import show
+from codriver.editing.editable_paths import show
 from codriver.errors import RefusedError
 from codriver.files.place import (
     MEBIBYTE,
