@@ -89,19 +89,6 @@ def match_group(group: Group, scope: Scope, places: Mapping[str, int]) -> Match:
     return match
 
 
-def estimate(match: Match, snapshot: Snapshot, lines: range | None) -> float:
-    """About how many records match one row."""
-    count = float(len(snapshot))
-    if lines is not None:
-        count = min(count, len(lines))
-    for place, value in match.fixed:
-        if snapshot.is_indexed(place):
-            count = min(count, snapshot.count_with_value(place, value))
-    for place, _ in match.joined:
-        count = min(count, 1 if place == LINE else len(snapshot) / max(1, snapshot.distinct_values(place)))
-    return count
-
-
 def group_step(match: Match, snapshot: Snapshot, lines: range | None, wanted: Iterable[str]) -> tuple[Step, list[str]]:
     """The step that adds what matches, and the names of the columns it adds. `lines`: where they can only be."""
     names = [name for name in match.outputs if name in wanted]

@@ -1,13 +1,13 @@
 """Plans clauses: in which order they run, and as which steps.
 
-The order written means nothing. At each point, what only filters goes first, then what costs least: the fewest rows by
-the sizes of the indexes. A `not` waits until everything that it shares with the clauses around it is bound. There
+The order written means nothing to the answer. At each point, what only filters goes first, then what shares a variable
+with what is known, then what names a value, then the first: joins are by hash and by index, so that no estimate of
+their sizes is needed. A `not` waits until everything that it shares with the clauses around it is bound. There
 answers can differ from DataScript's, which takes it where it stands and sees variables bound later as not shared.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,6 @@ COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 CALLS = 512  # of a function between two looks at the clock; one may take some milliseconds
 SHOWN_CHARACTERS = 60  # of a value in an error
-GROUPED = 1e3  # rows guessed for what inside an `or` or a rule nobody has counted
 
 
 @dataclass(frozen=True)
@@ -90,19 +89,12 @@ class _Planner:
         self._wanted = wanted
 
     def next(self) -> Unit:
-        """What to do now."""
+        """The clause to do now: one that only filters, else the first that is narrowed most by what is known."""
         self.context.budget.check()
-        best: Unit | None = None
-        lowest = math.inf
-        for unit in self.pending:
-            if isinstance(unit, Predicate | FunctionCall):
-                if self.scope.binds(argument_variables(unit.arguments)):
-                    return unit
-            elif (cost := self._cost(unit)) < lowest:
-                best, lowest = unit, cost
-        if best is None:
+        ready = [unit for unit in self.pending if self._is_ready(unit)]
+        if not ready:
             raise self._unbound(self.pending[0])
-        return best
+        return min(ready, key=self._width)
 
     def take(self, unit: Unit) -> None:
         """Make it steps."""
@@ -133,32 +125,32 @@ class _Planner:
         """The variables that something still to come looks at."""
         return self._wanted.union(*map(_variables, self.pending))
 
-    def _cost(self, unit: Unit) -> float:
-        """About how many rows it makes of one; infinite when it cannot run yet."""
+    def _is_ready(self, unit: Unit) -> bool:
+        """Whether everything that it needs is bound."""
         match unit:
-            case Group():
-                snapshot = self.context.snapshot(unit.source)
-                match = lookup.match_group(unit, self.scope, snapshot.schema.positions)
-                return lookup.estimate(match, snapshot, self._lines(unit)[0])
-            case Pattern():
-                entities = len(self.context.snapshot(unit.source))
-                return entities if isinstance(unit.entity, Blank) or not self.scope.binds(_variables(unit)) else 1
+            case Predicate() | FunctionCall():
+                return self.scope.binds(argument_variables(unit.arguments))
             case Not():
-                waits = any(
-                    not isinstance(other, Not) and not self.scope.binds(_provided(other) & _variables(unit))
+                return all(
+                    isinstance(other, Not) or self.scope.binds(_provided(other) & _variables(unit))
                     for other in self.pending
                 )
-                return math.inf if waits else 0
             case Or():
                 inner = self.scope.inside(unit.variables)
-                if not is_or_ready(self.context, unit, frozenset((*inner.names, *inner.constants))):
-                    return math.inf
+                return is_or_ready(self.context, unit, frozenset((*inner.names, *inner.constants)))
             case RuleCall():
-                bound_places = frozenset(place for place, _ in self._bound_arguments(unit))
-                if not self.context.rules.can_run(unit.name, bound_places):
-                    return math.inf
-        missing = [name for name in _variables(unit) if not self.scope.binds((name,))]
-        return math.pow(GROUPED, len(missing) / max(1, len(_variables(unit))))
+                places = frozenset(place for place, _ in self._bound_arguments(unit))
+                return self.context.rules.can_run(unit.name, places)
+        return True
+
+    def _width(self, unit: Unit) -> int:
+        """How little is known of its rows: 0 where it only filters, 4 where it would be joined with all there are."""
+        if isinstance(unit, Predicate | FunctionCall | Not):
+            return 0
+        if any(self.scope.binds((name,)) for name in _variables(unit)):
+            # What is in the store bounds what a rule that calls itself is asked for.
+            return 2 if isinstance(unit, Or | RuleCall) else 1
+        return 3 if isinstance(unit, Group) and _has_known_value(unit) else 4
 
     def _take_group(self, group: Group) -> None:
         lines, absorbed = self._lines(group)
@@ -347,6 +339,11 @@ def _units(clauses: Iterable[Clause]) -> list[Unit]:
             groups.setdefault((clause.source, clause.entity), []).append(clause)
     units += [Group(source, entity, _known(patterns)) for (source, entity), patterns in groups.items()]
     return units
+
+
+def _has_known_value(group: Group) -> bool:
+    """Whether its entity, or one of the values, is in the query."""
+    return any(isinstance(term, Constant) for term in (group.entity, *(pattern.value for pattern in group.patterns)))
 
 
 def _has_known_attribute(pattern: Pattern) -> bool:
