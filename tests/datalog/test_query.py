@@ -493,7 +493,7 @@ def test_a_rule_follows_a_chain_through_a_whole_log(step):
     [
         ("[?a :output/line ?x]", "[?b :output/timestamp ?y]", "[?c :output/line ?x]", "[?c :output/timestamp ?y]"),
         ("[?a :output/who ?w]", "[?b :output/line ?w]", "[?a :output/evaluation ?e]", "[?c :output/text ?e]"),
-        ("[?a :output/line ?x]", "(or [?b :output/line ?x] [?b :output/timestamp ?x])", "[?b :output/who \"bob\"]"),
+        ("[?a :output/line ?x]", "(or [?b :output/line ?x] [?b :output/timestamp ?x])", '[?b :output/who "bob"]'),
     ],
 )
 def test_no_order_of_the_clauses_joins_all_with_all(clauses):

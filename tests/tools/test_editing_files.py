@@ -22,7 +22,7 @@ from codriver.editing import (
     NothingToUndoError,
     Wanted,
 )
-from codriver.editing.files import MISSING, Change, Snapshot, UnreadableError, commit, read
+from codriver.editing.file_changes import MISSING, Change, Snapshot, UnreadableError, commit, read
 from codriver.lisp.edit import Append, Insert, Rename, Replace
 from codriver.lisp.targeting import Target
 
@@ -463,7 +463,7 @@ class TestMeanwhile:
         code = (
             "import itertools, sys\n"
             "from pathlib import Path\n"
-            "from codriver.editing.files import Change, commit, read\n"
+            "from codriver.editing.file_changes import Change, commit, read\n"
             "file = Path(sys.argv[1])\n"
             "folder = file.parent\n"
             "print('go', flush=True)\n"

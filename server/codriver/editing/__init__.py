@@ -6,7 +6,7 @@ All edits of a batch are checked before any file is touched, and all of them are
 from codriver.editing.batch import HY, Create, EditsRefusedError, FileResult, Limits, Wanted
 from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Editor, NothingToUndoError, Outcome
-from codriver.editing.files import FilesChangedError, FilesUnwritableError
+from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
 
 __all__ = [
     "HY",

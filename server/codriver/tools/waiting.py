@@ -22,7 +22,7 @@ from codriver.tools.shortening import shorten
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codriver.datalog.answer import Cut, QueryAnswer
+    from codriver.datalog.query_answer import Cut, QueryAnswer
     from codriver.outputlog import Report
 
 T = TypeVar("T")
