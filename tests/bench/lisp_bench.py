@@ -18,10 +18,10 @@ from report import main
 
 from codriver.editing import Editor, Limits, Wanted
 from codriver.lisp.balance import balance
-from codriver.lisp.document import Document
 from codriver.lisp.edit import Append, Rename, Replace, apply
-from codriver.lisp.parinfer import indent_mode, paren_mode
+from codriver.lisp.parinfer import indent_mode
 from codriver.lisp.reader import check, read
+from codriver.lisp.source_text import Document
 from codriver.lisp.targeting import Target
 
 JAR = Path("/usr/share/java/clojure.jar")
@@ -59,8 +59,8 @@ class ParinferJs:
         command = ["node", str(HERE / "parinfer_timing.mjs")]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
 
-    def median_ms(self, mode, text):
-        self._process.stdin.write(json.dumps([mode, text, RUNS]) + "\n")
+    def median_ms(self, text):
+        self._process.stdin.write(json.dumps([text, RUNS]) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
@@ -129,20 +129,19 @@ def measure_parinfer(report, text):
     parts = {"core.clj": text, "core.clj, closers missing": broken}
     peer = ParinferJs()
     for name, part in parts.items():
-        for mode, work in {"indent": indent_mode, "paren": paren_mode}.items():
-            theirs = [peer.median_ms(mode, part)]
-            mine = median_ms(partial(work, part))
-            theirs.append(peer.median_ms(mode, part))
-            report.table(
-                f"{mode} mode, {name}", "ms", {"parinfer.js": theirs, "codriver": [mine]},
-                base="parinfer.js", at_most={"codriver": 20},
-            )  # fmt: skip
+        theirs = [peer.median_ms(part)]
+        mine = median_ms(partial(indent_mode, part))
+        theirs.append(peer.median_ms(part))
+        report.table(
+            f"indent mode, {name}", "ms", {"parinfer.js": theirs, "codriver": [mine]},
+            base="parinfer.js", at_most={"codriver": 20},
+        )  # fmt: skip
     peer.close()
 
 
 def measure_growth(report, text):
     title = "processor time for a text 8 times as long, over that for one, divided by 8"
-    works = {"read": read, "indent mode": indent_mode, "paren mode": paren_mode, "balance": balance}
+    works = {"read": read, "indent mode": indent_mode, "balance": balance}
     part = text[: text.index("\n(defn", len(text) // 4) + 1]
     shapes = {"a quarter of core.clj": part, "a deep nest": "(a " * 5000 + ")" * 5000 + "\n"}
     for shape, unit in shapes.items():

@@ -1,4 +1,4 @@
-// Answers each line of stdin, a JSON array [mode, text, runs], with the median milliseconds that parinfer.js takes.
+// Answers each line of stdin, a JSON array [text, runs], with the median milliseconds that the indent mode of parinfer.js takes.
 import { createRequire } from 'node:module'
 import { performance } from 'node:perf_hooks'
 import { createInterface } from 'node:readline'
@@ -6,8 +6,8 @@ import { createInterface } from 'node:readline'
 const parinfer = createRequire(new URL('../node/', import.meta.url))('parinfer')
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const [mode, text, runs] = JSON.parse(line)
-  const work = mode === 'indent' ? parinfer.indentMode : parinfer.parenMode
+  const [text, runs] = JSON.parse(line)
+  const work = parinfer.indentMode
   for (let run = 0; run < 5; run++) work(text)
   const taken = []
   for (let run = 0; run < runs; run++) {

@@ -4,7 +4,8 @@ A row is a dict from variable to value. Clauses run in the order written, put of
 indexed, and nothing is estimated.
 """
 
-from codriver.datalog.clauses import (
+from codriver.datalog.functions import FUNCTIONS, is_true
+from codriver.datalog.syntax_tree import (
     Blank,
     CollectionBinding,
     Constant,
@@ -19,7 +20,6 @@ from codriver.datalog.clauses import (
     argument_variables,
     variables,
 )
-from codriver.datalog.functions import FUNCTIONS, is_true
 from codriver.datalog.value_types import own
 
 

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codriver.datalog.budget import Budget
+from codriver.datalog.entity_store import EntityStore
 from codriver.datalog.errors import QueryError
 from codriver.datalog.query import parse, parse_rules
 from codriver.datalog.solve import solve
-from codriver.datalog.store import EntityStore
 from codriver.datalog.value_types import from_json
 from codriver.log.output_log import SCHEMA
 from datalog.reference import Reference, UnboundError

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -485,6 +486,23 @@ def test_a_rule_follows_a_chain_through_a_whole_log(step):
     rules = f"[[(after ?a ?b) [(inc ?a) ?b] [?b :output/line]] [(after ?a ?b) {step}]]"
     answer = log.query("[:find (count ?b) . :in $ % :where (after 1 ?b)]", inputs=[rules], time_limit_s=60)
     assert (answer.result, answer.cut) == (999, None)
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        ("[?a :output/line ?x]", "[?b :output/timestamp ?y]", "[?c :output/line ?x]", "[?c :output/timestamp ?y]"),
+        ("[?a :output/who ?w]", "[?b :output/line ?w]", "[?a :output/evaluation ?e]", "[?c :output/text ?e]"),
+        ("[?a :output/line ?x]", "(or [?b :output/line ?x] [?b :output/timestamp ?x])", '[?b :output/who "bob"]'),
+    ],
+)
+def test_no_order_of_the_clauses_joins_all_with_all(clauses):
+    log = OutputLog()
+    for n in range(2000):
+        log.append("evaluationOutput", f"e{n}", timestamp_ms=n, who=("ann", "bob")[n % 2], evaluation=f"e{n}")
+    for order in permutations(clauses):
+        answer = log.query(f"[:find (count ?a) . :where {' '.join(order)}]", time_limit_s=60)
+        assert answer.cut is None, order
 
 
 def test_rules_that_make_ever_new_values_are_cut():

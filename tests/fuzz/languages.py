@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from codriver.datalog import edn
 from codriver.datalog.errors import QueryError
 from codriver.lisp.balance import balance
-from codriver.lisp.document import Document
 from codriver.lisp.edit import Edited, Rename, apply
-from codriver.lisp.parinfer import indent_mode, paren_mode
+from codriver.lisp.parinfer import indent_mode
 from codriver.lisp.reader import check, read, top_level_forms
+from codriver.lisp.source_text import Document
 from codriver.lisp.targeting import Limits
 from codriver.lisp.tokens import tokens
 from codriver.log.output_log import OutputLog
@@ -177,10 +177,9 @@ BRACKETS = re.compile(r"[()\[\]{}\s,]")
 def parinfer(data):
     """A text is corrected in brackets and space alone and then stays as it is, or stays as it was."""
     text = text_of(data)
-    for mode in (indent_mode, paren_mode):
-        found = mode(text)
-        if found.error is not None:
-            assert found.text == text
+    found = indent_mode(text)
+    if found.error is not None:
+        assert found.text == text
     found = balance(text)
     assert found.changed == (found.text != text)
     if found.changed:

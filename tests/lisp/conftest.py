@@ -55,9 +55,9 @@ class ParinferPeer:
     def __init__(self, process):
         self._process = process
 
-    def run(self, mode, text):
+    def run(self, text):
         """What parinfer.js gives: text and error, in its own words."""
-        self._process.stdin.write(json.dumps([mode, text]) + "\n")
+        self._process.stdin.write(json.dumps(text) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 

@@ -58,7 +58,7 @@ def test_what_cannot_be_balanced_stays_and_says_why(text, line, column):
 def test_nothing_changes_in_real_code_where_parinfer_js_changes_nothing(parinfer_js, sources):
     untouched = 0
     for name, text in sources.items():
-        told = parinfer_js.run("indent", text)
+        told = parinfer_js.run(text)
         if told["error"] is not None or told["text"] == text:
             assert balance(text) == Balanced(text, changed=False), name
             untouched += 1

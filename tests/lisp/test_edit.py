@@ -1,7 +1,7 @@
 import pytest
 
-from codriver.lisp.document import Document
 from codriver.lisp.edit import Append, Done, Edited, Insert, Move, Refused, Rename, Replace, apply
+from codriver.lisp.source_text import Document
 from codriver.lisp.targeting import Limits, Target
 
 GREET = """\

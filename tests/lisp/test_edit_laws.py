@@ -5,9 +5,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codriver.lisp.document import Document
 from codriver.lisp.edit import Append, Edited, Insert, Move, Refused, Rename, Replace, apply
 from codriver.lisp.reader import check, read, top_level_forms
+from codriver.lisp.source_text import Document
 from codriver.lisp.targeting import Limits, Target, find
 from codriver.lisp.tokens import tokens
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from codriver.lisp.document import Document
 from codriver.lisp.edit import Edited, Insert, Move, Refused, Replace, apply
-from codriver.lisp.indenting import place
-from codriver.lisp.placing import replace
+from codriver.lisp.indentation import place
+from codriver.lisp.source_text import Document
+from codriver.lisp.splices import replace
 from codriver.lisp.targeting import Limits, Target
 from lisp.test_edit import at, edited
 

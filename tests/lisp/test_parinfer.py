@@ -2,14 +2,12 @@ import random
 
 import pytest
 
-from codriver.lisp.parinfer import MESSAGES, ParinferError, indent_mode, paren_mode
-
-MODES = {"indent": indent_mode, "paren": paren_mode}
+from codriver.lisp.parinfer import MESSAGES, ParinferError, indent_mode
 
 
-def ours(mode, text):
+def ours(text):
     """Our result in the words of parinfer.js."""
-    result = MODES[mode](text)
+    result = indent_mode(text)
     if result.error is None:
         return {"text": result.text, "error": None}
     error = result.error
@@ -37,30 +35,14 @@ INDENT_CASES = {
     "nothing stays nothing": ("", ""),
 }
 
-PAREN_CASES = {
-    "a child moves right of its bracket": ("(a\nb)", "(a\n b)"),
-    "a stranger moves left": ("(a)\n  b", "(a)\nb"),
-    "lines move with their bracket": ("(a\n(b\n c))", "(a\n (b\n  c))"),
-    "a leading closer moves up": ("(a\n  b\n)", "(a\n  b)\n"),
-    "trails lose their spaces": ("(a (b ) )", "(a (b))"),
-    "strings stay": ('(a\n"b\nc")', '(a\n "b\nc")'),
-    "comments move with their bracket": ("(a\n(b\n ; x\n c))", "(a\n (b\n  ; x\n  c))"),
-    "sound text stays": ("(a\n  [b\n   c]\n  d)", "(a\n  [b\n   c]\n  d)"),
-}
-
 ERRORS = {
-    ("indent", '(a "b'): ParinferError("unclosed-quote", 0, 3),
-    ("indent", "(a \\"): ParinferError("eol-backslash", 0, 3),
-    ("indent", '; "\n(a)'): ParinferError("quote-danger", 0, 2),
-    ("indent", '(a ; "\n  b)'): ParinferError("quote-danger", 0, 5),
-    ("indent", "(a\n  ) b"): ParinferError("leading-close-paren", 1, 2),
-    ("indent", "(a ] b)"): ParinferError("unmatched-close-paren", 0, 3, (0, 0)),
-    ("indent", "a ) b"): ParinferError("unmatched-close-paren", 0, 2),
-    ("paren", "(a"): ParinferError("unclosed-paren", 0, 0),
-    ("paren", "[a)"): ParinferError("unmatched-close-paren", 0, 2, (0, 0)),
-    ("paren", "a)"): ParinferError("unmatched-close-paren", 0, 1),
-    ("paren", "(a\n]"): ParinferError("unmatched-close-paren", 1, 0, (0, 0)),
-    ("paren", '("a'): ParinferError("unclosed-quote", 0, 1),
+    '(a "b': ParinferError("unclosed-quote", 0, 3),
+    "(a \\": ParinferError("eol-backslash", 0, 3),
+    '; "\n(a)': ParinferError("quote-danger", 0, 2),
+    '(a ; "\n  b)': ParinferError("quote-danger", 0, 5),
+    "(a\n  ) b": ParinferError("leading-close-paren", 1, 2),
+    "(a ] b)": ParinferError("unmatched-close-paren", 0, 3, (0, 0)),
+    "a ) b": ParinferError("unmatched-close-paren", 0, 2),
 }
 
 
@@ -71,18 +53,11 @@ def test_in_indent_mode(name):
     assert indent_mode(text).text == expected
 
 
-@pytest.mark.parametrize("name", PAREN_CASES)
-def test_in_paren_mode(name):
-    text, expected = PAREN_CASES[name]
-    assert paren_mode(text).error is None
-    assert paren_mode(text).text == expected
-
-
-@pytest.mark.parametrize(("mode", "text"), ERRORS)
-def test_an_error_has_its_name_and_place_and_leaves_the_text(mode, text):
-    result = MODES[mode](text)
+@pytest.mark.parametrize("text", ERRORS)
+def test_an_error_has_its_name_and_place_and_leaves_the_text(text):
+    result = indent_mode(text)
     assert result.text == text
-    assert result.error == ERRORS[mode, text]
+    assert result.error == ERRORS[text]
 
 
 def test_every_error_is_shown_by_a_case():
@@ -90,24 +65,21 @@ def test_every_error_is_shown_by_a_case():
 
 
 def test_every_case_is_as_parinfer_js_has_it(parinfer_js):
-    texts = [text for text, _ in [*INDENT_CASES.values(), *PAREN_CASES.values()]] + [text for _, text in ERRORS]
+    texts = [text for text, _ in INDENT_CASES.values()] + list(ERRORS)
     for text in texts:
-        for mode in MODES:
-            assert ours(mode, text) == parinfer_js.run(mode, text), (mode, text)
+        assert ours(text) == parinfer_js.run(text), text
 
 
 @pytest.mark.parametrize(
     "text", ["\t\t\t(a\n\t\t\t\tbc", "(f\n\t(g\n\t\th)\n\t\ti", "\t(a\n\t\t; b\n  c", "\t\t\t(a)\n\t\t\t\t; b"]
 )
 def test_below_tabs_it_goes_as_wrong_as_parinfer_js(parinfer_js, text):
-    for mode in MODES:
-        assert ours(mode, text) == parinfer_js.run(mode, text)
+    assert ours(text) == parinfer_js.run(text)
 
 
 def test_real_code_gives_what_parinfer_js_gives(parinfer_js, sources):
     for name, text in sources.items():
-        for mode in MODES:
-            assert ours(mode, text) == parinfer_js.run(mode, text), name
+        assert ours(text) == parinfer_js.run(text), name
 
 
 def test_random_text_gives_what_parinfer_js_gives(parinfer_js):
@@ -122,10 +94,9 @@ def test_random_text_gives_what_parinfer_js_gives(parinfer_js):
     accepted = 0
     for _ in range(6000):
         text = "".join(seeded.choices(seeded.choice(alphabets), k=seeded.randint(0, 40)))
-        for mode in MODES:
-            told = parinfer_js.run(mode, text)
-            assert ours(mode, text) == told, (mode, text)
-            accepted += told["error"] is None
+        told = parinfer_js.run(text)
+        assert ours(text) == told, text
+        accepted += told["error"] is None
     assert accepted > 1000
 
 
@@ -141,5 +112,4 @@ def test_damaged_real_code_gives_what_parinfer_js_gives(parinfer_js, sources):
             at = seeded.randrange(len(characters) - 10)
             characters[at : at + seeded.randint(0, 3)] = seeded.choice(pieces)
         damaged = "".join(characters)
-        for mode in MODES:
-            assert ours(mode, damaged) == parinfer_js.run(mode, damaged), (mode, damaged)
+        assert ours(damaged) == parinfer_js.run(damaged), damaged

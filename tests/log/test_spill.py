@@ -469,3 +469,22 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path):
         file.append(["mine"])
     assert target.read_text() == "of somebody else"
     folder.remove()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_or_a_link_in_the_place_of_a_file_holds_up_no_reader(tmp_path):
+    folder = SpillFolder(tmp_path / "spill")
+    file = SpillFile(folder, "e1.stdout.1", 0)
+    file.append(["mine"])
+    file.rest()
+    place = folder.path() / "e1.stdout.1"
+    place.unlink()
+    os.mkfifo(place)
+    with pytest.raises(OSError, match="a pipe"):
+        file.read(0, 4)
+    place.unlink()
+    (tmp_path / "target").write_text("not mine")
+    place.symlink_to(tmp_path / "target")
+    with pytest.raises(OSError, match="a link"):
+        file.read(0, 4)
+    folder.remove()

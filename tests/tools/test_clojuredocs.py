@@ -214,6 +214,16 @@ def test_a_kept_file_that_is_damaged_is_fetched_anew(tmp_path, site):
         assert ask(client, "map")["ok"]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_in_the_place_of_the_kept_file_is_named_and_waited_for_by_nobody(tmp_path, site):
+    kept(tmp_path).parent.mkdir(parents=True)
+    os.mkfifo(kept(tmp_path))
+    with asking(tmp_path, site.url) as client:
+        answer = ask(client, "clojure.core/map")
+    assert answer["reason"] == "docs-unavailable"
+    assert "it is a pipe" in answer["message"]
+
+
 def test_an_entry_too_long_for_an_answer_is_cut_and_counted(tmp_path, site):
     site.body = json.dumps({"vars": [MAP | {"examples": [{"body": "é" * 40_000}] * 3}]}).encode()
     with asking(tmp_path, site.url) as client:

@@ -21,14 +21,7 @@ from codriver.editing import (
     NothingToUndoError,
     Wanted,
 )
-from codriver.editing.file_changes import (
-    MISSING,
-    Change,
-    Snapshot,
-    UnreadableError,
-    commit,
-    read,
-)
+from codriver.editing.file_changes import MISSING, Change, Snapshot, UnreadableError, commit, read
 from codriver.files import place
 from codriver.lisp.edit import Append, Insert, Rename, Replace
 from codriver.lisp.targeting import Target

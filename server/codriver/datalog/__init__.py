@@ -1,1 +1,1 @@
-"""A capped entity store and the Datalog that queries it, without I/O."""
+"""Datalog: a capped entity store and its query language, without I/O."""

@@ -1,4 +1,4 @@
-"""The aggregates: one value of all that a variable takes in a group of rows.
+"""Aggregate functions: `count`, `max`, `sum` and others over the values of a variable in a group of rows.
 
 Source: DataScript's `built-ins` for aggregates. `min` and `max` with an amount give that many, the lowest first. `rand`
 and `sample` are left out: the same question shall have the same answer.

@@ -1,11 +1,11 @@
-"""The functions for numbers, and those that compare. Numbers stay bounded in size."""
+"""Arithmetic and comparison functions of queries. Numbers stay bounded in size."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from codriver.datalog.function import Function
+from codriver.datalog.signature import Function
 from codriver.datalog.value_types import MAX_INTEGER, Boolean, compare, kind, quotient
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
-"""What a query may spend: time, rows held at once, and memory for the values that its functions make."""
+"""Query budget: time, rows held at once, and memory for the values that functions make."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.datalog.matching import OutOfTimeError
+from codriver.datalog.regexes import OutOfTimeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ ITEM_BYTES = 40  # of a number in a tuple
 
 
 class OutOfRowsError(Exception):
-    """The query would hold more rows at once than it may."""
+    """A query that would hold more rows at once than it may."""
 
 
 class Budget:

@@ -1,4 +1,4 @@
-"""Reads EDN: from text to forms that know their place.
+"""EDN reader: from text to forms that know their place.
 
 Source: the EDN format (edn-format/edn), with `#"…"` from Clojure's reader. Tagged elements are refused, as there is no
 use for them in a query.

@@ -1,4 +1,4 @@
-"""Why a query is refused."""
+"""Query errors: why a query is refused, and where."""
 
 from __future__ import annotations
 

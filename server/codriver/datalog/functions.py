@@ -1,4 +1,4 @@
-"""The functions that queries may call: a fixed list, so that no query runs code.
+"""Function table of queries: a fixed list, so that no query runs code.
 
 They mean what they mean in Clojure. What they are given but cannot work with makes them raise `TypeError`, `ValueError`
 or an arithmetic error. The clause that called adds its place and the values, and refuses the query, as Clojure and
@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from codriver.datalog.arithmetic import ARITHMETIC
-from codriver.datalog.function import Function
 from codriver.datalog.sequences import SEQUENCES
+from codriver.datalog.signature import Function
 from codriver.datalog.strings import STRINGS
 from codriver.datalog.value_types import Boolean
 

@@ -1,12 +1,12 @@
-"""Pulls entities: what `(pull ?e [*])` shows of one."""
+"""Pull: the attributes of one entity, as `(pull ?e [*])` shows them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from codriver.datalog.clauses import PullPattern
-    from codriver.datalog.store import Snapshot
+    from codriver.datalog.entity_store import Snapshot
+    from codriver.datalog.syntax_tree import PullPattern
 
 
 def pull(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, object] | None:

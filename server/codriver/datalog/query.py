@@ -1,4 +1,4 @@
-"""Reads a query and checks it: from text to a `Query` that can be planned, or an error that says what was expected.
+"""Query parser: from text to a checked `Query`, or an error that says what was expected.
 
 The grammar is DataScript's, as a vector (`[:find … :in … :where …]`) or as a map. What differs, and why:
 
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from codriver.datalog import where
 from codriver.datalog.aggregates import AGGREGATES
-from codriver.datalog.clauses import (
+from codriver.datalog.edn import Form, Text, read
+from codriver.datalog.syntax_tree import (
     Aggregate,
     Branch,
     Element,
@@ -34,12 +35,11 @@ from codriver.datalog.clauses import (
     binding_variables,
     bound_variables,
 )
-from codriver.datalog.edn import Form, Text, read
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from codriver.datalog.store import Schema
+    from codriver.datalog.entity_store import Schema
 
 SECTIONS = (":find", ":keys", ":strs", ":syms", ":with", ":in", ":where")
 RETURN_MAPS = (":keys", ":strs", ":syms")

@@ -1,4 +1,4 @@
-"""Solves rules: by tables of what was asked and what was found, grown until nothing is new.
+"""Rule solver: tables of what was asked and what was found, grown until nothing is new.
 
 A table holds one rule as it is called with certain arguments bound. Only what is asked for is computed, a rule may call
 itself, and it ends, as there are only so many values; unless a function makes ever new ones: then time ends it.
@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from codriver.datalog import steps
-from codriver.datalog.plan import Plan, plan
-from codriver.datalog.readiness import bound_after
+from codriver.datalog import operators
+from codriver.datalog.binding_analysis import bound_after
+from codriver.datalog.query_plan import Plan, plan
 from codriver.datalog.scope import Context, Scope
 from codriver.datalog.where import with_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from codriver.datalog.clauses import Branch, RuleCall, Rules, Source
     from codriver.datalog.edn import Text
-    from codriver.datalog.steps import Row, Rows
+    from codriver.datalog.operators import Row, Rows
+    from codriver.datalog.syntax_tree import Branch, RuleCall, Rules, Source
 
 Places = tuple[int, ...]
 
@@ -148,10 +148,10 @@ class RuleSolver:
         if self._context is None:
             raise RuntimeError("the rules have no context yet")
         budget = self._context.budget
-        input_of = steps.projection(job.table.places)
+        input_of = operators.projection(job.table.places)
         grown: set[Row] = set()
         for planned, output in self._plans(job.table, self._context):
-            for batch in steps.run(planned.steps, job.inputs, budget):
+            for batch in operators.run(planned.steps, job.inputs, budget):
                 for row in map(output, batch):
                     one = input_of(row)
                     answers = job.table.answers[one]

@@ -1,4 +1,4 @@
-"""What is known at a place in a plan, and what the whole plan works on."""
+"""Scope of a plan: the variables bound so far, and the sources, rules and budget that it works on."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from codriver.datalog.budget import Budget
-    from codriver.datalog.clauses import RuleCall, Source
     from codriver.datalog.edn import Text
-    from codriver.datalog.steps import Row, Rows
-    from codriver.datalog.store import Snapshot
+    from codriver.datalog.entity_store import Snapshot
+    from codriver.datalog.operators import Row, Rows
+    from codriver.datalog.syntax_tree import RuleCall, Source
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Scope:
 
 
 class SolvedRules(Protocol):
-    """What a plan asks of the rules: their bodies are plans in turn, so it knows them by this alone."""
+    """Rules as a plan knows them: their bodies are plans in turn, so it knows them by this alone."""
 
     def apart(self) -> SolvedRules:
         """The same rules with tables of their own, whose answers are complete when they are given."""
@@ -60,7 +60,7 @@ class SolvedRules(Protocol):
 
 @dataclass(frozen=True)
 class Context:
-    """What a query works on. `text` is for errors; `rules` are solved as they are called."""
+    """Context of a query: sources, budget and rules. `text` is for errors; `rules` are solved as they are called."""
 
     text: Text
     sources: Mapping[str, Snapshot]

@@ -1,4 +1,4 @@
-"""The functions for collections. Collections stay bounded in size and depth."""
+"""Collection functions of queries. Collections stay bounded in size and depth."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from codriver.datalog.arithmetic import as_number
-from codriver.datalog.function import Function
+from codriver.datalog.signature import Function
 from codriver.datalog.value_types import MAX_ITEMS, MAX_NESTING, ValueMap, kind, nested
 
 

@@ -1,4 +1,4 @@
-"""Answers queries: plans the clauses, runs the plan, and gives what is found the shape that was asked for.
+"""Solver: plans the clauses, runs the plan, and gives the rows the shape that was asked for.
 
 Rows come sorted by their line where one is in them, else in the order they were found, which is the same each time. A
 row limit, and a limit of an answer's text, keep the rows with the highest lines, else the first. When time ends a
@@ -13,33 +13,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codriver.datalog import steps
+from codriver.datalog import operators
 from codriver.datalog.aggregates import AGGREGATES
-from codriver.datalog.answer import QueryAnswer
 from codriver.datalog.budget import OutOfRowsError
-from codriver.datalog.clauses import Aggregate, Element, Pull, Query, Source, Variable
 from codriver.datalog.edn import Text, read
 from codriver.datalog.functions import reason
-from codriver.datalog.inputs import Inputs, read_inputs
-from codriver.datalog.lines import LineVariables
-from codriver.datalog.matching import OutOfTimeError
-from codriver.datalog.plan import plan
-from codriver.datalog.printing import printed
+from codriver.datalog.line_variables import LineVariables
 from codriver.datalog.pull import pull
 from codriver.datalog.query import parse_pull
+from codriver.datalog.query_answer import QueryAnswer
+from codriver.datalog.query_inputs import Inputs, read_inputs
+from codriver.datalog.query_plan import plan
+from codriver.datalog.regexes import OutOfTimeError
 from codriver.datalog.rules import RuleSolver
 from codriver.datalog.scope import Context, Scope
+from codriver.datalog.syntax_tree import Aggregate, Element, Pull, Query, Source, Variable
+from codriver.datalog.value_printing import printed
 from codriver.datalog.value_types import characters, to_json
 from codriver.datalog.where import check_rule_calls, rule_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from codriver.datalog.answer import Cut
     from codriver.datalog.budget import Budget
-    from codriver.datalog.clauses import PullPattern
-    from codriver.datalog.steps import Row, Rows
-    from codriver.datalog.store import Snapshot
+    from codriver.datalog.entity_store import Snapshot
+    from codriver.datalog.operators import Row, Rows
+    from codriver.datalog.query_answer import Cut
+    from codriver.datalog.syntax_tree import PullPattern
 
 
 def solve(
@@ -87,7 +87,7 @@ def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -
         planned = plan(context, query.where, scope, names)
         output = planned.output(names)
         is_whole = planned.scope.names == tuple(names)
-        for batch in steps.run(planned.steps, given.rows, context.budget):
+        for batch in operators.run(planned.steps, given.rows, context.budget):
             before = len(found)
             found.update(dict.fromkeys(batch if is_whole else map(output, batch)))
             context.budget.hold(len(found) - before)
@@ -123,7 +123,7 @@ class _Shape:
         elif self._columns == list(range(len(found[0]) if found else 0)):
             rows = found
         else:
-            rows = list(map(steps.projection(self._columns), found))
+            rows = list(map(operators.projection(self._columns), found))
         if self.line_column is not None:
             column = self.line_column
             rows.sort(key=lambda row: row[column] if isinstance(row[column], int | float) else -1)
@@ -164,7 +164,7 @@ class _Shape:
         elements = self._query.elements
         plain = [column for element, column in zip(elements, self._columns, strict=True) if not _is_aggregate(element)]
         groups: dict[Row, Rows] = {}
-        key = steps.projection(plain)
+        key = operators.projection(plain)
         for row in found:
             groups.setdefault(key(row), []).append(row)
         return [

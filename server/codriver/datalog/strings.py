@@ -1,16 +1,16 @@
-"""The functions for strings and regular expressions. Texts stay bounded in length."""
+"""String and regular expression functions of queries. Texts stay bounded in length."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codriver.datalog import matching
+from codriver.datalog import regexes
 from codriver.datalog.arithmetic import as_number
 from codriver.datalog.edn import Keyword
-from codriver.datalog.function import Function
-from codriver.datalog.matching import Clock, Pattern, compile_pattern
-from codriver.datalog.printing import printed, text_of
+from codriver.datalog.regexes import Clock, Pattern, compile_pattern
 from codriver.datalog.sequences import as_sequence
+from codriver.datalog.signature import Function
+from codriver.datalog.value_printing import printed, text_of
 from codriver.datalog.value_types import MAX_CHARACTERS, kind
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _searched(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _split(clock: Clock, text: Any, pattern: Any, limit: Any = 0) -> tuple[str, ...]:
-    return matching.split(clock, _pattern(pattern), _string(text), int(as_number(limit)))
+    return regexes.split(clock, _pattern(pattern), _string(text), int(as_number(limit)))
 
 
 _CLOJURE_STRING: Mapping[str, Function] = {
@@ -110,9 +110,9 @@ STRINGS: Mapping[str, Function] = {
     "namespace": Function(_namespace, 1, 1),
     "keyword": Function(_keyword, 1, 2),
     "re-pattern": Function(_pattern, 1, 1),
-    "re-find": Function(_searched(matching.find), 2, 2, is_timed=True),
-    "re-matches": Function(_searched(matching.matches), 2, 2, is_timed=True),
-    "re-seq": Function(_searched(matching.find_all), 2, 2, is_timed=True),
+    "re-find": Function(_searched(regexes.find), 2, 2, is_timed=True),
+    "re-matches": Function(_searched(regexes.matches), 2, 2, is_timed=True),
+    "re-seq": Function(_searched(regexes.find_all), 2, 2, is_timed=True),
     **{f"clojure.string/{name}": function for name, function in _CLOJURE_STRING.items()},
     **{f"str/{name}": function for name, function in _CLOJURE_STRING.items()},
 }

@@ -1,4 +1,4 @@
-"""Values that queries work with: their limits, their order, and their way from EDN and JSON and back.
+"""Value types of queries: their limits, their order, and their conversion from EDN and JSON and back.
 
 A value is None, a bool, a number, a string (a keyword is one), or an immutable collection: a tuple for vectors and
 lists, a frozenset, or a `ValueMap`. All can be hashed, as rows are told apart by their values.
@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
-from codriver.datalog.matching import InvalidPatternError, Pattern, compile_pattern
+from codriver.datalog.regexes import InvalidPatternError, Pattern, compile_pattern
 
 if TYPE_CHECKING:
     from codriver.datalog.edn import Form, Text

@@ -1,10 +1,11 @@
-"""Reads the clauses of `:where` and of rules, and checks how they hang together."""
+"""Parser of `:where` clauses and rules, and the check of how they hang together."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.datalog.clauses import (
+from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS
+from codriver.datalog.syntax_tree import (
     Argument,
     Binding,
     Blank,
@@ -24,14 +25,13 @@ from codriver.datalog.clauses import (
     Variable,
     all_variables,
 )
-from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS
 from codriver.datalog.value_types import constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from codriver.datalog.edn import Form, Text
-    from codriver.datalog.store import Schema
+    from codriver.datalog.entity_store import Schema
 
 SOURCES = ("$", "$history")
 CLAUSE = (

@@ -1,4 +1,4 @@
-"""Working out what a batch of edits makes of its files, before any of them is touched."""
+"""Edit batches: what their edits make of each file, worked out before any of them is touched."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codriver.editing.diff import unified
-from codriver.editing.file_changes import Change, UnreadableError, read
 from codriver.editing.editable_paths import NotEditableError, check_is_lisp, show
+from codriver.editing.file_changes import Change, UnreadableError, read
 from codriver.errors import RefusedError
-from codriver.lisp.document import Document
 from codriver.lisp.edit import Append, Done, Insert, Refused, Replace, TextEdit, apply
-from codriver.lisp.incoming import check_new
+from codriver.lisp.source_text import Document
 from codriver.lisp.targeting import Limits, Problem, ProblemError
+from codriver.lisp.validation import check_new
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

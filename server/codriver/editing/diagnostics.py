@@ -1,4 +1,4 @@
-"""What clj-kondo says of files, when it is installed."""
+"""Diagnostics by clj-kondo, when it is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which file a caller means, and whether it may be edited."""
+"""Editable paths: the file that a caller means, and whether it may be edited."""
 
 from __future__ import annotations
 

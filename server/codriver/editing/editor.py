@@ -1,4 +1,4 @@
-"""Who edits what: one editor a server, which lets one batch at a time at a file and knows how to take batches back."""
+"""Editor of one workspace: one batch at a time at a file, and undo for each caller."""
 
 from __future__ import annotations
 
@@ -14,15 +14,8 @@ import anyio.to_thread
 
 from codriver.editing.batch import Create, EditsRefusedError, FileResult, Limits, Wanted, plan
 from codriver.editing.diff import unified
-from codriver.editing.file_changes import (
-    MISSING,
-    Change,
-    FilesChangedError,
-    UnreadableError,
-    commit,
-    read,
-)
 from codriver.editing.editable_paths import NotEditableError, locate, show
+from codriver.editing.file_changes import MISSING, Change, FilesChangedError, UnreadableError, commit, read
 from codriver.errors import RefusedError
 from codriver.lisp.targeting import Problem
 

@@ -1,4 +1,4 @@
-"""Files as they are, and writing several of them so that each is whole at any moment and none has changed meanwhile.
+"""File changes: several files written, all or none, each whole at any moment and none changed meanwhile.
 
 A path here has no links in it, as `places.locate` gives it. Links that come in its way later are not followed: each
 folder is walked to by descriptor, held open, and all is done by that descriptor.

@@ -1,1 +1,1 @@
-"""Reading, balancing and editing Lisp text, without I/O."""
+"""Lisp text: a reader, parinfer, structural edits and renaming, without I/O."""

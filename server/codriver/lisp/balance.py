@@ -1,4 +1,4 @@
-r"""Balancing the brackets of a text by its indentation, by parinfer's indent mode and more carefully.
+r"""Bracket balancing by indentation: parinfer's indent mode, made more careful.
 
 Indent mode alone makes every line ending that of the first and takes a lone carriage return for none, turns tabs into
 spaces, and goes wrong on what stands behind or below a tab (see `codriver.lisp.parinfer`). Here a tab in code counts as
@@ -26,7 +26,7 @@ _STRINGS = frozenset({"string", "bracketed"})
 
 @dataclass(frozen=True, slots=True)
 class Balanced:
-    """The balanced text; `error` says why it could not be balanced, and then `text` is as it was."""
+    """Balanced text; `error` says why it could not be balanced, and then `text` is as it was."""
 
     text: str
     changed: bool

@@ -20,19 +20,19 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from codriver.lisp.assembly import Naming, assemble, rename_within
-from codriver.lisp.edits import Append, Done, Edited, Insert, Move, Refused, Rename, Replace, TextEdit
-from codriver.lisp.incoming import check_beside, check_new, check_not_blank, check_stays
-from codriver.lisp.placing import Splice, append, delete, insert_after, insert_before, is_blank, replace
+from codriver.lisp.edit_types import Append, Done, Edited, Insert, Move, Refused, Rename, Replace, TextEdit
 from codriver.lisp.rename import find_names
+from codriver.lisp.rewriting import Naming, assemble, rename_within
+from codriver.lisp.splices import Splice, append, delete, insert_after, insert_before, is_blank, replace
 from codriver.lisp.targeting import Limits, Problem, ProblemError, Target, find
 from codriver.lisp.tokens import Places
+from codriver.lisp.validation import check_beside, check_new, check_not_blank, check_stays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.lisp.document import Document
-    from codriver.lisp.units import Unit
+    from codriver.lisp.editable_forms import Unit
+    from codriver.lisp.source_text import Document
 
 
 __all__ = ["Append", "Done", "Edited", "Insert", "Move", "Refused", "Rename", "Replace", "TextEdit", "apply"]

@@ -1,4 +1,4 @@
-"""Reading Lisp text of the Clojure family: where each form is, in sound text and in broken text.
+"""Reader of Lisp text of the Clojure family: where each form is, in sound text and in broken text.
 
 Reading is lossless: a form is a place in the text, everything between forms is space and comments, and nothing is
 changed or dropped. It knows shape and no meaning, so one reader serves Clojure, ClojureScript, reader conditionals,
@@ -21,8 +21,8 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from codriver.lisp.bracket_errors import Fault, Unbalanced, explain
 from codriver.lisp.tokens import CLOSERS, Places, tokens
-from codriver.lisp.unbalanced import Fault, Unbalanced, explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ class _Tree:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form: what it is, where it stands (`start` to `end`, offsets), and the forms in it, in order.
+    """One form: its kind, where it stands (`start` to `end`, offsets), and the forms in it, in order.
 
     `string` is a regex too, or a string in brackets; `atom` any symbol, keyword or number. `prefixed` is a form behind
     a quote, a tag, metadata, a namespace, or `#?`; its children are what the prefix takes, the form proper last.
@@ -106,7 +106,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text's top-level forms, discarded ones included, and what was the first thing wrong with it."""
+    """A text's top-level forms, discarded ones included, and its first fault."""
 
     forms: tuple[Form, ...]
     fault: Fault | None

@@ -1,16 +1,16 @@
-"""Finding the form that an edit means, by the number and the text of its first line."""
+"""Targeting: the form that an edit means, found by the number and the text of its first line."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver.lisp.document import SHOWN_CHARS
+from codriver.lisp.source_text import SHOWN_CHARS
 from codriver.lisp.tokens import LINE_END
 
 if TYPE_CHECKING:
-    from codriver.lisp.document import Document
-    from codriver.lisp.units import Unit
+    from codriver.lisp.editable_forms import Unit
+    from codriver.lisp.source_text import Document
 
 
 MAX_ELSEWHERE = 5
@@ -19,7 +19,7 @@ MAX_ELSEWHERE = 5
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A form's first line: its number, from 1, and its text. Space around the text does not count.
+    """An edit's target, by its first line: its number, from 1, and its text. Space around the text does not count.
 
     Where several forms begin on the line, the text is that of the one meant, from its beginning.
     """
@@ -30,7 +30,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far from the line asked for the text is searched (`padding`), and how many lines a refusal shows each way."""
+    """Search limits: how far from the line asked for (`padding`), and how many lines a refusal shows each way."""
 
     padding: int = 2
     context: int = 10
@@ -46,7 +46,7 @@ class Problem:
 
 
 class ProblemError(Exception):
-    """An edit cannot be done."""
+    """An edit that cannot be done."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)

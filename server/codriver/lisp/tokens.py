@@ -1,4 +1,4 @@
-r"""The grammar of the Clojure family as far as its shape: how a text falls into tokens, and lines.
+r"""Tokenizer of the Clojure family: the shape of its grammar, as tokens and lines.
 
 One regular expression cuts the text. Every character belongs to exactly one token, so that tokens joined give the text
 back, and each quantifier is possessive, so that broken text costs no more than sound text: cutting is linear.
@@ -52,7 +52,7 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Places:
-    """Offsets of one text as lines and columns, and back. Lines and columns count from 1."""
+    """Line and column of any offset in one text, and back. Lines and columns count from 1."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(match.end() for match in LINE_END.finditer(text))]

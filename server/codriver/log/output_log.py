@@ -22,13 +22,13 @@ from tinydb.table import Table
 
 from codriver.datalog import query as datalog
 from codriver.datalog.budget import Budget
+from codriver.datalog.entity_store import EntityStore, Record, Schema, Snapshot, Value
 from codriver.datalog.solve import solve
-from codriver.datalog.store import EntityStore, Record, Schema, Snapshot, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.datalog.answer import QueryAnswer
+    from codriver.datalog.query_answer import QueryAnswer
 
 __all__ = [
     "SCHEMA",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codriver.core.effects import Append
-    from codriver.datalog.answer import QueryAnswer
+    from codriver.datalog.query_answer import QueryAnswer
     from codriver.log.history import History
     from codriver.log.output_log import Question, Report
     from codriver.log.transcripts import Transcripts

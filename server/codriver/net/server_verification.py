@@ -81,8 +81,8 @@ def _judge(listener: kernel_sockets.Peer | None, folder: Path) -> int | None:
             return process
         if server_record.is_claimed(folder) is None:  # its file system knows no locks
             return None
-    claimed = server_record.lock_file(folder)
-    why = f"it is not who holds {claimed}, but another program, or the server of another workspace"
+    lock_path = server_record.lock_file(folder)
+    why = f"it is not who holds {lock_path}, but another program, or the server of another workspace"
     raise NotTheServerError(why)
 
 

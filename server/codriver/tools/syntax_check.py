@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
+from codriver.lisp.bracket_errors import explain
 from codriver.lisp.reader import read
-from codriver.lisp.unbalanced import explain
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl, State
+    from codriver.lisp.bracket_errors import Unbalanced
     from codriver.lisp.reader import Reading
-    from codriver.lisp.unbalanced import Unbalanced
 
 NOT_LISP = frozenset({"python", "unknown"})
 MAX_PYTHON_CHARACTERS = 2**18

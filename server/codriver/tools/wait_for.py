@@ -23,7 +23,7 @@ from codriver.tools.repl_output_log import MAX_TEXT_BYTES, Input
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codriver.datalog.answer import Cut, QueryAnswer
+    from codriver.datalog.query_answer import Cut, QueryAnswer
     from codriver.log.output_log import Report
 
 T = TypeVar("T")

@@ -1,13 +1,10 @@
-r"""Parinfer: brackets from indentation (`indent_mode`), and indentation from brackets (`paren_mode`).
+r"""Parinfer: closing brackets inferred from indentation (indent mode).
 
 The rules, for every line of code:
 
 * Behind the last code of a line stands its *trail*: closers and spaces, before a comment or the line's end.
 * Indent mode trusts indentation. Closers in a trail are suggestions: they are taken back, and put again where the next
   line of code says by its indentation which brackets end before it. Closers elsewhere must match.
-* Paren mode trusts brackets. A line of code is moved to the right of the bracket it stands in and not beyond its
-  elder siblings; lines move together with the line that their bracket is on. A closer that leads a line moves to
-  the trail before it, and a trail loses its spaces.
 * Strings and characters are code that is never looked into; comments are followed far enough to see that their quotes
   pair, because a lone quote would turn code into string once the comment sign goes.
 
@@ -24,17 +21,11 @@ Source: the rules at https://shaunlebron.github.io/parinfer/ and the observed be
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from codriver.lisp.parinfer.indent import IndentRun
-from codriver.lisp.parinfer.paren import ParenRun
+from codriver.lisp.parinfer.indent_pass import IndentPass, StopError
 from codriver.lisp.parinfer.result import MESSAGES, ParinferError, Place, Result
-from codriver.lisp.parinfer.run import StopError
 
-if TYPE_CHECKING:
-    from codriver.lisp.parinfer.run import Run
-
-__all__ = ["MESSAGES", "ParinferError", "Place", "Result", "indent_mode", "paren_mode"]
+__all__ = ["MESSAGES", "ParinferError", "Place", "Result", "indent_mode"]
 
 _LINE_END = re.compile(r"\r?\n")
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
@@ -42,15 +33,7 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 def indent_mode(text: str) -> Result:
     """`text` with its trailing closers as its indentation asks for."""
-    return _run(text, IndentRun())
-
-
-def paren_mode(text: str) -> Result:
-    """`text` with its indentation as its brackets ask for."""
-    return _run(text, ParenRun())
-
-
-def _run(text: str, run: Run) -> Result:
+    run = IndentPass()
     units = _ASTRAL.sub(lambda match: _in_units(match[0]), text)
     try:
         for line in _LINE_END.split(units):

@@ -1,4 +1,4 @@
-"""What becomes of a text: corrected, or an error and where."""
+"""The result of parinfer: the text corrected, or an error and its place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ MESSAGES = {
     "quote-danger": "Quotes must balanced inside comment blocks.",
     "eol-backslash": "Line cannot end in a hanging backslash.",
     "unclosed-quote": "String is missing a closing quote.",
-    "unclosed-paren": "Unclosed open-paren.",
     "unmatched-close-paren": "Unmatched close-paren.",
     "leading-close-paren": "Line cannot lead with a close-paren.",
 }
@@ -20,7 +19,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ParinferError:
-    """Why there is no result. `opener`: where the bracket is that an unmatched closer should have closed."""
+    """An error of parinfer. `opener`: where the bracket is that an unmatched closer should have closed."""
 
     name: str
     line: int

@@ -91,20 +91,22 @@ class Pieces:
         return self._text[start : self._place]
 
     def _container(self, place: int) -> int:
-        depth = 0
-        while True:
+        depth = marks = 0
+        while marks <= MAX_PLAIN_CHARACTERS:
             found = MARK.search(self._text, place)
             if found is None:
                 place = len(self._text)
                 self._need_more()
                 continue
             place = found.end()
+            marks += 1
             if found[0] == '"':
                 place = self._string(place)
             else:
                 depth += 1 if found[0] in "[{" else -1
             if depth == 0:
                 return place
+        raise PiecesError(f"a value has more than {MAX_PLAIN_CHARACTERS} parts")
 
     def _string(self, place: int) -> int:
         """Where a string ends whose first character stands at `place`."""

@@ -15,6 +15,7 @@ from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from codriver.files import Links, Rules, locate
 from codriver.files.locking import try_lock
 
 if TYPE_CHECKING:
@@ -204,7 +205,9 @@ class SpillFile:
             return ""
         first, beyond = bisect_right(self._places, start) - 1, bisect_left(self._places, end)
         offset, until = self._offsets[first], self._offsets[beyond]
-        with self._path.open("rb") as file:
+        with locate(self._path, Links.NEVER, root=self._path.parent) as place:
+            descriptor = place.open(Rules(Links.NEVER, until))
+        with os.fdopen(descriptor, "rb") as file:
             file.seek(offset)
             raw = file.read(until - offset)
         if len(raw) < until - offset:
@@ -213,10 +216,10 @@ class SpillFile:
             text = raw.decode("utf-8", HALVES)
         except UnicodeDecodeError as error:
             raise OSError(f"{self._path} holds something else than was written") from error
-        place = self._places[first]
-        if len(text) < end - place:
+        begun = self._places[first]
+        if len(text) < end - begun:
             raise OSError(f"{self._path} holds something else than was written")
-        return text[start - place : end - place]
+        return text[start - begun : end - begun]
 
     def remove(self) -> None:
         """Remove the file. Blocks; again is harmless."""

@@ -1,0 +1,294 @@
+"""Entity store: entities in the order of their lines, with an index by attribute and value.
+
+Entities come at the end and leave, in normal life, at the front. That makes a snapshot nearly free: it is a range of
+lines. Lists that a snapshot may be reading are only ever added to at their end, or replaced as a whole, so a query can
+run in another thread while entities come and go; writers are one at a time, which is their owner's duty.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Value = str | int
+Record = tuple[Value | None, ...]
+"""An entity: the values in the order of its schema's attributes, None where it has none. Never changed."""
+
+TRIM_AT = 64  # a list drops its dead front when that is as long as the rest, so an eviction costs O(1) on average
+LONG_CHARACTERS = 64 * 2**10  # but at once when a text of this length would be held on to: 64 of the longest are a GiB
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Attributes that an entity can have.
+
+    `attributes` are names without their namespace; the first is the unique int that rises from entity to entity and is
+    the entity's id. `required` ones are on every entity. `indexed` ones get an index by value as entities arrive.
+    """
+
+    namespace: str
+    attributes: tuple[str, ...]
+    required: frozenset[str]
+    indexed: frozenset[str]
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """From an attribute's keyword, such as `:output/line`, to its place in a record."""
+        return {f":{self.namespace}/{name}": place for place, name in enumerate(self.attributes)}
+
+    @cached_property
+    def keywords(self) -> tuple[str, ...]:
+        """The attributes' keywords, in their order."""
+        return tuple(self.positions)
+
+    @cached_property
+    def required_places(self) -> frozenset[int]:
+        """The places of a record that never hold None."""
+        return frozenset(place for place, name in enumerate(self.attributes) if name in self.required)
+
+    def record(self, document: Mapping[str, Value]) -> Record:
+        """The record of a document with names without namespace.
+
+        Raises:
+            KeyError: a required attribute is missing, or one is unknown.
+        """
+        get = document.get
+        record = tuple([get(name) for name in self.attributes])
+        if len(document) != len(record) - record.count(None) or None in [record[p] for p in self.required_places]:
+            raise KeyError(f"an entity has {self.attributes}, and always {sorted(self.required)}: {sorted(document)}")
+        return record
+
+    def document(self, record: Record) -> dict[str, Value]:
+        """The record by names without namespace; what is absent has no key."""
+        return {name: value for name, value in zip(self.attributes, record, strict=True) if value is not None}
+
+
+class Postings:
+    """Posting list, in line order. Readers take `records` and find their range in it; what is before `start` has left.
+
+    `gone`: the highest line that may have left `records` itself. It rises before the record leaves, so a reader that
+    takes `records` first and then finds `gone` below its range has all of it.
+    """
+
+    __slots__ = ("gone", "records", "start")
+
+    def __init__(self, gone: int = -1) -> None:
+        self.records: list[Record] = []
+        self.start = 0
+        self.gone = gone
+
+    def __len__(self) -> int:
+        return len(self.records) - self.start
+
+    def remove(self, record: Record, *, is_long: bool) -> None:
+        """Take a record out: O(1) on average for the first that is not long, linear for any other."""
+        if self.records[self.start] is record:
+            self.start += 1
+            if is_long or (self.start >= TRIM_AT and self.start * 2 >= len(self.records)):
+                self.gone = max(self.gone, _line(record))
+                self.records, self.start = self.records[self.start :], 0
+        else:
+            self.gone = max(self.gone, _line(record))
+            self.records, self.start = [r for r in self.records[self.start :] if r is not record], 0
+
+
+class EntityStore:
+    """Store of entities by line, and by attribute and value. Lives as long as the log or the history that it holds."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._by_line: dict[int, Record] = {}
+        self._all = Postings()
+        self._left = Left()
+        places = [place for place, name in enumerate(schema.attributes) if name in schema.indexed]
+        self._by_value: dict[int, dict[Value, Postings]] = {place: {} for place in places}
+        self._free_places = tuple(place for place in range(len(schema.attributes)) if place not in self._by_value)
+        """Where texts of any length are: no index would be kept of those."""
+
+    def __len__(self) -> int:
+        return len(self._by_line)
+
+    def __iter__(self) -> Iterator[int]:
+        """The lines, rising."""
+        return iter([_line(record) for record in self._all.records[self._all.start :]])
+
+    @property
+    def first_line(self) -> int | None:
+        """The lowest line held."""
+        return _line(self._all.records[self._all.start]) if self._by_line else None
+
+    @property
+    def last_line(self) -> int | None:
+        """The highest line held."""
+        return _line(self._all.records[-1]) if self._by_line else None
+
+    def get(self, line: int) -> Record | None:
+        """The entity with this line."""
+        return self._by_line.get(line)
+
+    def add(self, record: Record) -> None:
+        """Add an entity.
+
+        Raises:
+            ValueError: its line is not above every line held.
+        """
+        line = _line(record)
+        last = self.last_line
+        if last is not None and line <= last:
+            raise ValueError(f"line {line} cannot come after line {last}: lines rise")
+        self._by_line[line] = record
+        self._all.records.append(record)
+        for place, by_value in self._by_value.items():
+            value = record[place]
+            if value is not None:
+                postings = by_value.get(value)
+                if postings is None:
+                    postings = by_value[value] = Postings(self._left.line)
+                postings.records.append(record)
+
+    def remove(self, line: int) -> Record:
+        """Take an entity out and give it; constant time for the lowest line unless it holds a long text.
+
+        Raises:
+            KeyError: there is none with this line.
+        """
+        record = self._by_line.pop(line)
+        self._left.line = max(self._left.line, line)
+        is_long = False
+        for place in self._free_places:
+            value = record[place]
+            is_long |= isinstance(value, str) and len(value) >= LONG_CHARACTERS
+        self._all.remove(record, is_long=is_long)
+        for place, by_value in self._by_value.items():
+            value = record[place]
+            if value is not None:
+                postings = by_value[value]
+                postings.remove(record, is_long=is_long)
+                if not postings:
+                    del by_value[value]
+        return record
+
+    def snapshot(self) -> Snapshot:
+        """The entities as they are now; it stays as it is when the store goes on."""
+        return Snapshot(self.schema, self._all.records, self._all.start, self._by_value, self._left)
+
+
+@dataclass
+class Left:
+    """The highest line that has ever left a store."""
+
+    line: int = -1
+
+
+class Snapshot:
+    """The entities of a store at one moment: what a query runs on."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        records: list[Record],
+        start: int,
+        by_value: Mapping[int, Mapping[Value, Postings]],
+        left: Left,
+        end: int | None = None,
+    ) -> None:
+        self.schema = schema
+        self._shared = records
+        self._start = start
+        self._end = len(records) if end is None else end
+        self._first = _line(records[start]) if start < self._end else 0
+        self._last = _line(records[self._end - 1]) if start < self._end else -1
+        self._by_value = by_value
+        self._left = left
+        self._built: dict[int, Mapping[Value, Sequence[Record]]] = {}
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    @property
+    def last_line(self) -> int:
+        """The highest line; -1 when there is no entity."""
+        return self._last
+
+    def until(self, line: int) -> Snapshot:
+        """The same without the entities after `line`."""
+        if line >= self._last:
+            return self
+        end = bisect_left(self._shared, (line + 1,), self._start, self._end)
+        return Snapshot(self.schema, self._shared, self._start, self._by_value, self._left, end)
+
+    @cached_property
+    def records(self) -> Sequence[Record]:
+        """Every entity, in line order."""
+        return self._shared[self._start : self._end]
+
+    def entity(self, line: object) -> Record | None:
+        """The entity with this line. Lines mostly have no gaps, so the guess is mostly right."""
+        if not isinstance(line, int) or not self._first <= line <= self._last:
+            return None
+        place = self._start + line - self._first
+        if place >= self._end or self._shared[place][0] != line:
+            place = bisect_left(self._shared, (line,), self._start, self._end)
+        record = self._shared[place]
+        return record if record[0] == line else None
+
+    def between(self, first: int, last: int) -> Sequence[Record]:
+        """The entities whose lines are from `first` to `last`, both included."""
+        return self._within(self._shared, max(first, self._first), min(last, self._last))
+
+    def is_indexed(self, place: int) -> bool:
+        """Whether `with_value` answers for this attribute without reading every entity."""
+        return place in self._by_value or place in self._built or place == 0
+
+    def with_value(self, place: int, value: object) -> Sequence[Record]:
+        """The entities whose attribute at `place` is `value`, in line order."""
+        if place == 0:
+            record = self.entity(value)
+            return () if record is None else (record,)
+        if place in self._by_value:
+            postings = self._by_value[place].get(value)  # type: ignore[call-overload]  # any value may be asked for
+            records = [] if postings is None else postings.records
+            gone = self._left.line if postings is None else postings.gone
+            if gone < self._first:
+                return self._within(records, self._first, self._last)
+        # There is no index, or it has lost what is still in this snapshot.
+        return self._index(place).get(value, ())  # type: ignore[call-overload, no-any-return]  # as above
+
+    def count_with_value(self, place: int, value: object) -> int:
+        """About how many `with_value` gives: exact but for what came and left since the snapshot."""
+        if place in self._by_value:
+            postings = self._by_value[place].get(value)  # type: ignore[call-overload]  # as above
+            return 0 if postings is None else len(postings)
+        return len(self.with_value(place, value))
+
+    def distinct_values(self, place: int) -> int:
+        """About how many values an attribute takes: what a join on it is worth."""
+        known = self._by_value.get(place)
+        return len(self) if known is None else len(known)
+
+    def _index(self, place: int) -> Mapping[Value, Sequence[Record]]:
+        """The index of an attribute that the store keeps none for, made when first asked for."""
+        if place not in self._built:
+            built: dict[Value, list[Record]] = {}
+            for record in self.records:
+                value = record[place]
+                if value is not None:
+                    built.setdefault(value, []).append(record)
+            self._built[place] = built
+        return self._built[place]
+
+    @staticmethod
+    def _within(records: list[Record], first: int, last: int) -> Sequence[Record]:
+        return records[bisect_left(records, (first,)) : bisect_left(records, (last + 1,))]
+
+
+def _line(record: Record) -> int:
+    line = record[0]
+    if not isinstance(line, int):
+        raise TypeError(f"an entity's line is an int: {line!r}")
+    return line

@@ -1,0 +1,398 @@
+"""Query plan: the order in which clauses run, and the relational operator of each.
+
+The order written means nothing to the answer. At each point, what only filters goes first, then what shares a variable
+with what is known, then what names a value, then the first: joins are by hash and by index, so that no estimate of
+their sizes is needed. A `not` waits until everything that it shares with the clauses around it is bound. There
+answers can differ from DataScript's, which takes it where it stands and sees variables bound later as not shared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from codriver.datalog import entity_lookup, operators
+from codriver.datalog.binding_analysis import is_or_ready, provided
+from codriver.datalog.entity_lookup import Group
+from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, reason
+from codriver.datalog.syntax_tree import (
+    Argument,
+    Blank,
+    Clause,
+    Constant,
+    FunctionCall,
+    Not,
+    Or,
+    Pattern,
+    Predicate,
+    RuleCall,
+    Source,
+    Term,
+    Variable,
+    argument_variables,
+    binding_variables,
+    variables,
+)
+from codriver.datalog.value_printing import printed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from codriver.datalog.edn import Form
+    from codriver.datalog.operators import Expression, Row, Rows, Step
+    from codriver.datalog.scope import Context, Scope
+
+Unit = Group | Clause
+
+COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""Each with its mirror image."""
+
+CALLS = 512  # of a function between two looks at the clock; one may take some milliseconds
+SHOWN_CHARACTERS = 60  # of a value in an error
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan: its operators in order, and the variables that are the columns of the rows that come out of them."""
+
+    steps: tuple[Step, ...]
+    scope: Scope
+
+    def output(self, names: Sequence[str]) -> Callable[[Row], Row]:
+        """What takes these variables' values out of a row that came out."""
+        columns, constants = self.scope.columns, self.scope.constants
+        if all(name in columns for name in names):
+            return operators.projection([columns[name] for name in names])
+        known = [(columns.get(name), constants.get(name)) for name in names]
+        return lambda row: tuple([value if column is None else row[column] for column, value in known])
+
+
+def plan(context: Context, clauses: Iterable[Clause], scope: Scope, wanted: Iterable[str]) -> Plan:
+    """The plan that answers the clauses for rows of this scope, with the wanted variables among its columns.
+
+    Raises:
+        QueryError: a clause needs variables that no other binds.
+    """
+    planner = _Planner(context, clauses, scope, frozenset(wanted))
+    while planner.pending:
+        planner.take(planner.next())
+    return Plan(tuple(planner.steps), planner.scope)
+
+
+class _Planner:
+    def __init__(self, context: Context, clauses: Iterable[Clause], scope: Scope, wanted: frozenset[str]) -> None:
+        self.context = context
+        self.scope = scope
+        self.steps: list[Step] = []
+        self.pending: list[Unit] = _units(clauses)
+        self._wanted = wanted
+
+    def next(self) -> Unit:
+        """The clause to do now: one that only filters, else the first that is narrowed most by what is known."""
+        self.context.budget.check()
+        ready = [unit for unit in self.pending if self._is_ready(unit)]
+        if not ready:
+            raise self._unbound(self.pending[0])
+        return min(ready, key=self._width)
+
+    def take(self, unit: Unit) -> None:
+        """Make it steps."""
+        self.pending.remove(unit)
+        match unit:
+            case Group():
+                self._take_group(unit)
+            case Pattern():
+                snapshot = self.context.snapshot(unit.source)
+                self._add(*entity_lookup.datom_step(unit, self.scope, snapshot, self._needed()))
+            case Predicate():
+                call = self._caller(unit.function, unit.arguments, unit.form)
+                self._add(self._explained(unit, operators.keep(call), call), ())
+            case FunctionCall():
+                self._take_function(unit)
+            case Not():
+                self._take_not(unit)
+            case Or():
+                self._take_or(unit)
+            case RuleCall():
+                self._take_rule(unit)
+
+    def _add(self, step: Step, names: Iterable[str]) -> None:
+        self.steps.append(step)
+        self.scope = self.scope.with_names(names)
+
+    def _needed(self) -> frozenset[str]:
+        """The variables that something still to come looks at."""
+        return self._wanted.union(*map(_variables, self.pending))
+
+    def _is_ready(self, unit: Unit) -> bool:
+        """Whether everything that it needs is bound."""
+        match unit:
+            case Predicate() | FunctionCall():
+                return self.scope.binds(argument_variables(unit.arguments))
+            case Not():
+                return all(
+                    isinstance(other, Not) or self.scope.binds(_provided(other) & _variables(unit))
+                    for other in self.pending
+                )
+            case Or():
+                inner = self.scope.inside(unit.variables)
+                return is_or_ready(self.context, unit, frozenset((*inner.names, *inner.constants)))
+            case RuleCall():
+                places = frozenset(place for place, _ in self._bound_arguments(unit))
+                return self.context.rules.can_run(unit.name, places)
+        return True
+
+    def _width(self, unit: Unit) -> int:
+        """How little is known of its rows: 0 where it only filters, 4 where it would be joined with all there are."""
+        if isinstance(unit, Predicate | FunctionCall | Not):
+            return 0
+        if any(self.scope.binds((name,)) for name in _variables(unit)):
+            # What is in the store bounds what a rule that calls itself is asked for.
+            return 2 if isinstance(unit, Or | RuleCall) else 1
+        return 3 if isinstance(unit, Group) and _has_known_value(unit) else 4
+
+    def _take_group(self, group: Group) -> None:
+        lines, absorbed = self._lines(group)
+        for predicate in absorbed:
+            self.pending.remove(predicate)
+        snapshot = self.context.snapshot(group.source)
+        match = entity_lookup.match_group(group, self.scope, snapshot.schema.positions)
+        self._add(*entity_lookup.group_step(match, snapshot, lines, self._needed()))
+
+    def _lines(self, group: Group) -> tuple[range | None, list[Predicate]]:
+        """The lines that comparisons leave to a group, and the comparisons that then have been made."""
+        names = group.line_variables(self.context.snapshot(group.source).schema.positions)
+        low, high = 0, None
+        absorbed: list[Predicate] = []
+        for unit in self.pending:
+            if not isinstance(unit, Predicate) or unit.function not in COMPARISONS or len(unit.arguments) != 2:
+                continue
+            left, right = unit.arguments
+            function = unit.function
+            if isinstance(right, Variable) and right.name in names:
+                left, right, function = right, left, COMPARISONS[function]
+            if not isinstance(left, Variable) or left.name not in names or self.scope.binds((left.name,)):
+                continue
+            bound = self._constant(right)
+            if type(bound) is not int:
+                continue
+            absorbed.append(unit)
+            if function.startswith(">"):
+                low = max(low, bound + (function == ">"))
+            else:
+                stop = bound + (function == "<=")
+                high = stop if high is None else min(high, stop)
+        if not absorbed:
+            return None, absorbed
+        last = self.context.snapshot(group.source).last_line
+        return range(low, last + 1 if high is None else max(low, high)), absorbed
+
+    def _constant(self, argument: Argument) -> object:
+        if isinstance(argument, Constant):
+            return argument.value
+        return self.scope.constants.get(argument.name) if isinstance(argument, Variable) else None
+
+    def _caller(self, name: str, arguments: Sequence[Argument], form: Form) -> Callable[[Row], Any]:
+        """What calls the function for a row."""
+        function: Callable[..., Any]
+        if name in ENTITY_FUNCTIONS:
+            source, *arguments = arguments
+            if not isinstance(source, Source):
+                raise self.context.text.error(ENTITY_FUNCTIONS[name], form)
+            function = partial(_entity_functions()[name], self.context.snapshot(source))
+        else:
+            known = FUNCTIONS[name]
+            function = partial(known.call, self.context.budget) if known.is_timed else known.call
+        return operators.caller(function, [self._expression(argument) for argument in arguments])
+
+    def _expression(self, argument: Argument) -> Expression:
+        if isinstance(argument, Variable) and argument.name in self.scope.columns:
+            return self.scope.columns[argument.name], None
+        return None, self._constant(argument)
+
+    def _take_function(self, unit: FunctionCall) -> None:
+        plain = call = self._caller(unit.function, unit.arguments, unit.form)
+        if unit.function not in SHARING and unit.function not in ENTITY_FUNCTIONS:
+            call = _weighed(call, self.context.budget.make)
+        names = binding_variables(unit.binding)
+        if isinstance(unit.binding, Variable) and not self.scope.binds(names):
+            self._add(self._explained(unit, operators.add_value(call), plain), names)
+            return
+        known = [self._expression(Variable(name)) if self.scope.binds((name,)) else None for name in names]
+        new = [name for name, old in zip(names, known, strict=True) if old is None]
+        if len(set(new)) < len(new):
+            raise self.context.text.error("each variable once in a binding", unit.form)
+        self._add(self._explained(unit, operators.add_bound(call, unit.binding, known), plain), new)
+
+    def _explained(self, unit: Predicate | FunctionCall, step: Step, call: Callable[[Row], Any]) -> Step:
+        """The step, heeding the time limit; what its function cannot work with becomes an error about the clause."""
+        context = self.context
+        arguments = [self._expression(argument) for argument in unit.arguments if not isinstance(argument, Source)]
+
+        def explained(rows: Rows) -> Iterator[Rows]:
+            for start in range(0, len(rows), CALLS):
+                context.budget.check()
+                some = rows[start : start + CALLS]
+                try:
+                    yield from step(some)
+                except operators.FAILURES as error:
+                    values = operators.failing_call(call, arguments, some)
+                    why = reason(error) + _example(unit.function, arguments, values)
+                    raise context.text.error(
+                        f"arguments that `{unit.function}` can work with ({why})", unit.form
+                    ) from error
+
+        return explained
+
+    def _take_not(self, unit: Not) -> None:
+        inner = self.scope.inside(variables(unit))
+        if not inner.names and not inner.constants:
+            raise self.context.text.error("a variable in `not` that another clause binds", unit.form)
+        # What a rule inside finds must be complete before its absence means anything.
+        context = replace(self.context, rules=self.context.rules.apart())
+        planned = plan(context, unit.clauses, inner, inner.names)
+        key = operators.projection([self.scope.columns[name] for name in inner.names])
+        found = planned.output(inner.names)
+
+        def step(rows: Rows) -> Iterator[Rows]:
+            keys = list(dict.fromkeys(map(key, rows)))
+            failing = {found(row) for batch in operators.run(planned.steps, keys, context.budget) for row in batch}
+            yield [row for row in rows if key(row) not in failing]
+
+        self._add(step, ())
+
+    def _take_or(self, unit: Or) -> None:
+        inner = self.scope.inside(unit.variables)
+        new = [name for name in unit.variables if not inner.binds((name,))]
+        plans = [plan(self.context, branch, inner, (*inner.names, *new)) for branch in unit.branches]
+        outputs = [planned.output((*inner.names, *new)) for planned in plans]
+        key_of, rest_of = _split(len(inner.names))
+        held = 0
+
+        def matching(rows: Rows) -> Callable[[Row], Iterable[Row]]:
+            nonlocal held
+            self.context.budget.hold(-held)  # what the batch before held
+            held = 0
+            keys = list(dict.fromkeys(map(key, rows)))
+            found: dict[Row, None] = {}
+            for planned, output in zip(plans, outputs, strict=True):
+                for batch in operators.run(planned.steps, keys, self.context.budget):
+                    before = len(found)
+                    found.update(dict.fromkeys(map(output, batch)))
+                    held += len(found) - before
+                    self.context.budget.hold(len(found) - before)
+            table = operators.hashed(found, key_of, rest_of)
+            return lambda values: table.get(values, ())
+
+        key = operators.projection([self.scope.columns[name] for name in inner.names])
+        self._add(operators.join(key, matching), new)
+
+    def _bound_arguments(self, call: RuleCall) -> list[tuple[int, Expression]]:
+        """The places of a call's arguments that have values, and those."""
+        return [
+            (place, self._expression(term))
+            for place, term in enumerate(call.arguments)
+            if isinstance(term, Constant) or (isinstance(term, Variable) and self.scope.binds((term.name,)))
+        ]
+
+    def _take_rule(self, call: RuleCall) -> None:
+        bound = self._bound_arguments(call)
+        free = [place for place in range(len(call.arguments)) if place not in dict(bound)]
+        first: dict[str, int] = {}
+        repeated: list[tuple[int, int]] = []
+        for place in free:
+            term = call.arguments[place]
+            if isinstance(term, Variable) and first.setdefault(term.name, place) != place:
+                repeated.append((place, first[term.name]))
+        answers = self.context.rules.caller(call, tuple(place for place, _ in bound))
+        expressions = [expression for _, expression in bound]
+        output = operators.projection(list(first.values()))
+
+        def key(row: Row) -> Row:
+            return tuple([value if column is None else row[column] for column, value in expressions])
+
+        def matching(rows: Rows) -> Callable[[Row], Iterable[Row]]:
+            table = answers(list(dict.fromkeys(map(key, rows))))
+            return lambda values: dict.fromkeys(
+                output(found) for found in table(values) if all(found[a] == found[b] for a, b in repeated)
+            )
+
+        self._add(operators.join(key, matching), first)
+
+    def _unbound(self, unit: Unit) -> Exception:
+        free = sorted(name for name in _variables(unit) if not self.scope.binds((name,)))
+        form = unit.patterns[0].form if isinstance(unit, Group) else unit.form
+        return self.context.text.error(f"another clause that binds {' '.join(free)}, needed by this one", form)
+
+
+def _units(clauses: Iterable[Clause]) -> list[Unit]:
+    """The clauses, with the patterns about one entity put together."""
+    units: list[Unit] = []
+    groups: dict[tuple[Source, Term], list[Pattern]] = {}
+    for clause in clauses:
+        if not isinstance(clause, Pattern) or not _has_known_attribute(clause):
+            units.append(clause)
+        elif isinstance(clause.entity, Blank):
+            units.append(Group(clause.source, clause.entity, _known((clause,))))
+        else:
+            groups.setdefault((clause.source, clause.entity), []).append(clause)
+    units += [Group(source, entity, _known(patterns)) for (source, entity), patterns in groups.items()]
+    return units
+
+
+def _has_known_value(group: Group) -> bool:
+    """Whether its entity, or one of the values, is in the query."""
+    return any(isinstance(term, Constant) for term in (group.entity, *(pattern.value for pattern in group.patterns)))
+
+
+def _has_known_attribute(pattern: Pattern) -> bool:
+    """Whether the attribute is known, or none is asked for."""
+    return isinstance(pattern.attribute, Constant) or (
+        isinstance(pattern.attribute, Blank) and isinstance(pattern.value, Blank)
+    )
+
+
+def _known(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
+    """The patterns that say more than that there is an entity."""
+    return tuple(pattern for pattern in patterns if isinstance(pattern.attribute, Constant))
+
+
+def _variables(unit: Unit) -> frozenset[str]:
+    return unit.variables if isinstance(unit, Group) else variables(unit)
+
+
+def _provided(unit: Unit) -> frozenset[str]:
+    """The variables that are bound once it has run."""
+    return unit.variables if isinstance(unit, Group) else provided(unit)
+
+
+def _split(width: int) -> tuple[Callable[[Row], Row], Callable[[Row], Row]]:
+    return (lambda row: row[:width]), (lambda row: row[width:])
+
+
+def _weighed(call: Callable[[Row], Any], make: Callable[[object], None]) -> Callable[[Row], Any]:
+    """The call, of which each value counts as memory."""
+
+    def weighed(row: Row) -> Any:
+        value = call(row)
+        make(value)
+        return value
+
+    return weighed
+
+
+def _example(function: str, arguments: Sequence[Expression], values: Row | None) -> str:
+    """The call that failed with its values, where some of them came from a row and so are not in the query."""
+    if values is None or all(column is None for column, _ in arguments):
+        return ""
+    shown = [text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…" for text in map(printed, values)]
+    return f" in ({' '.join([function, *shown])}); a clause that only filters can keep such values out"
+
+
+def _entity_functions() -> Mapping[str, Callable[..., Any]]:
+    return {
+        "missing?": entity_lookup.is_missing,
+        "get-else": entity_lookup.get_else,
+        "get-some": entity_lookup.get_some,
+    }

@@ -1,0 +1,304 @@
+"""Parinfer's indent mode as one pass over the lines of a text: code, strings, comments, brackets, and trails."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NoReturn
+
+from codriver.lisp.parinfer.result import ParinferError
+from codriver.lisp.tokens import CLOSERS
+
+if TYPE_CHECKING:
+    from codriver.lisp.parinfer.result import Place
+
+_SPECIAL = re.compile(r"""[()\[\]{}";\\\t]""")
+_STRING_REST = re.compile(r'(?:[^"\\]|\\.)*+', re.DOTALL)
+_QUOTE = re.compile(r'\\.|(?P<quote>")', re.DOTALL)
+
+
+class StopError(Exception):
+    """Ends a run that found an error."""
+
+    def __init__(self, error: ParinferError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Opener:
+    """An open bracket. `x` and `shift` are of its line as corrected: where it stands, how far the line has moved."""
+
+    __slots__ = ("closer", "place", "shift", "x")
+
+    def __init__(self, closer: str, x: int, shift: int, place: Place) -> None:
+        self.closer = closer
+        self.x = x
+        self.shift = shift
+        self.place = place
+
+
+class Trail:
+    """The last trail: line and columns as corrected, and the brackets its closers close, innermost first."""
+
+    __slots__ = ("end", "line", "openers", "start")
+
+    def __init__(self, line: int, x: int) -> None:
+        self.line = line
+        self.start = x
+        self.end = x
+        self.openers: list[Opener] = []
+
+
+def splice(line: str, start: int, end: int, new: str) -> str:
+    """`line` with `new` for what is from `start` to `end`; a place before the line is its beginning."""
+    return line[: max(start, 0)] + new + line[max(end, 0) :]
+
+
+class IndentPass:
+    """One pass that puts the closers of each trail where the next line of code says by its indentation.
+
+    Fields of the second group are of the current line alone.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._stack: list[Opener] = []
+        self._trail: Trail | None = None
+        self._has_shifted = False
+        self._string: Place | None = None  # where the open string begins
+        self._danger: Place | None = None  # a quote in a comment that waits for its fellow
+
+        self._number = -1
+        self._x = 0
+        self._shift = 0
+        self._edits: list[tuple[int, int, str]] = []  # (index in the line given, x, what the character there becomes)
+        self._leading: Place | None = None  # the first closer before any code
+        self._unmatched: tuple[int, Place, Place | None] | None = None  # x, place, the place of the open bracket
+
+    def line(self, line: str) -> None:
+        """Correct the next line."""
+        self._number += 1
+        self._x = self._shift = 0
+        self._edits = []
+        if self._string is None:
+            begin = self._indentation(line)
+            first = self._x
+            at = begin
+        else:
+            begin = first = 0
+            at = self._string_rest(line, 0)
+        while at < len(line):
+            at = self._code(line, at)
+        self.lines.append(self._corrected(line, begin, first))
+        self._end_line()
+
+    def end(self) -> None:
+        """Close what is still open.
+
+        Raises:
+            StopError: a string or a comment's quote is still open.
+        """
+        if self._danger is not None:
+            self._stop("quote-danger", self._danger)
+        if self._string is not None:
+            self._stop("unclosed-quote", self._string)
+        self._x = self._shift = 0
+        self._correct_trail()
+
+    def _stop(self, name: str, place: Place, opener: Place | None = None) -> NoReturn:
+        raise StopError(ParinferError(name, *place, opener))
+
+    def _corrected(self, line: str, begin: int, first: int) -> str:
+        """`line` with its edits, whose code begins at the index `begin` and was moved to the column `first`."""
+        if first < 0:  # moved beyond the margin: columns are wrong from here on, as the edits of parinfer.js are
+            corrected = line[begin:]
+            for _, x, new in self._edits:
+                corrected = splice(corrected, x, x + 1, new)
+            return splice(corrected, self._x, self._x + 1, "")
+        parts, at = [" " * first], begin
+        for index, _, new in self._edits:
+            parts += line[at:index], new
+            at = index + 1
+        return "".join([*parts, line[at:]])
+
+    def _indentation(self, line: str) -> int:
+        """Pass what stands before the first code of `line`, and place that code: its index."""
+        for index, character in enumerate(line):
+            if character == " ":
+                self._x += 1
+            elif character == "\t":
+                self._x += 2
+                self._shift -= 3
+            elif character in ")]}":
+                self._leading = self._leading or (self._number, index)  # it is gone for good
+                self._shift -= 1
+            elif character == ";":
+                self._comment_line()
+                return index
+            else:
+                self._first_code()
+                return index
+        return len(line)
+
+    def _first_code(self) -> None:
+        """The line's code begins here: it decides which brackets end, and moves with the one that it stands in."""
+        if self._danger is not None:
+            self._stop("quote-danger", self._danger)
+        self._correct_trail()
+        opener = self._stack[-1] if self._stack else None
+        if opener is not None and opener.shift != self._shift:
+            self._move(opener.shift)
+
+    def _comment_line(self) -> None:
+        """A comment alone on its line moves with the bracket it stands in, and decides nothing."""
+        if not self._has_shifted:
+            return
+        count = self._ended()
+        if count < len(self._stack):
+            opener = self._stack[-1 - count]
+            if opener.shift != self._shift:
+                self._move(opener.shift)
+
+    def _move(self, columns: int) -> None:
+        """Move the line's code."""
+        self._x += columns
+        self._shift += columns
+
+    def _ended(self) -> int:
+        """How many open brackets, from the last, end before code that begins at the current column.
+
+        A line belongs into a bracket that stands left of it. Where that has changed because one of both moved, a line
+        is kept in its bracket only if it did not move itself, and goes into a new one only if the bracket moved left
+        against it.
+        """
+        stack = self._stack
+        for count, opener in enumerate(reversed(stack)):
+            is_in = opener.x < self._x
+            was_in = opener.x - opener.shift < self._x - self._shift
+            if was_in and (is_in or self._shift == 0):
+                return count
+            if is_in and not was_in:
+                outer = stack[-2 - count] if count + 1 < len(stack) else None
+                if outer is None:
+                    adopts = self._shift > opener.shift
+                else:
+                    adopts = outer.shift > opener.shift or self._x + outer.shift > opener.x
+                if adopts:
+                    opener.shift = 0
+                    return count
+        return len(stack)
+
+    def _code(self, line: str, at: int) -> int:
+        """Pass code up to the next character that means something to us, and that: the index behind."""
+        found = _SPECIAL.search(line, at)
+        end = found.start() if found else len(line)
+        if end > at:
+            length = len(line[at:end].rstrip(" "))
+            if length:
+                self._trail = Trail(self._number, self._x + length)
+            self._x += end - at
+        if found is None:
+            return end
+        match found[0]:
+            case "(" | "[" | "{":
+                place = self._number, end
+                self._stack.append(Opener(CLOSERS[found[0]], self._x, self._shift, place))
+                self._has_shifted = self._has_shifted or self._shift != 0
+            case ")" | "]" | "}":
+                self._closer(found[0], end)
+                return end + 1
+            case '"':
+                self._string = self._number, end
+                self._x += 1
+                return self._string_rest(line, end + 1)
+            case ";":
+                return self._comment(line, end)
+            case "\\":
+                if end + 1 == len(line):
+                    self._stop("eol-backslash", (self._number, end))
+                self._x += 1
+                end += 1
+            case _:
+                self._edits.append((end, self._x, "  "))
+                self._x += 2
+                self._shift -= 3
+                return end + 1
+        self._x += 1
+        self._trail = Trail(self._number, self._x)
+        return end + 1
+
+    def _closer(self, closer: str, index: int) -> None:
+        """A closer behind code closes the last bracket, or is no good."""
+        place = self._number, index
+        opener = self._stack[-1] if self._stack else None
+        if opener is not None and opener.closer == closer:
+            self._stack.pop()
+            self._x += 1
+            if self._trail is not None:
+                self._trail.end = self._x
+                self._trail.openers.append(opener)
+            return
+        self._stray_closer(index, place)
+
+    def _string_rest(self, line: str, at: int) -> int:
+        """Pass the open string as far as it goes in this line: the index behind."""
+        found = _STRING_REST.match(line, at)
+        end = found.end() if found else at
+        if end < len(line) and line[end] == '"':
+            self._string = None
+            self._x += end + 1 - at
+            self._trail = Trail(self._number, self._x)
+            return end + 1
+        self._x += len(line) - at
+        return len(line)
+
+    def _comment(self, line: str, at: int) -> int:
+        """Pass the comment that begins at `at`, watching its quotes: the line's length."""
+        for found in _QUOTE.finditer(line, at):
+            if found["quote"]:
+                self._danger = None if self._danger else (self._number, found.start())
+        self._x += len(line) - at
+        return len(line)
+
+    def _stray_closer(self, index: int, place: Place) -> None:
+        """The closer is taken away; whether it is an error shows at the end of its line."""
+        if self._unmatched is None:
+            self._unmatched = self._x, place, self._stack[-1].place if self._stack else None
+        self._edits.append((index, self._x, ""))
+        self._shift -= 1
+
+    def _end_line(self) -> None:
+        """Take back the closers of the line's trail.
+
+        Raises:
+            StopError: a closer before the trail matches nothing, or a closer leads a line that has code.
+        """
+        trail, leading, unmatched = self._trail, self._leading, self._unmatched
+        self._leading = self._unmatched = None
+        if unmatched is not None:
+            x, place, opener = unmatched
+            if trail is not None and x < trail.start:
+                last = self._stack[-1].place if self._stack else None
+                self._stop("unmatched-close-paren", place, opener or last)
+        if trail is None or trail.line != self._number:
+            return
+        if leading is not None:
+            self._stop("leading-close-paren", leading)
+        if self._string is not None:
+            self._trail = None
+        elif trail.start != trail.end:
+            self._stack += reversed(trail.openers)
+            trail.openers = []
+
+    def _correct_trail(self) -> None:
+        """Close in the last trail what ends before code that begins at the current column."""
+        ended = self._ended()
+        closed = self._stack[len(self._stack) - ended :][::-1]
+        del self._stack[len(self._stack) - ended :]
+        trail = self._trail
+        if trail is None:
+            return
+        closers = "".join(opener.closer for opener in closed)
+        line = self.lines[trail.line]
+        if line[max(trail.start, 0) : max(trail.end, 0)] != closers:
+            self.lines[trail.line] = splice(line, trail.start, trail.end, closers)
+        trail.end = trail.start + len(closers)

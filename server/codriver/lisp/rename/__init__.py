@@ -1,0 +1,5 @@
+"""Renaming of symbols and keywords in the code of one text, by lexical scope."""
+
+from codriver.lisp.rename.symbol_rename import find_names
+
+__all__ = ["find_names"]

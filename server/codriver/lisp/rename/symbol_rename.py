@@ -1,0 +1,290 @@
+"""Renaming a symbol or a keyword in the code of one text, so that all of it means what it meant."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codriver.lisp.rename.binding_forms import occurrences
+from codriver.lisp.rename.lexical_scope import KEYS
+from codriver.lisp.targeting import Problem, ProblemError
+from codriver.lisp.tokens import TOKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from codriver.lisp.reader import Form
+    from codriver.lisp.rename.lexical_scope import Occurrence
+    from codriver.lisp.source_text import Document
+
+_NUMBER = re.compile(r"[+-]?\d")
+_VALUES = frozenset({"nil", "true", "false", "None", "True", "False"})
+"""What is written as a symbol and is none."""
+
+LOCAL = "a local name hides it there"
+OUTER = "it is not the local name there"
+OUTSIDE = "it is outside of the form"
+WHYS = {
+    "quoted": "it is quoted, so data",
+    "method": "it is the name of a method there",
+    "hint": "it is a hint there, so a class",
+    "namespace": "it is in the ns form",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Occurrences to rename, as offsets with their new text, in order; and the offsets of those left, by why."""
+
+    places: Sequence[tuple[int, int, str]]
+    left: Mapping[str, Sequence[int]]
+
+
+def find_names(document: Document, old: str, new: str, span: tuple[int, int] | None = None) -> Found:
+    """Where `old` is named in the code of `document`, or of its form at `span`, and what each place becomes.
+
+    A symbol is the namespace's name wherever no local name hides it, also with the namespace in front. Within a form
+    that binds it, it is the local name. A keyword is the same one everywhere. Strings and comments are left alone.
+
+    Raises:
+        ProblemError: a name is none, `old` does not occur, or something would mean something else: `new` is in use, a
+            local name would hide a place from what it names, or `old` is a key that is taken from a map.
+    """
+    for name in (old, new):
+        if not _is_name(name):
+            raise ProblemError(Problem(f"{name!r} is neither a symbol nor a keyword"))
+    if old.startswith(":") != new.startswith(":"):
+        raise ProblemError(Problem(f"{old!r} and {new!r} must both be symbols, or both be keywords"))
+    start, end = span or (0, len(document.text))
+    if old.startswith(":"):
+        return Found(_keywords(document, old, new, start, end), {})
+    namespace = _namespace(document)
+    if namespace:
+        old, new = old.removeprefix(f"{namespace}/"), new.removeprefix(f"{namespace}/")
+    if span is not None:
+        around = [form for form in document.reading.forms if form.start < end and start < form.end]
+        symbol = _Symbol(document, around, (old, new), namespace)
+        if symbol.has_local(start, end):  # which nothing outside of the form has to do with
+            return symbol.found(start, end, is_whole=False)
+    symbol = _Symbol(document, document.reading.forms, (old, new), namespace)
+    return symbol.found(start, end, is_whole=span is None)
+
+
+def _is_name(name: str) -> bool:
+    """Whether `name` is a symbol or a keyword."""
+    found = TOKEN.fullmatch(name)
+    is_atom = found is not None and found.lastgroup == "atom"
+    return is_atom and not _NUMBER.match(name) and not name.startswith("#") and name not in _VALUES
+
+
+def _within(namespace: str, changes: Mapping[str, str]) -> dict[str, str]:
+    """The same changes of names as `namespace` qualifies them."""
+    return {f"{namespace}/{old}": f"{namespace}/{new}" for old, new in changes.items()}
+
+
+class _Symbol:
+    """The renaming of one symbol, the old and the new of `names`, in top-level `forms`."""
+
+    def __init__(
+        self, document: Document, forms: Sequence[Form], names: tuple[str, str], namespace: str | None
+    ) -> None:
+        self._document = document
+        self._old, self._new = old, new = names
+        pairs = {old: new}
+        types = {f"->{old}": f"->{new}", f"map->{old}": f"map->{new}", f"{old}.": f"{new}."}
+        if namespace and "/" not in old:
+            pairs, types = ({**some, **_within(namespace, some)} for some in (pairs, types))
+        words = {**pairs, **types}
+        all_found = occurrences(document, forms, names, [*words, *words.values()])
+        self._is_type = any(one.role == "type" and one.word == old for one in all_found)
+        self._changes = words if self._is_type else pairs
+        self._news = set(self._changes.values())
+        self._is_protocols = any(one.role == "protocol" and one.word == old for one in all_found)
+        self._all = all_found
+
+    def has_local(self, start: int, end: int) -> bool:
+        """Whether the name is a local one somewhere between `start` and `end`."""
+        return any(self._is_local(one) for one in self._all if start <= one.start < end and one.word == self._old)
+
+    def found(self, start: int, end: int, *, is_whole: bool) -> Found:
+        """The places between `start` and `end`: the local ones, if it is a form that has such, else the namespace's."""
+        within = [one for one in self._all if start <= one.start and one.end <= end]
+        named = [one for one in within if self._stem(one) in self._changes]
+        local = [one for one in named if self._is_local(one)]
+        outer = [one for one in named if self._is_outer(one)]
+        left: dict[str, list[int]] = defaultdict(list)
+        for one in named:
+            if one.role in WHYS and not self._is_outer(one):
+                left[WHYS[one.role]].append(one.start)
+        is_local = bool(local) and not is_whole
+        chosen, others = (local, outer) if is_local else (outer, local)
+        if others:
+            left[OUTER if is_local else LOCAL] = [one.start for one in others]
+        if not chosen:
+            self._refuse_none(local, left)
+        if not is_whole and not is_local:
+            named_all = [one for one in self._all if self._stem(one) in self._changes and self._is_outer(one)]
+            if beyond := [one.start for one in named_all if not start <= one.start < end]:
+                left[OUTSIDE] = beyond
+        if is_local:
+            self._check_local(local, within)
+        else:
+            self._check_outer(outer, within)
+        return Found([(one.start, one.end, self._renamed(one)) for one in chosen], left)
+
+    def _stem(self, one: Occurrence) -> str:
+        """The word, in Hy without the attributes behind it."""
+        return one.word.partition(".")[0] if self._document.is_hy else one.word
+
+    def _renamed(self, one: Occurrence) -> str:
+        stem = self._stem(one)
+        return self._changes[stem] + one.word[len(stem) :]
+
+    def _is_local(self, one: Occurrence) -> bool:
+        if one.role == "binding":
+            return True
+        return one.role in ("reference", "taken") and one.scope.old is not None and self._stem(one) == self._old
+
+    def _is_outer(self, one: Occurrence) -> bool:
+        if one.role in ("reference", "taken"):
+            return not self._is_local(one)
+        if one.role in ("method", "hint"):
+            return self._is_protocols if one.role == "method" else self._is_type
+        return one.role in ("global", "type", "protocol", "referred")
+
+    def _line(self, offset: int) -> int:
+        return self._document.places.line(offset)
+
+    def _refuse_none(self, local: Sequence[Occurrence], left: Mapping[str, Sequence[int]]) -> None:
+        if local:
+            words = f"{self._old!r} is only a local name here, as at line {self._line(local[0].start)}: give line and "
+            words += "targetLineText of the form that it is local to"
+        elif left:
+            why, places = next(iter(left.items()))
+            words = f"{self._old!r} is nowhere to be renamed; at line {self._line(places[0])} {why}"
+        else:
+            words = f"{self._old!r} does not occur in the code there"
+        raise ProblemError(Problem(words))
+
+    def _check_outer(self, outer: Sequence[Occurrence], within: Sequence[Occurrence]) -> None:
+        """Check that what is the namespace's stays so, and stays one."""
+        for one in outer:
+            if one.role == "referred":
+                words = f"{self._old!r} is another namespace's, referred to at line {self._line(one.start)}: "
+                words += "rename it there, where it is defined"
+                raise ProblemError(Problem(words))
+            if one.role == "taken":
+                self._refuse_key(one.start, "key")
+            if one.role == "reference" and self._stem(one) == self._old and one.scope.new is not None:
+                self._refuse_hidden(one.start, one.scope.new.at)
+        for one in within:
+            word = self._stem(one)
+            is_bound = one.role == "binding" or (one.role == "reference" and one.scope.new and word == self._new)
+            if word in self._news and one.role not in WHYS and not is_bound:
+                words = f"{word!r} is in use at line {self._line(one.start)}: both would become one"
+                raise ProblemError(Problem(words))
+
+    def _check_local(self, local: Sequence[Occurrence], within: Sequence[Occurrence]) -> None:
+        """Check that each place names the same local as before."""
+        if "/" in self._new:
+            raise ProblemError(Problem(f"{self._new!r} has a namespace, and a local name has none"))
+        for one in local:
+            old, new = one.scope.old, one.scope.new
+            if one.role == "taken":
+                self._refuse_key(one.start, "key")
+            if old is not None and old.kind != "local":
+                self._refuse_key(old.at, old.kind)
+            if old is None or new is None:
+                continue
+            if old.group == new.group:
+                words = f"{self._old!r} and {self._new!r} are bound together at line {self._line(one.start)}: "
+                raise ProblemError(Problem(words + "both would become one"))
+            if one.role == "reference" and new.number > old.number:
+                self._refuse_hidden(one.start, new.at)
+        for one in within:
+            old, new = one.scope.old, one.scope.new
+            if self._stem(one) != self._new or one.role != "reference" or old is None:
+                continue
+            if new is None or new.number < old.number:
+                words = f"{self._new!r} at line {self._line(one.start)} would become the local name that is bound at "
+                words += f"line {self._line(old.at)}"
+                raise ProblemError(Problem(words))
+
+    def _refuse_hidden(self, at: int, by: int) -> None:
+        words = f"{self._new!r} is a local name at line {self._line(at)}, bound at line {self._line(by)}: "
+        words += f"it would hide what {self._old!r} names there; choose another name"
+        raise ProblemError(Problem(words))
+
+    def _refuse_key(self, at: int, kind: str) -> None:
+        if kind == "key":
+            raise ProblemError(Problem(_taken(self._document, at, self._old)))
+        words = f"{self._old!r} at line {self._line(at)} is a field: its name is known outside, as a key or as a member"
+        raise ProblemError(Problem(f"{words}; change it by hand, with all that use it"))
+
+
+def _taken(document: Document, at: int, word: str) -> str:
+    """That `word` is a key."""
+    words = f"{word!r} at line {document.places.line(at)} names the key that is taken from a map; "
+    return words + "replace that form by one that binds the key in another way, and rename then"
+
+
+def _keywords(document: Document, old: str, new: str, start: int, end: int) -> list[tuple[int, int, str]]:
+    """Where the keyword `old` is between `start` and `end`."""
+    text = document.text
+    found: list[tuple[int, int, str]] = []
+    bare = {name.lstrip(":").rpartition("/")[2] for name in (old, new)}
+    at = sorted(match.start() for name in bare for match in re.finditer(re.escape(name), text))
+    for form, is_taken in _atoms(document, at[bisect_left(at, start) : bisect_left(at, end)]):
+        word = text[form.start : form.end]
+        if word == new:
+            words = f"{new!r} is in use at line {document.places.line(form.start)}: both would become one"
+            raise ProblemError(Problem(words))
+        if is_taken and _takes(word, old):
+            raise ProblemError(Problem(_taken(document, form.start, word)))
+        if word == old:
+            found.append((form.start, form.end, new))
+    if not found:
+        raise ProblemError(Problem(f"{old!r} does not occur in the code there"))
+    return found
+
+
+def _takes(word: str, old: str) -> bool:
+    """Whether `word`, among names to take from a map, means the keyword `old`."""
+    return word.lstrip(":").rpartition("/")[2] == old.lstrip(":").rpartition("/")[2]
+
+
+def _atoms(document: Document, at: Sequence[int]) -> Iterator[tuple[Form, bool]]:
+    """The atoms at the sorted offsets `at`, in the text's order, and whether each names a key to take from a map."""
+    text = document.text
+    pending = [(form, False, False) for form in reversed(document.reading.forms)]
+    while pending:
+        form, asks, is_taken = pending.pop()
+        next_at = bisect_left(at, form.start)
+        if next_at == len(at) or at[next_at] >= form.end:
+            continue
+        if form.kind == "atom":
+            yield form, is_taken
+            continue
+        is_taken = is_taken or (asks and form.kind == "vector")
+        children = []
+        asks = False
+        for child in form.children:
+            children.append((child, asks, is_taken))
+            asks = child.kind == "atom" and KEYS.fullmatch(text, child.start, child.end) is not None
+        pending.extend(reversed(children))
+
+
+def _namespace(document: Document) -> str | None:
+    """The namespace that the text declares with `(ns …)`."""
+    text = document.text
+    for form in document.reading.forms:
+        names = [child for child in form.children if child.kind != "discard"]
+        if form.kind == "list" and len(names) > 1 and text[names[0].start : names[0].end] == "ns":
+            name = names[1]
+            while name.kind == "prefixed" and name.children:
+                name = name.children[-1]
+            return text[name.start : name.end]
+    return None

@@ -1,0 +1,154 @@
+"""Splices: replacement, insertion and deletion at a form, so that nothing swallows code and no gap stays."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codriver.lisp.indentation import last_line, place
+from codriver.lisp.tokens import LINE_END, tokens
+
+if TYPE_CHECKING:
+    from codriver.lisp.editable_forms import Unit
+    from codriver.lisp.source_text import Document
+
+_BLANK_LINE_AT_END = re.compile(r"(?:\r\n|\r|\n|\A)[ \t,]*(?:\r\n|\r|\n)[ \t,]*\Z")
+_BLANK_LINE_AT_START = re.compile(r"[ \t,]*(?:;[^\r\n]*)?(?:\r\n|\r|\n)[ \t,]*(?:\r\n|\r|\n)")
+_TO_LINE_END = re.compile(r"[ \t,]*(?:\r\n|\r|\n|\Z)")
+_BLANK = " \t,"
+_SPACE = " \t\r\n,"
+_APART = frozenset(' \t\r\n,()[]{}"')
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """A splice: `new` in place of the text from `start` to `end`. `core` is the part that belongs to the form alone.
+
+    Of two at one place, the one that belongs to the form before it (`is_behind`) comes first.
+    """
+
+    start: int
+    end: int
+    new: str
+    core: tuple[int, int]
+    is_behind: bool = False
+
+
+def is_blank(text: str) -> bool:
+    """Whether `text` holds neither code nor comments."""
+    return all(token.lastgroup == "space" for token in tokens(text))
+
+
+def replace(document: Document, unit: Unit, new: str) -> Splice:
+    """Put `new` in the unit's place."""
+    base = document.indentation(unit)
+    text = document.text
+    placed = place(new, base, document.ending, text[unit.start : unit.end])
+    if unit.start > 0 and _join(text[unit.start - 1], placed[0]):
+        placed = " " + placed
+    placed += _separator(document, placed, unit.end, base)
+    return Splice(unit.start, unit.end, placed, (unit.start, unit.end))
+
+
+def _separator(document: Document, placed: str, at: int, base: str) -> str:
+    """What must stand between `placed` and the text from `at` on, so that neither swallows the other."""
+    text = document.text
+    if at == len(text):
+        return ""
+    if _ends_in_comment(placed):
+        return "" if _TO_LINE_END.match(text, at) else document.ending + base
+    return " " if _join(placed[-1], text[at]) else ""
+
+
+def _ends_in_comment(text: str) -> bool:
+    """Whether what follows `text` on its line would be part of a comment."""
+    kinds = [token.lastgroup for token in tokens(text)]
+    return bool(kinds) and kinds[-1] == "comment"
+
+
+def _join(left: str, right: str) -> bool:
+    """Whether two characters side by side may be part of one token."""
+    return left not in _APART and right not in _APART and right != ";"
+
+
+def insert_before(document: Document, unit: Unit, new: str) -> Splice:
+    """Put `new` on lines of its own before the unit and the comments attached to it."""
+    base = document.indentation(unit)
+    at = document.with_comments(unit)
+    lines = document.ending * (2 if _is_apart(document, unit, at) else 1)
+    placed = place(new, base, document.ending) + lines + base
+    if at > 0 and _join(document.text[at - 1], placed[0]):
+        placed = " " + placed
+    return Splice(at, at, placed, (at, at))
+
+
+def insert_after(document: Document, unit: Unit, new: str) -> Splice:
+    """Put `new` on lines of its own behind the unit and the comment on its last line."""
+    base = document.indentation(unit)
+    at = document.end_of_line(unit)
+    lines = document.ending * (2 if _is_apart(document, unit, document.with_comments(unit)) else 1)
+    placed = lines + base + place(new, base, document.ending)
+    is_closed_next = unit.ceiling_closes and not document.text[at : unit.ceiling].strip(_SPACE)
+    is_last_on_line = _TO_LINE_END.match(document.text, at) is not None
+    if not is_last_on_line and not (is_closed_next and not _ends_in_comment(placed)):
+        placed += document.ending + base
+    return Splice(at, at, placed, (at, at), is_behind=True)
+
+
+def _is_apart(document: Document, unit: Unit, begin: int) -> bool:
+    """Whether a blank line parts the forms around here: above the unit, or where nothing is above it, below."""
+    text = document.text
+    if not document.begins_line(unit):
+        return False
+    if unit.has_elder:
+        return _BLANK_LINE_AT_END.search(text, unit.floor, begin) is not None
+    return not unit.is_nested or _BLANK_LINE_AT_START.match(text, unit.end, unit.ceiling) is not None
+
+
+def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
+    """Take away what is from `begin` to `end`: the unit, and with it comments or not.
+
+    Lines that it alone stands on go with it, and where blank lines then meet, one of them. A closer moves up to the
+    form before, unless that would put it into a comment.
+    """
+    text, core = document.text, (begin, end)
+    before, after = text[unit.floor : begin], text[end : unit.ceiling]
+    is_first = document.begins_line(unit)
+    at_line_end = _TO_LINE_END.match(text, end)
+    kept = before.rstrip(_SPACE)
+    start, stop = begin, end
+    if unit.is_nested and unit.ceiling_closes and not after.strip(_SPACE) and ";" not in last_line(kept):
+        start, stop = unit.floor + len(kept), unit.ceiling
+    elif is_first and at_line_end is not None:
+        start, stop = document.places.start(document.places.line(begin)), at_line_end.end()
+        if stop == len(text):
+            return _delete_last(document, unit, start, core)
+        below = _TO_LINE_END.match(text, stop)
+        is_eldest = not unit.has_elder and not text[unit.floor : start].strip(_SPACE)
+        if below is not None and (is_eldest or _BLANK_LINE_AT_END.search(text, unit.floor, start)):
+            stop = below.end()
+    elif is_first:
+        stop += len(after) - len(after.lstrip(_BLANK))
+    else:
+        start = unit.floor + len(before.rstrip(_BLANK))
+    joins = start > 0 and stop < len(text) and _join(text[start - 1], text[stop])
+    return Splice(start, stop, " " if joins else "", core)
+
+
+def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, int]) -> Splice:
+    """Take away the last lines of the text, and keep whether it ends with a line ending."""
+    text = document.text
+    above = text[unit.floor : start]
+    kept = unit.floor + len(above.rstrip(_SPACE))
+    final = LINE_END.search(text, core[1])
+    return Splice(kept, len(text), final[0] if final and kept > 0 else "", core)
+
+
+def append(text: str, new: str, ending: str) -> str:
+    """`text` with `new` behind all else, a blank line between, ending as `text` ends."""
+    placed = place(new, "", ending)
+    if not text.strip():
+        return text + placed + ending
+    endings = len(LINE_END.findall(text[len(text.rstrip(" \t\r\n")) :]))
+    return text + ending * max(0, 2 - endings) + placed + (ending if endings else "")

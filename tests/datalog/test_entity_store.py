@@ -1,0 +1,91 @@
+"""A snapshot stays as it is, whatever becomes of the store."""
+
+import random
+import threading
+
+import pytest
+
+from codriver.datalog.entity_store import TRIM_AT, EntityStore, Schema
+
+SCHEMA = Schema("e", ("line", "who", "text"), frozenset({"line"}), frozenset({"who"}))
+WHO = 1
+
+
+def add(store, first, count, who=lambda line: ("ann", "bob", "eve")[line % 3]):
+    for line in range(first, first + count):
+        store.add((line, who(line), "x"))
+
+
+def held(snapshot):
+    values = sorted({record[WHO] for record in snapshot.records})
+    return {value: [record[0] for record in snapshot.with_value(WHO, value)] for value in values}
+
+
+def expected(lines):
+    return {who: [line for line in lines if line % 3 == place] for place, who in enumerate(("ann", "bob", "eve"))}
+
+
+@pytest.mark.parametrize("left", [1, TRIM_AT, 4 * TRIM_AT, 300])
+def test_an_index_gives_what_has_left_since(left):
+    store = EntityStore(SCHEMA)
+    add(store, 0, 300)
+    snapshot = store.snapshot()
+    for line in range(left):
+        add(store, 300 + line, 1)
+        store.remove(line)
+    assert held(snapshot) == expected(range(300))
+    assert held(store.snapshot()) == expected(range(left, 300 + left))
+
+
+def test_an_index_gives_a_value_that_nothing_has_any_more_and_one_that_came_again():
+    store = EntityStore(SCHEMA)
+    add(store, 0, 3)
+    snapshot = store.snapshot()
+    for line in range(3):
+        store.remove(line)
+    assert held(snapshot) == {"ann": [0], "bob": [1], "eve": [2]}
+    add(store, 3, 2, who=lambda _line: "ann")
+    assert held(snapshot) == {"ann": [0], "bob": [1], "eve": [2]}
+    assert held(store.snapshot()) == {"ann": [3, 4]}
+
+
+def test_an_index_gives_what_was_taken_out_of_the_middle():
+    store = EntityStore(SCHEMA)
+    add(store, 0, 9)
+    snapshot = store.snapshot()
+    store.remove(4)
+    assert held(snapshot) == expected(range(9))
+    assert held(snapshot.until(5)) == expected(range(6))
+    assert held(store.snapshot())["bob"] == [1, 7]
+
+
+def test_what_never_was_is_not_found():
+    store = EntityStore(SCHEMA)
+    add(store, 0, 3)
+    assert not store.snapshot().with_value(WHO, "nobody")
+    snapshot = store.snapshot()
+    store.remove(0)
+    assert not snapshot.with_value(WHO, "nobody")
+
+
+def test_a_snapshot_is_read_while_another_thread_changes_the_store():
+    store, lock, is_over = EntityStore(SCHEMA), threading.Lock(), threading.Event()
+    add(store, 0, 300)
+
+    def change():
+        for line in range(300, 30_000):
+            with lock:
+                add(store, line, 1)
+                store.remove(line - 300)
+        is_over.set()
+
+    writer = threading.Thread(target=change)
+    writer.start()
+    pick = random.Random(1)
+    while not is_over.is_set():
+        with lock:
+            snapshot = store.snapshot()
+        for _ in range(pick.randrange(20)):
+            lines = [record[0] for record in snapshot.records]
+            assert held(snapshot) == expected(lines)
+    writer.join(30)

@@ -1,0 +1,203 @@
+"""Programs mean the same after a renaming: Clojure evaluates random ones before and after, and answers the same."""
+
+import json
+import random
+import shutil
+import subprocess
+
+from codriver.lisp.edit import Edited, Rename, apply
+from codriver.lisp.rename.binding_forms import occurrences
+from codriver.lisp.source_text import Document
+from codriver.lisp.targeting import Target
+from lisp.conftest import CLOJURE_JAR, missing
+
+JARS = [CLOJURE_JAR.with_name(f"{name}.jar") for name in ("clojure", "spec.alpha", "core.specs.alpha")]
+COUNT = 40
+
+RUN = r"""
+(doseq [line (line-seq (java.io.BufferedReader. *in*))]
+  (println
+    (try
+      (let [value (binding [*ns* (create-ns 'user)] (load-string (read-string line)))]
+        (remove-ns 'program)
+        (pr-str value))
+      (catch Throwable error (remove-ns 'program) (str (class error) (.getMessage (or (.getCause error) error)))))))
+"""
+
+
+class Writer:
+    """Writes random programs whose every expression is a number, and in which few names mean many things."""
+
+    def __init__(self, seeded):
+        self.seeded = seeded
+
+    def program(self):
+        self.shapes = [shape for shape in SHAPES if shape not in ("record", "call")]
+        parts = [
+            "(ns program)",
+            "(declare x g)",
+            "(def x 1)",
+            "(def ^:dynamic y 2)",
+            "(defprotocol P (m [this x]))",
+            f"(defrecord R [x y] P (m [this z] {self.number(2, {*'xyz'})}))",
+            f"(defn g [a x] {self.number(2, {*'axy'})})",
+            f"(defn h ([] {self.number(2)}) ([x & w] {self.number(2)}))",
+        ]
+        self.shapes = SHAPES
+        return "\n".join([*parts, f"(def result {self.number(4)})", f"[{self.number(3)} result x y]"])
+
+    def name(self):
+        return self.seeded.choice("xyw")
+
+    def number(self, depth, numbers=frozenset("xy")):
+        """An expression in a scope in which `numbers` are names of numbers; all else is not."""
+        numbers = frozenset(numbers)
+        if depth == 0:
+            return self.seeded.choice([*sorted(numbers), "3", "4", "(count '[x y w])", "program/x", "@#'x"])
+        return getattr(self, self.seeded.choice(self.shapes))(depth - 1, numbers)
+
+    def sum_(self, depth, numbers):
+        return f"(+ {self.number(depth, numbers)} (* 2 {self.number(depth, numbers)}))"
+
+    def let_(self, depth, numbers):
+        a, b = self.name(), self.name()
+        first, second = self.number(depth, numbers), self.number(depth, numbers | {a})
+        return f"(let [{a} {first} {b} {second}] {self.number(depth, numbers | {a, b})})"
+
+    def loop_(self, depth, numbers):
+        a = self.name()
+        return f"(loop [{a} {self.number(depth, numbers)}] {self.number(depth, numbers | {a})})"
+
+    def for_(self, depth, numbers):
+        a, b = self.name(), self.name()
+        inner = numbers | {a}
+        bindings = (
+            f"{a} [{self.number(depth, numbers)}] :when {self.number(0, inner)} :let [{b} {self.number(0, inner)}]"
+        )
+        return f"(first (for [{bindings}] {self.number(depth, inner | {b})}))"
+
+    def fn_(self, depth, numbers):
+        a, b = self.name(), self.name()
+        body = self.number(depth, numbers - {a} | {b})
+        return f"((fn {a} [{b}] {body}) {self.number(depth, numbers)})"
+
+    def arities(self, depth, numbers):
+        a, b = self.name(), self.name()
+        one, two = self.number(depth, numbers | {a}), self.number(depth, numbers | {a, b})
+        return f"((fn ([{a}] {one}) ([{a} {b}] {two})) {self.number(0, numbers)} {self.number(0, numbers)})"
+
+    def letfn_(self, depth, numbers):
+        a, b = self.name(), self.name()
+        return (
+            f"(letfn [({a} [{b}] {self.number(depth, numbers - {a} | {b})})] ({a} {self.number(depth, numbers - {a})}))"
+        )
+
+    def if_let_(self, depth, numbers):
+        a, form = self.name(), self.seeded.choice(["if-let", "if-some"])
+        then, other = self.number(depth, numbers | {a}), self.number(depth, numbers)
+        return f"({form} [{a} {self.number(depth, numbers)}] {then} {other})"
+
+    def when_(self, depth, numbers):
+        a, form = self.name(), self.seeded.choice(["when-let", "when-some"])
+        return f"({form} [{a} {self.number(depth, numbers)}] {self.number(depth, numbers | {a})})"
+
+    def as_(self, depth, numbers):
+        a = self.name()
+        return f"(as-> {self.number(depth, numbers)} {a} {self.number(depth, numbers | {a})})"
+
+    def thread(self, depth, numbers):
+        a = self.name()
+        steps = f"(+ {self.number(0, numbers)}) (as-> {a} {self.number(0, numbers | {a})})"
+        return f"(-> {self.number(depth, numbers)} {steps})"
+
+    def catch_(self, depth, numbers):
+        a = self.name()
+        return f'(try (throw (ex-info "" {{}})) (catch Exception {a} {self.number(depth, numbers - {a})}))'
+
+    def vector(self, depth, numbers):
+        a, b = self.seeded.sample("xyw", 2)
+        values = f"[{self.number(depth, numbers)} {self.number(0, numbers)}]"
+        pattern, inner = self.seeded.choice([(f"{a} & {b}", numbers - {b} | {a}), (f"{a} {b}", numbers | {a, b})])
+        return f"(let [[{pattern}] {values}] {self.number(depth, inner)})"
+
+    def keys_(self, depth, numbers):
+        a = self.name()
+        default, value = self.number(0, numbers), self.number(depth, numbers)
+        given = f"{{:{a} {value}}}" if self.seeded.random() < 0.5 else "{}"
+        return f"(let [{{:keys [{a}] :or {{{a} {default}}}}} {given}] {self.number(depth, numbers | {a})})"
+
+    def map_(self, depth, numbers):
+        a, b = self.seeded.sample("xyw", 2)
+        default = self.number(0, numbers - {b})
+        pattern = f"{{{a} :k {b} :l :or {{{a} {default}}}}}"
+        return f"(let [{pattern} {{:l {self.number(depth, numbers)}}}] {self.number(depth, numbers | {a, b})})"
+
+    def method(self, depth, numbers):
+        a, b = self.seeded.sample("xyw", 2)
+        return f"(m (reify P (m [{a} {b}] {self.number(depth, numbers - {a} | {b})})) {self.number(depth, numbers)})"
+
+    def record(self, depth, numbers):
+        made = self.seeded.choice(["(->R {} 1)", "(map->R {{:x {} :y 1}})", "(R. {} 1)"]).format(
+            self.number(0, numbers)
+        )
+        return f"(m {made} {self.number(depth, numbers)})"
+
+    def call(self, depth, numbers):
+        return self.seeded.choice(["(g 1 {})", "(h {} 5)", "(+ (h) {})"]).format(self.number(depth, numbers))
+
+    def dynamic(self, depth, numbers):
+        return f"(binding [y {self.number(depth, numbers)}] {self.number(depth, numbers)})"
+
+    def case_(self, depth, numbers):
+        return f"(case 'x y 1 (x w) {self.number(depth, numbers)} 2)"
+
+    def template(self, depth, numbers):
+        return f"(eval `(let [a# ~{self.number(depth, numbers)}] (+ a# x ~@[{self.number(0, numbers)}])))"
+
+
+SHAPES = [name for name in vars(Writer) if not name.startswith("__") and name not in ("program", "name", "number")]
+
+
+def is_bound(document, name, line):
+    """Whether the form on the line binds the name."""
+    found = occurrences(document, document.reading.forms, (name, name), [name])
+    return any(one.role == "binding" and document.places.line(one.start) == line for one in found)
+
+
+def cases(seed=58):
+    """Programs as they are and renamed; and how many renamings were refused."""
+    seeded = random.Random(seed)
+    found, refused = [], 0
+    while len(found) < COUNT:
+        program = Writer(seeded).program()
+        document = Document(program)
+        target = None
+        if seeded.random() < 0.5:
+            line = seeded.randint(6, 10)
+            target = Target(line, document.line_text(line))
+        old = seeded.choice(["x", "y", "w"] if target else ["x", "y", "m", "g", "h", "R", "P"])
+        new = seeded.choice(["w", "q", "y"])
+        result = apply(document, {0: Rename(old, new, target)})
+        if isinstance(result, Edited):
+            # The namespace's name in one form alone is another name then.
+            if target is None or is_bound(document, old, target.line):
+                found.append((program, result.text, (old, new, target)))
+        else:
+            refused += 1
+    return found, refused
+
+
+def test_clojure_gives_the_same_values_after_a_renaming():
+    if shutil.which("java") is None or not all(jar.exists() for jar in JARS):
+        missing("Clojure", "install a JDK and Debian's package `clojure`")
+    found, refused = cases()
+    texts = [text for before, after, _ in found for text in (before, after)]
+    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", ":".join(map(str, JARS)), "clojure.main", "-e", RUN]
+    given = "".join(json.dumps(text) + "\n" for text in texts)
+    values = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", timeout=170, check=True).stdout
+    answers = values.splitlines()
+    assert len(answers) == len(texts)
+    for (before, after, renaming), value, again in zip(found, answers[::2], answers[1::2], strict=True):
+        assert value == again, (renaming, before, after)
+    assert sum(value.startswith("[") for value in answers[::2]) > COUNT / 2
+    assert refused < 5 * COUNT
