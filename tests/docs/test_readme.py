@@ -1,12 +1,23 @@
-"""The README: its generated tables are those of the code. `python tests/docs/test_readme.py` writes them anew."""
+"""The pages: their generated tables are those of the code. `python tests/docs/test_readme.py` writes them anew."""
 
 import re
 from pathlib import Path
 
+import pytest
+
 from codriver.settings.layers import settings_table
 from codriver.tools.manifest import MANIFEST
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+MOST_LINES = 200
+PAGES = [
+    README,
+    *(ROOT / name for name in ("SECURITY.md", "CHANGELOG.md", "wrapper-config/README.md")),
+    *(ROOT / "server").glob("*.md"),
+    *(ROOT / "tests").glob("[bt]*/README.md"),
+    *(ROOT / "skills").glob("*/*.md"),
+]
 
 
 def tools_table():
@@ -15,7 +26,7 @@ def tools_table():
     return "\n".join(rows)
 
 
-TABLES = {"tools": tools_table, "settings": settings_table}
+TABLES = {README: ("tools", tools_table), ROOT / "server" / "SETTINGS.md": ("settings", settings_table)}
 
 
 def with_table(text, name, table):
@@ -23,15 +34,24 @@ def with_table(text, name, table):
     return re.sub(pattern, lambda match: f"{match[1]}{table}\n{match[2]}", text, flags=re.DOTALL)
 
 
-def generated(text):
-    for name, table in TABLES.items():
-        text = with_table(text, name, table())
-    return text
+def generated(page):
+    name, table = TABLES[page]
+    return with_table(page.read_text(), name, table())
 
 
-def test_the_tables_are_those_of_the_code():
-    text = README.read_text()
-    assert generated(text) == text, "run `python tests/docs/test_readme.py`"
+@pytest.mark.parametrize("page", TABLES, ids=lambda page: page.name)
+def test_the_tables_are_those_of_the_code(page):
+    assert generated(page) == page.read_text(), "run `python tests/docs/test_readme.py`"
+
+
+def test_the_readme_is_read_at_a_sitting():
+    assert len(README.read_text().splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_to_a_file_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        assert "://" in target or (page.parent / target).exists(), target
 
 
 def test_the_two_commands_are_marked():
@@ -43,4 +63,5 @@ def test_the_two_commands_are_marked():
 
 
 if __name__ == "__main__":
-    README.write_text(generated(README.read_text()))
+    for written in TABLES:
+        written.write_text(generated(written))

@@ -1,4 +1,4 @@
-"""The queries of the README find what their questions ask for."""
+"""The queries of the log's page find what their questions ask for."""
 
 import json
 import re
@@ -8,8 +8,8 @@ import pytest
 
 from codriver.log.output_log import OutputLog
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-TABLE = re.search(r"<!-- queries -->\n(.*?)<!-- /queries -->", README, re.DOTALL)[1]
+PAGE = (Path(__file__).parents[2] / "server" / "LOG.md").read_text()
+TABLE = re.search(r"<!-- queries -->\n(.*?)<!-- /queries -->", PAGE, re.DOTALL)[1]
 ROWS = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in TABLE.splitlines()[2:]]
 
 FOUND = {
@@ -38,12 +38,12 @@ def history():
     return history
 
 
-def test_each_question_of_the_readme_has_its_answer_here():
+def test_each_question_of_the_page_has_its_answer_here():
     assert {row[0] for row in ROWS} == FOUND.keys()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_a_query_of_the_readme_answers_its_question(row):
+def test_a_query_of_the_page_answers_its_question(row):
     question, query, inputs = row
     answer = log().query(query, inputs=json.loads(inputs or "[]"), history=history())
     rows = [row[0]["line"] if isinstance(row[0], dict) else row for row in answer.result]

@@ -1,7 +1,7 @@
-"""The README's table of REPLs and capabilities, from servers that run now.
+"""The table of REPLs and capabilities, from servers that run now.
 
-Run as ``python tests/repls/capability_table.py`` to print it, with ``--write`` to put it into the README. All servers
-must be installed to write it.
+Run as ``python tests/repls/capability_table.py`` to print it, with ``--write`` to put it into server/REPLS.md. All
+servers must be installed to write it.
 """
 
 import re
@@ -10,14 +10,14 @@ from pathlib import Path
 
 import anyio
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import real_repls
 
 from codriver.repls.adapter_values import CAPABILITIES
 from codriver.repls.nrepl.nrepl_adapter import connect
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "server" / "REPLS.md"
 TITLES = {
     "python": "embedded Python",
     "lisp": "embedded Lisp",
@@ -56,7 +56,7 @@ def table(found):
 
 
 def read(text):
-    """The marks that the README's table holds: by server, then by capability."""
+    """The marks that the page's table holds: by server, then by capability."""
     lines = MARKED.search(text)[0].splitlines()[1:-1]
     cells = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines]
     names = {title: name for name, title in TITLES.items()}
@@ -73,7 +73,7 @@ def main():
     elif missing:
         sys.exit(f"not written, as these are not installed: {missing}")
     else:
-        README.write_text(MARKED.sub(lambda match: f"{match[1]}{text}\n{match[2]}", README.read_text()))
+        PAGE.write_text(MARKED.sub(lambda match: f"{match[1]}{text}\n{match[2]}", PAGE.read_text()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The README says of each REPL what it can do: no more and no less than the running servers show."""
+"""The page of REPLs says of each what it can do: no more and no less than the running servers show."""
 
 import pytest
 import real_repls
@@ -9,6 +9,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("name", real_repls.NAMES)
-async def test_the_readme_says_what_the_server_can_do(name):
-    said = capability_table.read(capability_table.README.read_text())[name]
+async def test_the_page_says_what_the_server_can_do(name):
+    said = capability_table.read(capability_table.PAGE.read_text())[name]
     assert said == await capability_table.marks(name), "run `python tests/repls/capability_table.py --write`"

@@ -202,10 +202,9 @@ class TestSettings:
             assert (tmp_path / "other" / "a.clj").read_text() == "(ns a)\n"
 
 
-def test_the_example_of_the_readme_works_as_written(client, greet):
+def test_the_example_of_the_reference_works_as_written(client, greet):
     greet.write_text(";; What everybody hears.\n" + GREET)
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    section = readme[readme.index("## Editing Lisp files") :]
+    section = (Path(__file__).parents[2] / "skills/editing-lisp-files/REFERENCE.md").read_text()
     arguments = json.loads(re.search(r"```json\n(.*?)```", section, re.DOTALL)[1])
     assert client.call("edit_files", **arguments)["ok"]
     assert "Good day" in greet.read_text()

@@ -1,6 +1,6 @@
 """Faults that end programs: each is survived, and said in words by what is left.
 
-What is not here is shown where its part is tested; the README's table of faults names each test.
+What is not here is shown where its part is tested; the table of faults in README.md beside it names each test.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The README's table of faults: each test that it names is there, and is run."""
+"""The table of faults: each test that it names is there, and is run."""
 
 import ast
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-README = (TESTS.parent / "README.md").read_text()
-TABLE = README.partition("<!-- reliability -->")[2].partition("<!-- /reliability -->")[0]
+PAGE = (TESTS / "trust" / "README.md").read_text()
+SETTINGS = (TESTS.parent / "server" / "SETTINGS.md").read_text()
+TABLE = PAGE.partition("<!-- reliability -->")[2].partition("<!-- /reliability -->")[0]
 ROWS = [row.strip("| ").split(" | ") for row in TABLE.strip().splitlines()[2:]]
 
 
@@ -30,4 +31,4 @@ def test_a_test_that_the_table_names_is_there(named):
 @pytest.mark.parametrize("setting", ["requireToken", "enableMcpReplEvaluation"])
 def test_a_setting_that_the_security_page_names_is_there(setting):
     assert f"`{setting}" in (TESTS.parent / "SECURITY.md").read_text()
-    assert f"| `{setting}` |" in README
+    assert f"| `{setting}` |" in SETTINGS
