@@ -7,7 +7,6 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tinydb import Query, where
 
 from codriver.log.output_log import Entry, OutputLog
 
@@ -158,18 +157,6 @@ def test_entries_are_found_by_every_filter_and_the_newest_come_in_line_order():
     assert log.entries(who="nobody") == log.entries(category=[]) == log.entries(limit=0) == ()
 
 
-def test_tinydbs_own_queries_work_on_the_log():
-    log = filled(30, max_entities=20)
-    table = log.table
-    assert [doc["line"] for doc in table.search(where("who") == "ann")] == list(range(12, 31, 2))
-    assert table.get(Query().line == 30).doc_id == 30
-    assert table.get(doc_id=10) is None
-    assert table.get(doc_ids=[10, 11]) == [table.get(doc_id=11)]
-    assert (len(table), table.count(Query().text.matches("text 1.")), table.contains(doc_id=11)) == (20, 10, True)
-    log.append(OUT, "new", timestamp_ms=0, who="ann")
-    assert table.count(where("who") == "ann") == 11  # nothing stale from the query's cache
-
-
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["ann", "bob", None])), max_size=60), st.integers(1, 12))
 def test_the_log_is_always_the_newest_that_fit(appended, cap):
     log = OutputLog(max_entities=cap, max_bytes=100)
@@ -197,19 +184,6 @@ def test_threads_that_append_at_once_never_share_a_line():
         thread.join(30)
     assert sorted(line for mine in given_lines for line in mine) == list(range(1, 2001))
     assert lines(log.entries()) == lines(log.entries(who="w")) == list(range(1901, 2001))
-
-
-@pytest.mark.parametrize("document", [{"line": 5}, {"line": 5, "text": "x", "category": OUT, "timestamp": 0, "odd": 1}])
-def test_the_table_takes_no_document_of_another_shape(document):
-    with pytest.raises(KeyError, match="an entity has"):
-        OutputLog().table.insert(document)
-
-
-def test_a_document_that_tinydb_takes_out_is_gone_from_the_indexes():
-    log = filled(6)
-    assert log.table.remove(where("line") == 4) == [4]
-    assert lines(log.entries(who="ann")) == [2, 6]
-    assert lines(log.entries()) == [1, 2, 3, 5, 6]
 
 
 def test_a_query_in_another_thread_sees_one_moment_of_the_log():

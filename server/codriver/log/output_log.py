@@ -1,8 +1,7 @@
 """The output log: everything that passed through the REPLs, as entities that can be asked about.
 
-A TinyDB database behind a storage and a table of ours. Stock TinyDB copies its table at every change, twice; ours is
-changed in place, so that an insert and an eviction cost the same at ten entities and at ten thousand, and TinyDB's own
-query API goes on working on it. This is the only door to tinydb.
+An entity store in memory, capped by number and by bytes: an insert and an eviction cost the same at ten entities and at
+ten thousand.
 """
 
 from __future__ import annotations
@@ -10,15 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
-
-from tinydb import TinyDB
-from tinydb.storages import Storage
-from tinydb.table import Table
 
 from codriver.datalog import query as datalog
 from codriver.datalog.budget import Budget
@@ -66,7 +61,6 @@ CATEGORY, TEXT, WHO, SESSION_KEY, EVALUATION = (
     SCHEMA.attributes.index(n) for n in ("category", "text", "who", "repl-session-key", "evaluation")
 )
 
-TABLE = "output"
 MAX_ENTITIES = 1000
 MAX_BYTES = 16 * 2**20
 MAX_ROWS = 10_000
@@ -171,17 +165,11 @@ class OutputLog:
         self._redact = redact
         self._listeners: tuple[Listener, ...] = (listener,) if listener else ()
         self._store = EntityStore(SCHEMA)
-        self._table = _open_table(self._store)
         self._lock = threading.Lock()
         self._parse = lru_cache(maxsize=PARSED_QUERIES)(partial(datalog.parse, schema=SCHEMA))
         self._next_line = next_line
         self._text_bytes = 0
         self._evicted = 0
-
-    @property
-    def table(self) -> Table:
-        """The log as a TinyDB table, for TinyDB's queries. Documents have names without namespace; the id is `line`."""
-        return self._table
 
     @property
     def first_line(self) -> int | None:
@@ -234,7 +222,6 @@ class OutputLog:
             self._next_line = line + 1
             self._text_bytes += _bytes(text)
             retracted = self._evict()
-            self._table.note_change()
             report = Report((entry,), retracted, self._store.first_line or line, line)
         for listener in self._listeners:
             try:
@@ -335,76 +322,3 @@ class OutputLog:
 def _bytes(text: str) -> int:
     """The length of the text in UTF-8, by a shortcut for the common case."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-class _Documents(MutableMapping[int | str, Mapping[str, Any]]):
-    """The store as the mapping that a TinyDB table expects: every change through TinyDB keeps the indexes right.
-
-    TinyDB expects the ids to be str where it reads and int where it changes: `id_class`. Both mean the line.
-    """
-
-    def __init__(self, store: EntityStore, id_class: type[int | str]) -> None:
-        self._store = store
-        self._id_class = id_class
-
-    def __getitem__(self, line: int | str) -> Mapping[str, Any]:
-        record = self._store.get(int(line))
-        if record is None:
-            raise KeyError(line)
-        return SCHEMA.document(record)
-
-    def __setitem__(self, line: int | str, document: Mapping[str, Any]) -> None:
-        record = SCHEMA.record(document)
-        if record[0] != int(line):
-            raise ValueError(f"an entity's id is its line: {line} is not {record[0]}")
-        self._store.add(record)
-
-    def __delitem__(self, line: int | str) -> None:
-        self._store.remove(int(line))
-
-    def __iter__(self) -> Iterator[int | str]:
-        return map(self._id_class, self._store)
-
-    def __len__(self) -> int:
-        return len(self._store)
-
-
-class _EntityStorage(Storage):
-    """A TinyDB storage of one table: the store itself, so reading and changing it copies nothing."""
-
-    def __init__(self, store: EntityStore) -> None:
-        self._read = _Documents(store, str)
-        self.changing = _Documents(store, int)
-
-    def read(self) -> dict[str, Any]:
-        """The tables by their names."""
-        return {TABLE: self._read}
-
-    def write(self, data: dict[str, dict[Any, Any]]) -> None:
-        """Replace everything; only `TinyDB.drop_tables` does."""
-        self.changing.clear()
-        self.changing.update(data.get(TABLE, {}))
-
-
-class _EntityTable(Table):
-    """A TinyDB table that is changed in place.
-
-    Source: TinyDB 4, `Table._update_table`, the one way in which a table changes.
-    """
-
-    def _update_table(self, updater: Callable[[Any], None]) -> None:
-        updater(cast("_EntityStorage", self.storage).changing)
-        self.clear_cache()
-
-    def note_change(self) -> None:
-        """The store was changed past the table, which is faster: nothing remembered holds any more."""
-        self._next_id = None
-        self.clear_cache()
-
-
-class _EntityDatabase(TinyDB):
-    table_class = _EntityTable
-
-
-def _open_table(store: EntityStore) -> _EntityTable:
-    return cast("_EntityTable", _EntityDatabase(storage=_EntityStorage, store=store).table(TABLE))
