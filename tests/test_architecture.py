@@ -149,9 +149,10 @@ def test_the_embedded_worker_is_written_in_the_oldest_python_it_runs_in(path):
     ast.parse(path.read_text(), feature_version=(3, 8))
 
 
-# Who opens files without `codriver.files.place`, and why; what is not here may not.
+# Who opens files without `codriver.files`, and why; what is not here may not.
 OPENERS = {
     "files/place.py": "the one that all others use",
+    "files/path_walk.py": "the folders on the way to it",
     "repls/worker/start.py": "runs in the project's own Python, without ours",
     "repls/worker/streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",

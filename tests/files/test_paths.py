@@ -52,7 +52,7 @@ def test_what_is_shipped_is_found_beside_the_package_and_inside_it(monkeypatch, 
     assert any(paths.shipped_folder(name).iterdir())
     package = tmp_path / "codriver"
     (package / "data" / name).mkdir(parents=True)
-    monkeypatch.setattr(paths, "__file__", str(package / "paths.py"))
+    monkeypatch.setattr(paths, "__file__", str(package / "files" / "paths.py"))
     assert paths.shipped_folder(name) == package / "data" / name
 
 

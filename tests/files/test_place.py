@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.files.place import (
+from codriver.files import (
     LinkRefusedError,
     Links,
     NotOwnError,

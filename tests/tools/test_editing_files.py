@@ -22,7 +22,7 @@ from codriver.editing import (
     Wanted,
 )
 from codriver.editing.file_changes import MISSING, Change, Snapshot, UnreadableError, commit, read
-from codriver.files import place
+from codriver.files import path_walk
 from codriver.lisp.edit import Append, Insert, Rename, Replace
 from codriver.lisp.targeting import Target
 
@@ -377,7 +377,7 @@ class TestMeanwhile:
             read(file, workspace)
 
     async def test_a_system_that_opens_no_folders_edits_too(self, editor, workspace, monkeypatch):
-        monkeypatch.setattr(place, "_HAS_FOLDER_DESCRIPTORS", False)
+        monkeypatch.setattr(path_walk, "_HAS_FOLDER_DESCRIPTORS", False)
         await edit(editor, ("a.clj", NEW_B), ("new/deep/n.clj", Create("(n)\n")))
         assert "(def b 2)" in (workspace / "a.clj").read_text()
         assert (workspace / "new" / "deep" / "n.clj").read_text() == "(n)\n"
@@ -395,7 +395,7 @@ class TestMeanwhile:
         (workspace / "one").mkdir()
         (workspace / "one" / "a.clj").write_text(TEXT)
         changes = [Change(workspace / name / "a.clj", Snapshot(TEXT.encode()), b"(x)") for name in ("one", "two")]
-        monkeypatch.setattr(place, "_below", _one_for_two(place._below))
+        monkeypatch.setattr(path_walk, "_below", _one_for_two(path_walk._below))
         with pytest.raises(FilesChangedError, match=r"two/a\.clj changed meanwhile"):
             commit(changes, workspace)
         assert (workspace / "one" / "a.clj").read_text() == TEXT

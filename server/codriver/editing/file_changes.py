@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.editing.editable_paths import show
 from codriver.errors import RefusedError
-from codriver.files.place import (
+from codriver.files import (
     MEBIBYTE,
     Links,
     Place,

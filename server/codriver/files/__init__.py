@@ -1,32 +1,30 @@
-"""The file system: the one safe way to open and replace a file, locks, and where Codriver keeps things."""
+"""The one safe way to open and replace a file of a workspace, a state folder or a client's configuration.
 
-from codriver.files.place import (
+Such a file may be a stranger's words, and its name may lead anywhere: a link to a private key, a pipe that nobody
+writes to, a device without end, a folder that is exchanged for a link at the moment it is used. So a path is walked
+part by part, each folder opened by a descriptor, and everything is done by the last of them: read, replace, remove.
+Only regular files are opened, without waiting, and read up to a bound that the caller names.
+
+Everything here may wait for a disk: call it in a thread, not on the event loop.
+"""
+
+from codriver.files.file_rules import (
     KIBIBYTE,
-    MAX_FOLDERS,
-    MAX_LINKS,
     MEBIBYTE,
     OTHERS,
-    PRIVATE_FILE,
-    PRIVATE_FOLDER,
     LinkRefusedError,
     Links,
     NotOwnError,
     NotRegularError,
-    Place,
     Rules,
     TooLargeError,
     UnsafeFileError,
     is_own,
     is_private,
-    locate,
-    open_for_writing,
-    read,
-    read_head,
-    read_pieces,
-    read_stamped,
-    read_text,
-    replace,
 )
+from codriver.files.path_walk import MAX_FOLDERS, MAX_LINKS, locate
+from codriver.files.place import PRIVATE_FILE, PRIVATE_FOLDER, Place
+from codriver.files.whole_files import open_for_writing, read, read_head, read_pieces, read_stamped, read_text, replace
 
 __all__ = [
     "KIBIBYTE",

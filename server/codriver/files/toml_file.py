@@ -10,13 +10,13 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.files import place
-from codriver.files.place import Links, Rules
+from codriver import files
+from codriver.files import Links, Rules
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MAX_BYTES: Final = place.MEBIBYTE
+MAX_BYTES: Final = files.MEBIBYTE
 """The largest pyproject.toml among thousands of public projects has a fifth of it."""
 MAX_KEY_PARTS: Final = 64
 
@@ -64,7 +64,7 @@ def content(path: Path, *, root: Path | None) -> bytes:
     Raises:
         OSError: there is none, or none that is read.
     """
-    return place.read(path, Rules(Links.OWN if root is None else Links.WITHIN, MAX_BYTES), root=root)
+    return files.read(path, Rules(Links.OWN if root is None else Links.WITHIN, MAX_BYTES), root=root)
 
 
 def parse(text: str) -> dict[str, Any]:

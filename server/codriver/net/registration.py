@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from codriver import files
 from codriver.errors import StartError
+from codriver.files import Links
 from codriver.files.locking import try_lock
-from codriver.files.place import Links
 from codriver.net.server_record import (
     ServerRecord,
     place,

@@ -16,8 +16,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
+from codriver.files import Links, Rules
 from codriver.files.locking import try_lock
-from codriver.files.place import Links, Rules
 
 if TYPE_CHECKING:
     from pathlib import Path

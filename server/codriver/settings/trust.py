@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
 from codriver.errors import StartError
-from codriver.files import toml_file
+from codriver.files import Links, Rules, toml_file
 from codriver.files.paths import state_folder, workspace_state_folder
-from codriver.files.place import Links, Rules
 from codriver.files.toml_file import TomlFileError
 
 if TYPE_CHECKING:

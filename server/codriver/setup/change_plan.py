@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from codriver import files
 from codriver.errors import StartError
-from codriver.files.place import Links, Rules
+from codriver.files import Links, Rules
 from codriver.setup.clients import entry_name, starts_relay
 from codriver.setup.config_document import (
     find_entry,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from codriver.files.place import Place
+    from codriver.files import Place
     from codriver.setup.clients import Client, Environment, Launch, Scope
 
 MAX_BYTES: Final = 32 * files.MEBIBYTE

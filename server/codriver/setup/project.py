@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
-from codriver.files import toml_file
-from codriver.files.place import Links, Rules
+from codriver.files import Links, Rules, toml_file
 from codriver.files.toml_file import TomlFileError
 from codriver.repls.launch.default_repl import PYTHON_MARKS
 

@@ -10,7 +10,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.files.place import Links, Rules
+from codriver.files import Links, Rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from codriver import files
-from codriver.files.place import (
+from codriver.files import (
     LinkRefusedError,
     Links,
     NotRegularError,

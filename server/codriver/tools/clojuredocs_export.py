@@ -21,7 +21,7 @@ from anyio import to_thread
 
 from codriver import files
 from codriver.errors import RefusedError
-from codriver.files.place import Links, Rules
+from codriver.files import Links, Rules
 from codriver.repls.adapter_values import ClojureDocs
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from codriver import files
-from codriver.files.place import Links, Rules
+from codriver.files import Links, Rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

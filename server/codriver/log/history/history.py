@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.files.place import UnsafeFileError
+from codriver.files import UnsafeFileError
 from codriver.log.history.bounded_entries import Held, Newest, cut
 from codriver.log.history.durable_files import (
     append,

@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from codriver.files.place import UnsafeFileError
+from codriver.files import UnsafeFileError
 from codriver.log.history.durable_files import (
     MAX_LINE_FILE_BYTES,
     read,

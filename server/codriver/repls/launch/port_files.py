@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver import files
-from codriver.files.place import Links, Rules
+from codriver.files import Links, Rules
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence

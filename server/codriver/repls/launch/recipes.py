@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.errors import StartError
-from codriver.files.place import Links, Rules
+from codriver.files import Links, Rules
 from codriver.repls.launch.processes import SUPERVISED
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver import __version__, files
 from codriver.errors import CodriverError
-from codriver.files.paths import port_file, presence_folder
-from codriver.files.place import (
+from codriver.files import (
     LinkRefusedError,
     Links,
     Rules,
     is_private,
 )
+from codriver.files.paths import port_file, presence_folder
 from codriver.net.peers import is_loopback
 from codriver.net.registration import is_running
 from codriver.net.server_record import (
