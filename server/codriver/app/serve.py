@@ -23,6 +23,7 @@ import anyio
 import codriver_relay
 from codriver import __version__
 from codriver.app.live_settings import LiveSettings
+from codriver.app.shutdown import Shutdown, guarded
 from codriver.app.wiring import build
 from codriver.core.actions import (
     CancelQueued,
@@ -150,6 +151,7 @@ class Server:
         self._tasks = tasks
         self._options = options
         self._session_id = uuid.uuid4().hex
+        self.shutdown = Shutdown()
         self._ended = anyio.Event()
         self._accepting = anyio.CancelScope()
         self._parts = build(
@@ -168,6 +170,7 @@ class Server:
     async def run(self) -> None:
         """Start, serve, and return when all is closed."""
         parts = self._parts
+        self._plan_shutdown()
         self._tasks.start_soon(self._heed_signals)
         self._tasks.start_soon(parts.history.run)
         parts.transcripts.store.begin()
@@ -267,34 +270,49 @@ class Server:
                 return
 
     async def _wind_down(self) -> None:
-        """Everything down, in the reverse order of coming up; nothing here may fail the rest."""
-        self._accepting.cancel()
-        self._parts.work.standing.close()
-        with anyio.move_on_after(ANSWER_S):
-            await self._end_evaluations()
-        self._give_up_evaluations()
-        await _wait_until(lambda: not any(client.open_requests for client in self._parts.clients))
-        for client in self._parts.clients:
-            client.outbox.close()
-        await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients))
-        await self._parts.repls.end_all()
+        """Undo the start, step by step in the reverse order; a step that fails is logged and fails no other."""
+        try:
+            await self.shutdown.run()
+        finally:
+            self._ended.set()
+
+    def _plan_shutdown(self) -> None:
+        """Say how to undo the start, in the order of the start: what is said last is done first."""
+        parts, add = self._parts, self.shutdown.add
         # A limit of their own, as all other threads may be taken.
-        last = anyio.CapacityLimiter(1)
-        await anyio.to_thread.run_sync(self._parts.history.close, limiter=last)
-        await anyio.to_thread.run_sync(self._parts.transcripts.store.close, limiter=last)
-        self._claim.withdraw()
-        self._core.report(Stopped())
-        self._ended.set()
+        in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+        add("report the end", lambda: self._core.report(Stopped()))
+        add("withdraw the claim on the workspace", self._claim.withdraw)
+        add("close the history", partial(in_thread, parts.history.close))
+        add("close the long texts", partial(in_thread, parts.transcripts.store.close))
+        add("end the REPLs", parts.repls.end_all)
+        add("send what waits for the clients", self._empty_outboxes)
+        add("answer the open requests", self._answer_requests)
+        add("give up what runs on", self._give_up_evaluations)
+        add("end the evaluations", self._end_evaluations)
+        add("turn away who waits for a thread", parts.work.standing.close)
+        add("close the listener", self._accepting.cancel)
+
+    async def _answer_requests(self) -> None:
+        await _wait_until(lambda: not any(client.open_requests for client in self._parts.clients))
+
+    async def _empty_outboxes(self) -> None:
+        for client in self._parts.clients:
+            await guarded(f"close the outbox of the client {client.id}", client.outbox.close)
+        await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients))
 
     async def _end_evaluations(self) -> None:
         why = "the server stops"
         live = self._core.state.unfinished()
         self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
-        async with anyio.create_task_group() as tasks:
-            for evaluation in live:
-                if evaluation.status in HELD:
-                    stop = partial(self._parts.repls.stop, evaluation.id, why, allow_restart=False, settle_s=ANSWER_S)
-                    tasks.start_soon(stop)
+        interrupt = partial(self._parts.repls.stop, why=why, allow_restart=False, settle_s=ANSWER_S)
+        with anyio.move_on_after(ANSWER_S):
+            async with anyio.create_task_group() as tasks:
+                for evaluation in live:
+                    if evaluation.status in HELD:
+                        tasks.start_soon(
+                            guarded, f"end the evaluation {evaluation.id}", partial(interrupt, evaluation.id)
+                        )
 
     def _give_up_evaluations(self) -> None:
         """End what nothing could end, so that whoever waits for it is answered while there is a connection."""

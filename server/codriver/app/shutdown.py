@@ -1,0 +1,47 @@
+"""Shutdown: the steps that undo a server's start, in the reverse order, each guarded so that none fails the rest."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+
+STEP_S: Final = 30.0
+"""How long one step may take: far more than each allows itself, and an end for one that hangs."""
+
+
+class Shutdown:
+    """The steps of one server's shutdown, added as the server starts. Lives as long as the server."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[str, Callable[[], object]]] = []
+        """By name, in the order of the start; those that have begun are gone. One may give an awaitable."""
+        self._running = anyio.Lock()
+
+    def add(self, name: str, step: Callable[[], object]) -> None:
+        """One more thing has started; `step` undoes it, before those that were added earlier."""
+        self.steps.append((name, step))
+
+    async def run(self) -> None:
+        """Run all steps, the last added first. Again is harmless: the second waits for the first."""
+        async with self._running:
+            while self.steps:
+                await guarded(*self.steps.pop())
+
+
+async def guarded(name: str, step: Callable[[], object]) -> None:
+    """Run one step; its failure, or that it takes longer than `STEP_S`, is logged by its name and goes no further."""
+    try:
+        with anyio.fail_after(STEP_S):
+            given = step()
+            if inspect.isawaitable(given):
+                await given
+    except Exception:
+        logger.exception("shutdown: could not %s; the rest goes on", name)

@@ -1,0 +1,146 @@
+"""The shutdown of a server: every step is guarded, in the reverse order of the start, and twice is harmless."""
+
+import functools
+import logging
+import os
+import signal
+
+import anyio
+import pytest
+
+from codriver.app import shutdown
+from codriver.app.live_settings import LiveSettings
+from codriver.app.serve import ServeOptions, Server
+from codriver.app.shutdown import Shutdown
+from codriver.net.registration import claim
+from codriver.settings.layers import load
+from codriver.settings.reload import Reloader
+
+pytestmark = pytest.mark.anyio
+
+STEPS = (
+    "report the end",
+    "withdraw the claim on the workspace",
+    "close the history",
+    "close the long texts",
+    "end the REPLs",
+    "send what waits for the clients",
+    "answer the open requests",
+    "give up what runs on",
+    "end the evaluations",
+    "turn away who waits for a thread",
+    "close the listener",
+)
+
+
+def broken():
+    raise RuntimeError("broken on purpose")
+
+
+async def broken_later():
+    await anyio.lowlevel.checkpoint()
+    broken()
+
+
+@pytest.mark.parametrize("failing", ["first", "second", "third"])
+@pytest.mark.parametrize("step", [broken, broken_later])
+async def test_a_step_that_fails_is_logged_by_its_name_and_fails_no_other(failing, step, caplog):
+    done, down = [], Shutdown()
+    for name in ("first", "second", "third"):
+        down.add(name, step if name == failing else functools.partial(done.append, name))
+    await down.run()
+    assert done == [name for name in ("third", "second", "first") if name != failing]
+    [record] = caplog.records
+    assert record.getMessage() == f"shutdown: could not {failing}; the rest goes on"
+    assert "broken on purpose" in str(record.exc_info[1])
+
+
+async def test_a_step_that_hangs_is_given_up_and_the_rest_goes_on(monkeypatch, caplog):
+    monkeypatch.setattr(shutdown, "STEP_S", 0.01)
+    done, down = [], Shutdown()
+    down.add("first", lambda: done.append("first"))
+    down.add("second", anyio.sleep_forever)
+    await down.run()
+    assert done == ["first"]
+    assert [record.getMessage() for record in caplog.records] == ["shutdown: could not second; the rest goes on"]
+
+
+async def test_whoever_shuts_down_a_second_time_waits_for_the_first_and_repeats_nothing():
+    done, down = [], Shutdown()
+    begun, may_end = anyio.Event(), anyio.Event()
+
+    async def slow():
+        begun.set()
+        await may_end.wait()
+        done.append("slow")
+
+    async def again():
+        await down.run()
+        done.append("second through")
+
+    down.add("first", lambda: done.append("first"))
+    down.add("slow", slow)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(down.run)
+        await begun.wait()
+        tasks.start_soon(again)
+        await anyio.wait_all_tasks_blocked()
+        may_end.set()
+    await down.run()
+    assert done == ["slow", "first", "second through"]
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+async def served_and_stopped(workspace, failing=None):
+    """A real server that is stopped by a signal once it is reached, and the steps that went through."""
+    done = []
+    overrides = {"repl": ("none",), "mcp_socket_server_port": 0}
+
+    def recorded(name, step):
+        async def run():
+            if name == failing:
+                await broken_later()
+            given = step()
+            if given is not None:
+                await given
+            done.append(name)
+
+        return name, run
+
+    def reached():
+        server.shutdown.steps[:] = [recorded(*step) for step in server.shutdown.steps]
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    options = ServeOptions(workspace, overrides, on_reached=reached)
+    loaded = load(workspace, environ={}, overrides=overrides)
+    with claim(workspace / "presence", is_alive=lambda _record: False) as held:
+        async with anyio.create_task_group() as tasks:
+            reloader = Reloader(workspace, environ={}, overrides=overrides, loaded=loaded)
+            server = Server(workspace, LiveSettings(reloader), held, tasks, options)
+            with anyio.fail_after(60):
+                await server.run()
+            assert held.port_file.exists() == (failing == STEPS[1])
+            await server.shutdown.run()
+            tasks.cancel_scope.cancel()
+    return done
+
+
+async def test_a_server_goes_down_in_the_reverse_order_of_its_start(workspace):
+    done = await served_and_stopped(workspace)
+    assert done == list(reversed(STEPS))
+
+
+@pytest.mark.parametrize("failing", STEPS)
+async def test_no_step_of_a_servers_shutdown_fails_the_rest(workspace, failing, caplog):
+    done = await served_and_stopped(workspace, failing)
+    assert done == [name for name in reversed(STEPS) if name != failing]
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert said == [f"shutdown: could not {failing}; the rest goes on"]
