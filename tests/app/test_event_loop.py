@@ -9,7 +9,7 @@ import pytest
 from live_server import Live, until
 
 from codriver.app import serve
-from codriver.settings.layers import Settings
+from codriver.settings.model import Settings
 
 needs_uvloop = pytest.mark.skipif(
     find_spec("uvloop") is None, reason="uvloop is not installed: pip install 'codriver[fast]'"

@@ -19,7 +19,7 @@ from codriver.core.evaluation_queue import next_id
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, Origin, State
 from codriver.core.values import Capability, Profile, Request
-from codriver.settings.layers import Settings
+from codriver.settings.model import Settings
 
 PROFILE = Profile(dialect="python", capabilities={"evaluate": Capability("eval")})
 APART_IN_NAME_ALONE = Profile(dialect="nbb", isolation="none")

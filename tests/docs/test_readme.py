@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.settings.layers import settings_table
+from codriver.settings.model import settings_table
 from codriver.tools.manifest import MANIFEST
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from codriver.log.output_log import OutputLog
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
 from codriver.repls.supervisor import Repls
-from codriver.settings.layers import Settings
+from codriver.settings.model import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -6,16 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from codriver.errors import StartError
-from codriver.settings import layers as subject
-from codriver.settings.layers import (
-    Settings,
-    SettingsError,
-    as_rows,
-    load,
-    settings_table,
-    spelled,
-    variable,
-)
+from codriver.settings import model
+from codriver.settings.layers import NOT_SETTINGS, SettingsError, as_rows, load
+from codriver.settings.model import Settings, settings_table, spelled, variable
 
 ADDRESSES = "a list of texts like [KEY=][HOST:]PORT, with ports from 1 to 65535"
 
@@ -107,7 +100,7 @@ def test_a_switch_is_read_from_the_environment(workspace, text, value):
     assert load(workspace, environ={"CODRIVER_WATCH": text}).settings.watch is value
 
 
-@pytest.mark.parametrize("name", sorted(subject.NOT_SETTINGS))
+@pytest.mark.parametrize("name", sorted(NOT_SETTINGS))
 def test_variables_of_other_parts_are_no_settings(workspace, name):
     assert load(workspace, environ={name: "x", "PATH": "y"}).warnings == ()
 
@@ -235,7 +228,7 @@ def test_values_shown_can_be_put_in_a_file(workspace):
 
 
 def test_every_setting_is_read_by_some_part():
-    server = Path(subject.__file__).parents[1]
-    code = "".join(file.read_text() for file in server.rglob("*.py") if file != Path(subject.__file__))
+    server = Path(model.__file__).parents[1]
+    code = "".join(file.read_text() for file in server.rglob("*.py") if file != Path(model.__file__))
     read = [name for name in Settings.model_fields if f"settings.{name}" in code or f'from_settings("{name}")' in code]
     assert read == list(Settings.model_fields)

@@ -2,12 +2,8 @@
 
 import pytest
 
-from codriver.settings.layers import (
-    GROWING,
-    NEED_RESTART,
-    Settings,
-    load,
-)
+from codriver.settings.layers import load
+from codriver.settings.model import GROWING, NEED_RESTART, Settings
 from codriver.settings.reload import Reloader
 
 

@@ -14,12 +14,8 @@ from codriver.files.paths import workspace_state_folder
 from codriver.repls.kinds import KINDS
 from codriver.repls.launch.recipes import _KNOWN
 from codriver.settings import trust
-from codriver.settings.layers import (
-    Settings,
-    SettingsError,
-    load,
-    spelled,
-)
+from codriver.settings.layers import SettingsError, load
+from codriver.settings.model import Settings, spelled
 from codriver.settings.reload import Reloader
 
 GRANTING = [

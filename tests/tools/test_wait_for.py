@@ -9,7 +9,7 @@ from live_server import serving, until
 from codriver.core.state import State
 from codriver.log.output_log import OutputLog
 from codriver.net.fair_threads import Work
-from codriver.settings.layers import Settings
+from codriver.settings.model import Settings
 from codriver.tools.base import Call
 from codriver.tools.standing_queries import Waits
 from codriver.tools.wait_for import WaitArguments, wait_for

@@ -16,8 +16,8 @@ import pytest
 from live_server import WAIT_S, Bare, until
 from mcp.shared.exceptions import MCPError
 
-from codriver.app import serve as app
-from codriver.protocol import calls as protocol
+from codriver.app import serve
+from codriver.protocol import calls
 from codriver.settings.layers import load
 
 pytestmark = [
@@ -90,10 +90,10 @@ def workspace(tmp_path, monkeypatch):
     return folder
 
 
-async def serve(workspace):
-    """What `app.run` runs in a loop of its own."""
-    options = app.ServeOptions(workspace, {"mcp_socket_server_port": 0, "repl": ("python",)})
-    await app._run(options, load(workspace, environ=os.environ, overrides=options.overrides))
+async def run_server(workspace):
+    """What `serve.run` runs in a loop of its own."""
+    options = serve.ServeOptions(workspace, {"mcp_socket_server_port": 0, "repl": ("python",)})
+    await serve._run(options, load(workspace, environ=os.environ, overrides=options.overrides))
 
 
 LOOPS = ["asyncio", *(["uvloop"] if find_spec("uvloop") else [])]
@@ -127,7 +127,7 @@ class Inside:
 
 def play(workspace, monkeypatch, loop, client):
     """Run a server in this thread and `client` in another one, until that has ended."""
-    inside, real = Inside(workspace), protocol.answer
+    inside, real = Inside(workspace), calls.answer
 
     async def answer(tool, call, arguments):
         with anyio.CancelScope() as scope:
@@ -140,13 +140,13 @@ def play(workspace, monkeypatch, loop, client):
 
     async def both():
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(serve, workspace)
+            tasks.start_soon(run_server, workspace)
             try:
                 await anyio.to_thread.run_sync(client, inside)
             finally:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(protocol, "answer", answer)
+    monkeypatch.setattr(calls, "answer", answer)
     anyio.run(both, backend_options=loop)
 
 
@@ -208,7 +208,7 @@ def cancelled_after(workspace, loop, steps):
 
     async def main():
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(serve, workspace)
+            tasks.start_soon(run_server, workspace)
             for _ in range(steps):
                 await asyncio.sleep(0)
             # Later moments are reached by what is there, as the loop may turn thousands of times until then.
@@ -259,7 +259,7 @@ def test_a_server_that_is_told_to_stop_twice_at_any_moment_of_its_end_leaves_not
 
         async def main(client=client):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(serve, workspace)
+                tasks.start_soon(run_server, workspace)
                 await anyio.to_thread.run_sync(client, Inside(workspace))
 
         anyio.run(main, backend_options=loop)

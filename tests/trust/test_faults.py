@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from live_server import WAIT_S, Bare, Live, serving, until
 
-from codriver.net import listener as serve
+from codriver.net import listener
 from codriver.repls.launch import recipes
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, or needs what only Linux has")
@@ -241,10 +241,10 @@ def connection_to(listener):
 def test_a_connection_that_is_half_open_is_noticed_though_nobody_speaks(monkeypatch):
     if os.getuid() != 0:
         pytest.skip("only root can drop one end of a connection silently: run as root to include this test")
-    monkeypatch.setattr(serve, "KEEPALIVE_IDLE_S", 1)
-    monkeypatch.setattr(serve, "KEEPALIVE_INTERVAL_S", 1)
-    with socket.create_server(("127.0.0.1", 0)) as listener, connection_to(listener) as (near, far):
-        serve.keep_alive(far)
+    monkeypatch.setattr(listener, "KEEPALIVE_IDLE_S", 1)
+    monkeypatch.setattr(listener, "KEEPALIVE_INTERVAL_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as door, connection_to(door) as (near, far):
+        listener.keep_alive(far)
         # A socket under repair is closed without a word to its peer, as when a machine loses its power.
         near.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
         near.close()

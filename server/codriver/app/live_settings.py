@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
     from codriver.repls.launch.discovery import Finder
-    from codriver.settings.layers import Settings
+    from codriver.settings.model import Settings
     from codriver.settings.reload import Reloader
     from codriver.skills import SkillLibrary
 

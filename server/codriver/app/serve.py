@@ -40,9 +40,9 @@ from codriver.errors import StartError
 from codriver.files.paths import presence_folder, relay_file
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr
-from codriver.net import client as oneshot
 from codriver.net import registration
 from codriver.net.admission import Admission
+from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits, listen
 from codriver.net.peers import is_loopback
 from codriver.net.server_record import ServerRecord
@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.core.state import State
-    from codriver.settings.layers import Loaded, Settings
+    from codriver.settings.layers import Loaded
+    from codriver.settings.model import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ async def _run(options: ServeOptions, loaded: Loaded) -> int:
     for line in loaded.withheld:
         logger.warning("%s", held_back(line))
     folder = presence_folder(workspace)
-    with registration.claim(folder, is_alive=lambda found: oneshot.process_of(workspace, found) is not None) as claim:
+    with registration.claim(folder, is_alive=lambda found: process_of(workspace, found) is not None) as claim:
         if loaded.settings.require_token or not is_loopback(loaded.settings.host):
             claim.demand_token()
         async with anyio.create_task_group() as tasks:

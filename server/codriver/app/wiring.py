@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from codriver.app.live_settings import LiveSettings
     from codriver.core.dispatch import Performer
     from codriver.net.fair_threads import Work
-    from codriver.settings.layers import Settings
+    from codriver.settings.model import Settings
 
 MAX_STREAM_BYTES = 32 * 2**20
 MAX_TRANSCRIPT_BYTES = 64 * 2**20

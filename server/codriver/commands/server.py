@@ -16,8 +16,8 @@ from codriver.commands.options import json_option, workspace_option
 from codriver.commands.terminal import say, say_json
 from codriver.files.paths import presence_folder
 from codriver.log.control_characters import one_line
-from codriver.net import client as oneshot
 from codriver.net import registration, server_record
+from codriver.net.client import NoServerError, connect, process_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,9 +86,9 @@ def serve_command(  # one argument an option
 def status_command(*, workspace: Path, as_json: bool) -> None:
     """Say whether a server runs for the workspace, and how it is. Exit status 3: none runs."""
     try:
-        with oneshot.connect(workspace.resolve(), name="codriver-status") as connection:
+        with connect(workspace.resolve(), name="codriver-status") as connection:
             health = connection.call("server_health", {})
-    except oneshot.NoServerError as error:
+    except NoServerError as error:
         if as_json:
             say_json({"ok": False, "message": str(error)})
         else:
@@ -127,7 +127,7 @@ def stop_command(*, workspace: Path) -> None:
     if claimed is None:
         say("no server runs for this workspace")
         return
-    process = oneshot.process_of(workspace, claimed)
+    process = process_of(workspace, claimed)
     if process is None:
         _say_nobody(folder, claimed)
         return

@@ -7,22 +7,15 @@ from typing import TYPE_CHECKING
 
 from codriver.files import toml_file
 from codriver.settings import trust
-from codriver.settings.layers import (
-    GROWING,
-    NEED_RESTART,
-    SettingsError,
-    as_rows,
-    files,
-    held_back,
-    load,
-    spelled,
-)
+from codriver.settings.layers import SettingsError, as_rows, files, held_back, load
+from codriver.settings.model import GROWING, NEED_RESTART, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from codriver.settings.layers import Loaded, Settings
+    from codriver.settings.layers import Loaded
+    from codriver.settings.model import Settings
 
 RESTART = "codriver stop && codriver serve"
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codriver.log.output_log import OutputLog, Question
     from codriver.log.transcripts import Transcripts
     from codriver.repls.supervisor import Repls
-    from codriver.settings.layers import Settings
+    from codriver.settings.model import Settings
     from codriver.tools.clojuredocs_export import Export
 
 Json = Mapping[str, Any]

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from codriver.errors import RefusedError
 from codriver.repls.errors import CapabilityMissingError
-from codriver.settings.layers import spelled
+from codriver.settings.model import spelled
 
 if TYPE_CHECKING:
     from codriver.core.state import State
-    from codriver.settings.layers import Settings
+    from codriver.settings.model import Settings
     from codriver.tools.base import Tool
 
 

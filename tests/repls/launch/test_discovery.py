@@ -19,7 +19,7 @@ from codriver.core.state import Life, State
 from codriver.core.values import Capability, Profile
 from codriver.repls.launch.discovery import Finder
 from codriver.repls.launch.recipes import WORKER
-from codriver.settings.layers import Settings
+from codriver.settings.model import Settings
 
 pytestmark = pytest.mark.anyio
 CLOJURE = Profile(dialect="clojure", capabilities={"evaluate": Capability("eval")})

@@ -49,7 +49,7 @@ from codriver.skills import Selection, SkillLibrary
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from codriver.settings.layers import Settings
+    from codriver.settings.model import Settings
     from codriver.setup.change_plan import Change
     from codriver.setup.clients import Client, Environment, Launch, Scope
     from codriver.setup.doctor.report import Support
