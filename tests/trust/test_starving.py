@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pathlib
 import select
 import signal
 
@@ -150,6 +151,45 @@ def test_short_code_does_not_overtake_long_code_of_the_same_client(victim):
     short = victim.begin_call("evaluate_code", code="'short", replSessionKey="lpy")
     lines = [answer["outputLines"]["first"] for answer in answers(victim, [long, short])]
     assert lines == sorted(lines)
+
+
+# Queued code
+
+
+def test_queued_code_of_one_client_is_bounded_in_sum_and_the_refusal_names_both_numbers(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as hungry, live.client() as victim:
+        victim.call("evaluate_code", code="1", timeoutMs=60_000)
+        code = f"'{'x' * 2**20}'; import time; time.sleep(60)"
+        queued = [hungry.begin_call("evaluate_code", code=code, timeoutMs=600_000) for _ in range(40)]
+        refused = answers(hungry, queued[31:])
+        assert {answer["reason"] for answer in refused} == {"too-much-code"}
+        assert {answer["most"] for answer in refused} == {32 * 2**20}
+        assert all(30 * 2**20 < answer["waiting"] <= answer["most"] for answer in refused)
+        mine = victim.call("evaluate_code", code="'of the victim'", timeoutMs=1000)
+        assert (mine["ok"], mine["status"]) == (True, "queued")
+
+
+def test_one_load_of_any_length_is_taken_by_an_idle_server(victim):
+    assert victim.call("evaluate_code", code=f"len('{'x' * 15 * 2**20}')", replSessionKey="py")["result"] == "15728640"
+
+
+@pytest.mark.parametrize(
+    ("code", "most"),
+    [("1 " * 200_000, "100,000 at the top level"), (f"(do {'1 ' * 2_000_000})", "1,000,000 in all")],
+    ids=["side by side", "nested"],
+)
+def test_lisp_of_more_forms_than_are_read_is_refused_with_the_number(live, victim, code, most):
+    before = memory_mib(live)
+    refused = victim.call("evaluate_code", code=code, replSessionKey="lpy")
+    assert refused["reason"] == "too-many-forms"
+    assert most in refused["message"]
+    assert memory_mib(live) - before < 150
+
+
+def memory_mib(live):
+    """The most memory that the server had so far; 0 where the system does not say."""
+    status = pathlib.Path(f"/proc/{live.process.pid}/status")
+    return int(status.read_text().partition("VmHWM:")[2].split()[0]) // 1024 if status.exists() else 0
 
 
 # Messages

@@ -27,7 +27,7 @@ from codriver.lisp.tokens import CLOSERS, Places, tokens
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Form", "Kind", "Reading", "Span", "Unbalanced", "check", "read", "top_level_forms"]
+__all__ = ["Form", "Kind", "Reading", "Span", "TooManyFormsError", "Unbalanced", "check", "read", "top_level_forms"]
 
 Kind = Literal["list", "vector", "map", "set", "function", "string", "character", "atom", "prefixed", "discard"]
 
@@ -44,19 +44,30 @@ class Span:
     column: int
 
 
+class TooManyFormsError(ValueError):
+    """The text holds more forms than its reader was told to take."""
+
+
 class _Tree:
     """All forms of a text in the order they begin: of each its kind and place, and the index behind the forms in it."""
 
-    __slots__ = ("afters", "ends", "kinds", "starts")
+    __slots__ = ("_most", "afters", "ends", "kinds", "starts")
 
-    def __init__(self) -> None:
+    def __init__(self, most_forms: int) -> None:
+        self._most = most_forms
         self.kinds: list[Kind] = []
         self.starts = array("q")
         self.ends = array("q")
         self.afters = array("q")
 
     def add(self, kind: Kind, start: int, end: int) -> int:
-        """Add a form, so far without forms in it: its index."""
+        """Add a form, so far without forms in it: its index.
+
+        Raises:
+            TooManyFormsError: it would be one too many.
+        """
+        if len(self.kinds) >= self._most:
+            raise TooManyFormsError(self._most)
         self.kinds.append(kind)
         self.starts.append(start)
         self.ends.append(end)
@@ -112,17 +123,21 @@ class Reading:
     fault: Fault | None
 
 
-def read(text: str) -> Reading:
-    """All forms of `text`. Never fails: a closer that closes nothing is left out, and what is open ends with the text.
+def read(text: str, *, most_forms: int | None = None) -> Reading:
+    """All forms of `text`. A closer that closes nothing is left out, and what is open ends with the text.
 
     A closer that does not match closes the bracket it does match further out, if there is one.
+
+    Raises:
+        TooManyFormsError: there are more than `most_forms`, those within others counted; without it, never.
     """
-    tree, fault = _read(text)
+    tree, fault = _read(text, most_forms)
     return Reading(tuple(tree.within(0, len(tree.kinds))), fault)
 
 
-def _read(text: str) -> tuple[_Tree, Fault | None]:
-    reader = _Reader()
+def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Fault | None]:
+    # Each form has a character of its own.
+    reader = _Reader(len(text) if most_forms is None else most_forms)
     for token in tokens(text):
         match token.lastgroup:
             # In the order of how often they come, as the cases are tried one by one.
@@ -158,8 +173,8 @@ class _Reader:
     wants. Behind all of them stands the text itself, which wants nothing.
     """
 
-    def __init__(self) -> None:
-        self.tree = _Tree()
+    def __init__(self, most_forms: int) -> None:
+        self.tree = _Tree(most_forms)
         self._waiting = [-1]
         self._closers = [""]
         self._wants = [0]

@@ -16,6 +16,7 @@ from codriver.core.values import Form, Request
 from codriver.errors import RefusedError
 from codriver.lisp.reader import top_level_forms
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Schema, Tool, answer_schema
+from codriver.tools.code_room import check_room
 from codriver.tools.evaluation_answers import describe, stop, wait
 from codriver.tools.isolation import isolated
 from codriver.tools.session_choice import Target, evaluation_of, resolve
@@ -123,6 +124,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
 
 
 def _begin(call: Call, target: Target, who: str, request: Request) -> None:
+    check_room(call.state.unfinished(), call.client, request)
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     asked = (target.repl.id, request.session, request.namespace, request.file, code)
     transcripts = call.services.transcripts

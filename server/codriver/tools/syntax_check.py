@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
 from codriver.lisp.bracket_errors import explain
-from codriver.lisp.reader import read
+from codriver.lisp.reader import TooManyFormsError, read
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl, State
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from codriver.lisp.reader import Reading
 
 NOT_LISP = frozenset({"python", "unknown"})
+MAX_FORMS = 1_000_000
+"""Some 5 MB of source. Reading holds 40 bytes for each."""
+MAX_TOP_LEVEL_FORMS = 100_000
+"""Of each the text, the place and the value are kept until all have run: 150 bytes and more."""
 MAX_PYTHON_CHARACTERS = 2**18
 """Parsing more holds up everybody for a fifth of a second or longer; the REPL itself parses all before it runs any."""
 
@@ -36,6 +40,19 @@ class UnbalancedError(RefusedError):
             details["balancedText"] = proposal
             hint += "; balancedText is what its indentation suggests: use it only if it says what you mean"
         super().__init__(f"the brackets do not balance: {unbalanced.message}", hint=hint, details=details)
+
+
+class CodeOfTooManyFormsError(RefusedError):
+    """The code has more forms than are read for an evaluation."""
+
+    reason = "too-many-forms"
+
+    def __init__(self, most: int, which: str) -> None:
+        super().__init__(
+            f"this code has too many forms: {most:,} {which} are the most, and nothing was evaluated",
+            hint="evaluate it in several parts, or let the code read its data from a file",
+            details={"most": most},
+        )
 
 
 class PythonSyntaxError(RefusedError):
@@ -71,8 +88,14 @@ def check_brackets(code: str) -> Reading:
 
     Raises:
         UnbalancedError: says where, and what the indentation suggests.
+        CodeOfTooManyFormsError: so many are not read.
     """
-    reading = read(code)
+    try:
+        reading = read(code, most_forms=MAX_FORMS)
+    except TooManyFormsError as error:
+        raise CodeOfTooManyFormsError(MAX_FORMS, "in all") from error
+    if len(reading.forms) > MAX_TOP_LEVEL_FORMS:
+        raise CodeOfTooManyFormsError(MAX_TOP_LEVEL_FORMS, "at the top level")
     if reading.fault is None:
         return reading
     balanced = balance(code)
