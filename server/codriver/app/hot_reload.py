@@ -1,4 +1,4 @@
-"""With the setting `watch`, saved source files are loaded into the session that serves them."""
+"""Hot reload: with the setting `watch`, saved source files are loaded into the session that serves them."""
 
 from __future__ import annotations
 

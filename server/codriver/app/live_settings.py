@@ -1,4 +1,4 @@
-"""The settings of a running server: what they are now, and what a change of them changes elsewhere."""
+"""The settings of a running server, reloaded as their files change; tools, skills and REPLs follow."""
 
 from __future__ import annotations
 

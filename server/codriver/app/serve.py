@@ -1,7 +1,6 @@
-"""One server from its first moment to its last: it starts what `codriver.app.wiring` built, and ends it.
+"""The lifecycle of one server: starts what `codriver.app.wiring` built, serves, and shuts down in the reverse order.
 
-What comes up: settings, claim on the workspace, the parts, listener, relay and port file, finder. It goes down in the
-reverse order.
+The order: settings, claim on the workspace, the parts, listener, relay and port file, discovery of REPLs.
 """
 
 from __future__ import annotations
@@ -175,7 +174,7 @@ class Server:
         self._tasks.start_soon(self._heed_signals)
         self._tasks.start_soon(parts.history.run)
         parts.transcripts.store.begin()
-        self._tasks.start_soon(parts.logbook.run, parts.protocol.tell_of_log)
+        self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.log_grew)
         self._tasks.start_soon(self._watch_skills)
         self._tasks.start_soon(self._live.run, parts.core, parts.skills)
         self._tasks.start_soon(parts.watcher.run)

@@ -1,4 +1,4 @@
-"""What a server is made of: every part is built here, in the order in which each needs those before it.
+"""The wiring of a server: every part is built here, in the order in which each needs those before it.
 
 Nothing runs yet when all are built. What starts them, and ends them in the reverse order, is `codriver.app.serve`.
 """
@@ -126,7 +126,7 @@ def build(
             **performers,
             **repls.performers,
             effects.Append: logbook.append,
-            effects.NotifyClients: protocol.notify,
+            effects.NotifyClients: protocol.broadcast.list_changed,
         }
 
     Core(state=State(), settings=settings, now=now_ms, handlers=HANDLERS, performers=reporting)

@@ -1,4 +1,4 @@
-"""Where Codriver keeps things: per user, per workspace, and inside a workspace. Nothing here creates a folder.
+"""The paths of Codriver's own files: per user, per workspace, and inside a workspace. None is created here.
 
 The platform's conventions hold, and on every platform the XDG variables go before them.
 """

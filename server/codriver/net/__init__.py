@@ -1,1 +1,1 @@
-"""The network side: who may come in, how bytes leave, and how a server is found by its clients."""
+"""The network side: admission and listener, outboxes with back-pressure, and how clients find a server."""

@@ -1,4 +1,4 @@
-"""Who may come in: each connection is looked at before a line of it is read."""
+"""Admission of connections: each is checked by its first bytes, its user and its token before a line of it is read."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""One connected client, and all of them: who they are, what waits for them, what they are told."""
+"""Client sessions: each connected client's name, outbox, subscriptions and open requests, and all clients together."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -15,13 +14,6 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Core
     from codriver.net.outbox import Outbox
-
-Changed = Literal["tools", "resources"]
-
-_LIST_CHANGED: dict[Changed, bytes] = {
-    changed: json.dumps({"jsonrpc": "2.0", "method": f"notifications/{changed}/list_changed"}).encode() + b"\n"
-    for changed in ("tools", "resources")
-}
 
 
 class OpenRequests:
@@ -87,15 +79,9 @@ class ClientSession:
         self.told_line = 0
         """The log is told of up to here, this line not included."""
 
-    def announce_resource(self, uri: str) -> None:
-        """Tell it by the way of the handshake eras that a resource changed, if it subscribed to that."""
-        if uri in self.subscribed:
-            message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
-            self.outbox.offer(json.dumps(message).encode() + b"\n")
-
 
 class Clients:
-    """All connected clients. The core's state holds who they are; here is what is live about them."""
+    """All connected clients: their live sessions, where the core's state holds only their names."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -129,13 +115,6 @@ class Clients:
         self.dropped_before += session.outbox.dropped
         del self._sessions[session.id]
         self._core.report(ClientGone(session.id))
-
-    def announce(self, changed: Changed) -> None:
-        """Tell every client of the handshake eras that a list changed."""
-        line = _LIST_CHANGED[changed]
-        for session in self._sessions.values():
-            if session.handshake:
-                session.outbox.offer(line)
 
     def counters(self) -> list[dict[str, object]]:
         """One row a client."""

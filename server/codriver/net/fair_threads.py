@@ -1,4 +1,4 @@
-"""Work in threads, shared out between the clients that ask for it, so that none of them starves another.
+"""Fair scheduling of work in threads, between the clients that ask for it, so that none of them starves another.
 
 Threads of one pool for everything let sixty slow files hold up the queries, the newcomers and the end of the server. So
 each kind of work has slots of its own, and whoever used them least is next.

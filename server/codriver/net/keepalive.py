@@ -1,4 +1,4 @@
-"""Connections whose other side is gone without a word: its machine or its network is down, and the kernel finds out."""
+"""TCP keep-alive: the kernel finds out that a silent connection's other side, its machine or its network is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel knows of a socket: its user, its inode, and whether its process holds a lock. Linux tells.
+"""The kernel's tables of sockets: the user and the inode of one, and whether its process holds a lock. Linux only.
 
 Files say who listens on a port, and files can be written by anybody who was here before; the kernel's word cannot. It
 costs 0.02 ms a question, so it is asked for every connection, on both of its ends.

@@ -1,4 +1,4 @@
-"""The TCP listener: lets connections in at the door and gives each a reader, a writer and the protocol."""
+"""The TCP listener: accepts connections and gives each a reader, a writer and the protocol."""
 
 from __future__ import annotations
 

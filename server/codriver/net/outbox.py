@@ -1,4 +1,4 @@
-"""What waits to be written to one client.
+"""The outbox of one client: lines that wait to be written, and back-pressure on who does not read them.
 
 A response is never dropped. A notification may be: beyond the limits the oldest waiting notification goes first, and
 is counted. So a client that reads slowly costs itself notifications, and nobody else anything. A client that sends

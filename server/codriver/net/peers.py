@@ -1,4 +1,4 @@
-"""Who is at the door: what the first bytes of a connection tell, and which user is behind it.
+"""The peers of connections: their protocol, by the first bytes, and the user behind them.
 
 A peer that speaks MCP begins with JSON. A web page can make a browser send HTTP to any local port, and a scanner tries
 TLS: their first bytes are no JSON, so they are told from a client that merely sent a broken line, which gets an answer.

@@ -1,4 +1,4 @@
-"""A server's claim on its workspace: the lock, the port file, and who is behind it.
+"""The registration of a server in its workspace: a claim by a lock, a port file and a record of its process.
 
 Whoever holds the lock has the workspace; what else lies there is left over, or came with a checkout, and is removed.
 """

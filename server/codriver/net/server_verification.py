@@ -1,4 +1,4 @@
-"""Whether what listens on a port is the server of a workspace: asked of the kernel before a byte is sent to it.
+"""Verification that a port's listener is the server of a workspace: the kernel is asked before a byte is sent.
 
 Linux: the listener must be this user's, and of the process that holds the workspace's lock. Elsewhere the kernel does
 not tell: there the port file counts that a process wrote who holds the lock, in a folder that is this user's alone, and

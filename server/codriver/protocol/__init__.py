@@ -1,1 +1,1 @@
-"""The MCP server: the only rooms that know the SDK."""
+"""The MCP server: the only room that knows the SDK."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
+from mcp_types.jsonrpc import INTERNAL_ERROR
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from codriver.net.tasks import TaskSet
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INTERNAL_ERROR = -32603
 MOST_WITHHELD = 5
 """Settings that do not count, named in a first answer: an answer is not a list of them."""
 FAULT = "internal error in codriver: see server_health"

@@ -1,4 +1,4 @@
-"""Says in words what is wrong with a request that the SDK refuses: it gives the code, and leaves the rest open."""
+"""Error messages for requests that the SDK refuses: it gives a code alone, here are the problem and the way out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a line is no message that can be read: the error that JSON-RPC has for it, with words."""
+"""Parse errors: the JSON-RPC error, in words, for a line that is no message."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from mcp_types.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+
 from codriver.wire.json_weight import MAX_DEPTH
 
 TOO_MANY = -32000
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-INVALID_PARAMS = -32602
+"""Of those that JSON-RPC leaves to servers."""
 
 TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} deep: no more is read, so send it flatter"
 MAX_DIGITS = 4300

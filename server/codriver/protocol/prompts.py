@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
+from mcp_types.jsonrpc import INVALID_PARAMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-INVALID_PARAMS = -32602
 
 
 @dataclass(frozen=True, slots=True)

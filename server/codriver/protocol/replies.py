@@ -6,7 +6,9 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from codriver.protocol.parse_errors import INVALID_REQUEST, Refusal
+from mcp_types.jsonrpc import INVALID_REQUEST
+
+from codriver.protocol.parse_errors import Refusal
 from codriver.protocol.surrogates import spelt_out
 
 if TYPE_CHECKING:

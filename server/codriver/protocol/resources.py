@@ -1,4 +1,4 @@
-"""What clients can read: the skills, the output log, and the whole text of an evaluation, in parts.
+"""Resources for clients to read: the skills, the output log, and the whole text of an evaluation, in parts.
 
 * `skill://NAME/SKILL.md` and its siblings, `skill://index.json`
 * `codriver://log`, and `codriver://log?since=LINE` for what came after a line; a client can subscribe to it
@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import anyio
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
+from mcp_types.jsonrpc import INVALID_PARAMS
 
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.log.transcripts import read as read_texts
@@ -41,7 +42,6 @@ MAX_TEXT_CHARACTERS = 16 * 2**20
 """So much of a text at a time, also where more is asked for: the whole may be longer than what should be in memory."""
 
 NOT_FOUND = -32002
-INVALID_PARAMS = -32602
 NEWER = "2026"
 UNKNOWN = "there is no such resource: resources/list and resources/templates/list tell"
 

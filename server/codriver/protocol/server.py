@@ -16,15 +16,16 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.runner import serve_dual_era_loop
-from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcp.shared.exceptions import MCPError
+from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 
 from codriver.net.client_sessions import ClientSession
 from codriver.protocol import prompts
-from codriver.protocol.calls import FAULT, INTERNAL_ERROR, Caller, PlainCalls, envelope
+from codriver.protocol.broadcast import Broadcast
+from codriver.protocol.calls import FAULT, Caller, PlainCalls, envelope
 from codriver.protocol.error_messages import worded
 from codriver.protocol.replies import Replies
-from codriver.protocol.resources import LOG_URI, Resources, is_skill
+from codriver.protocol.resources import Resources
 from codriver.protocol.stream import Wire
 from codriver.protocol.subscriptions import Streams
 from codriver.tools.gate import on_offer
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from mcp.server.models import InitializationOptions
 
-    from codriver.core.effects import NotifyClients
     from codriver.net.client_sessions import Clients
     from codriver.protocol.calls import Redactor
     from codriver.skills import SkillLibrary
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INVALID_PARAMS = -32602
 MODERN = "2026-07-28"
 NAME, TITLE = "codriver", "Codriver"
 
@@ -81,10 +80,11 @@ class Protocol:
         self._clients = clients
         self._instructions = instructions
         self._redactor = redactor
-        info = {"name": NAME, "title": TITLE, "version": version}
-        self._caller = Caller(services, redactor=redactor, tell_of_log=self._tell_of_log, server_info=info)
-        self._resources = Resources(services, skills)
         self._streams = Streams()
+        self.broadcast = Broadcast(clients, self._streams, services.log)
+        info = {"name": NAME, "title": TITLE, "version": version}
+        self._caller = Caller(services, redactor=redactor, tell_of_log=self.broadcast.log_grew_for, server_info=info)
+        self._resources = Resources(services, skills)
         self._room = LineRoom(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.settings.max_line_bytes))
         self._server: Server[ClientSession] = Server(
             NAME,
@@ -138,35 +138,6 @@ class Protocol:
             about = self._server.create_initialization_options(CHANGES)
             self._about = about.model_copy(update={"instructions": instructions})
         return self._about
-
-    def notify(self, effect: NotifyClients) -> None:
-        """Tell the clients of both eras that a list changed."""
-        changed = effect.changed
-        self._clients.announce(changed)
-        event = ToolsListChanged() if changed == "tools" else ResourcesListChanged()
-        self._streams.deliver(event)
-        if changed == "resources":
-            self._tell_of_skills()
-
-    def _tell_of_skills(self) -> None:
-        # Which file of which skill it was, nobody has looked: whoever subscribed to one reads it again.
-        for session in self._clients:
-            for uri in sorted(filter(is_skill, session.subscribed)):
-                session.announce_resource(uri)
-        for uri in sorted(filter(is_skill, self._streams.uris())):
-            self._streams.deliver(ResourceUpdated(uri=uri))
-
-    def tell_of_log(self) -> None:
-        """Tell every client that asked for it that the log grew, if it is not told yet."""
-        for session in self._clients:
-            self._tell_of_log(session)
-
-    def _tell_of_log(self, session: ClientSession) -> None:
-        next_line = self._services.log.next_line
-        if session.told_line < next_line:
-            session.told_line = next_line
-            session.announce_resource(LOG_URI)
-            self._streams.deliver(ResourceUpdated(uri=LOG_URI), session.id)
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         del params
@@ -232,7 +203,7 @@ class Protocol:
         return types.ReadResourceResult(contents=contents)
 
     async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        self._tell_of_log(ctx.lifespan_context)  # what was logged until now is no news to the new subscription
+        self.broadcast.log_grew_for(ctx.lifespan_context)  # what is logged already is no news to it
         await self._resources.check(str(params.uri), ctx.protocol_version)
         ctx.lifespan_context.subscribed.add(str(params.uri))
         return types.EmptyResult()
@@ -242,7 +213,7 @@ class Protocol:
         return types.EmptyResult()
 
     async def _listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> NoReturn:
-        self._tell_of_log(ctx.lifespan_context)
+        self.broadcast.log_grew_for(ctx.lifespan_context)
         await self._streams.listen(ctx, params)
 
     async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:

@@ -19,20 +19,13 @@ from mcp_types import (
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
+from mcp_types.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from codriver.errors import PeerError
-from codriver.protocol.parse_errors import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    TOO_MANY,
-    HugeInteger,
-    Refusal,
-    read_json,
-    refusal,
-)
+from codriver.protocol.parse_errors import TOO_MANY, HugeInteger, Refusal, read_json, refusal
 from codriver.protocol.surrogates import has_halves, renamed, without_halves
 from codriver.wire.json_weight import Excess, excess, may_be_heavy
 from codriver.wire.lines import LineDecoder, LinesCrowdedError

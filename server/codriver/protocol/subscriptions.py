@@ -18,6 +18,9 @@ from mcp_types import (
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
 )
+from mcp_types.jsonrpc import INVALID_REQUEST
+
+from codriver.protocol.parse_errors import TOO_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +30,6 @@ if TYPE_CHECKING:
 
     from codriver.net.client_sessions import ClientSession
 
-INVALID_REQUEST = -32600
-TOO_MANY = -32000
 MAX_STREAMS = 64
 """Of one client; one stream can carry all there is."""
 

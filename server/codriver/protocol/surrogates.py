@@ -1,4 +1,4 @@
-r"""Halves of character pairs in JSON: `"\ud800"` is text to JSON, and nothing that UTF-8 can say.
+r"""Lone surrogates in JSON, halves of character pairs: `"\ud800"` is text to JSON, and nothing that UTF-8 can say.
 
 JavaScript's strings may hold such halves. Every reader behind this one is stricter, so a half becomes U+FFFD before
 anybody else reads the line. Ids have to come back as they were: one with a half is replaced by a name of our own.

@@ -1,4 +1,4 @@
-"""Settings that change while a server runs: what takes effect at once, and what waits for a restart."""
+"""Reload of settings while a server runs: some take effect at once, others wait for a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workspaces whose settings files the user has accepted.
+"""Trust in workspaces: those whose settings files the user has accepted.
 
 A checkout's settings are words of a stranger, and some of them would run a command, let others in or let edits out.
 Those count only once the user has said so, for exactly these words: a digest of what the files say is kept outside of

@@ -17,7 +17,7 @@ from codriver.files import (
     Rules,
     TooLargeError,
 )
-from codriver.skills import jars
+from codriver.skills.jars import entry_names, read_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ class JarFolder:
 
     def read(self, path: str) -> bytes | None:
         """See `Folder.read`."""
-        return jars.read_entry(self.jar, self.workspace, self.prefix + path, MAX_FILE_BYTES)
+        return read_entry(self.jar, self.workspace, self.prefix + path, MAX_FILE_BYTES)
 
     def stamp(self) -> object:
         """See `Folder.stamp`."""
@@ -171,7 +171,7 @@ def _jars(workspace: Path) -> tuple[Path, ...]:
 
 def _in_jar(jar: Path, workspace: Path) -> tuple[tuple[str, str], ...]:
     """The folder and the name of each skill in a jar."""
-    found = (_IN_JAR.fullmatch(name) for name in jars.entry_names(jar, workspace))
+    found = (_IN_JAR.fullmatch(name) for name in entry_names(jar, workspace))
     return tuple(islice(((match.group(1), match.group(2)) for match in found if match), MAX_ENTRIES))
 
 

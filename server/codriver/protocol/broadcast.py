@@ -1,0 +1,72 @@
+"""Notification broadcast: clients of both protocol eras are told that a list, a skill or the output log changed.
+
+Those that made the handshake get list changes unasked, and changes of the resources that they subscribed to; those
+that say who they are in every request get what they asked for on their `subscriptions/listen` streams.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
+
+from codriver.protocol.resources import LOG_URI, is_skill
+
+if TYPE_CHECKING:
+    from codriver.core.effects import NotifyClients
+    from codriver.log.output_log import OutputLog
+    from codriver.net.client_sessions import Clients, ClientSession
+    from codriver.protocol.subscriptions import Streams
+
+_LIST_CHANGED: dict[str, bytes] = {
+    changed: json.dumps({"jsonrpc": "2.0", "method": f"notifications/{changed}/list_changed"}).encode() + b"\n"
+    for changed in ("tools", "resources")
+}
+
+
+class Broadcast:
+    """The notifications of one server to all its clients. Lives as long as the server."""
+
+    def __init__(self, clients: Clients, streams: Streams, log: OutputLog) -> None:
+        self._clients = clients
+        self._streams = streams
+        self._log = log
+
+    def list_changed(self, effect: NotifyClients) -> None:
+        """Tell every client that the list of tools or of resources changed."""
+        line = _LIST_CHANGED[effect.changed]
+        for session in self._clients:
+            if session.handshake:
+                session.outbox.offer(line)
+        self._streams.deliver(ToolsListChanged() if effect.changed == "tools" else ResourcesListChanged())
+        if effect.changed == "resources":
+            self._skills_changed()
+
+    def _skills_changed(self) -> None:
+        # Which file of which skill it was, nobody has looked: whoever subscribed to one reads it again.
+        for session in self._clients:
+            for uri in sorted(filter(is_skill, session.subscribed)):
+                _resource_updated(session, uri)
+        for uri in sorted(filter(is_skill, self._streams.uris())):
+            self._streams.deliver(ResourceUpdated(uri=uri))
+
+    def log_grew(self) -> None:
+        """Tell every client that subscribed to the log that it grew, if it is not told yet."""
+        for session in self._clients:
+            self.log_grew_for(session)
+
+    def log_grew_for(self, session: ClientSession) -> None:
+        """Tell this one."""
+        next_line = self._log.next_line
+        if session.told_line < next_line:
+            session.told_line = next_line
+            _resource_updated(session, LOG_URI)
+            self._streams.deliver(ResourceUpdated(uri=LOG_URI), session.id)
+
+
+def _resource_updated(session: ClientSession, uri: str) -> None:
+    """Notify a client of the handshake eras, if it subscribed to the resource."""
+    if uri in session.subscribed:
+        message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
+        session.outbox.offer(json.dumps(message).encode() + b"\n")
