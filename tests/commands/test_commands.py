@@ -1,7 +1,6 @@
 """The command line, as a person meets it: help, completion, and what is said when something is not as it should be."""
 
 import json
-import os
 import shlex
 import signal
 import socket
@@ -17,6 +16,7 @@ from live_server import WAIT_S, environ, serving, until
 from codriver.commands.cli import COMMANDS, cli
 from codriver.files.paths import presence_folder
 from codriver.net.registration import claim
+from relay.relay_process import claimed
 
 
 def every_command():
@@ -204,10 +204,9 @@ def test_an_unknown_client_or_scope_is_wrong_usage(tmp_path):
     ],
 )
 def test_a_port_file_that_leads_nowhere_is_explained(tmp_path, content, words):
-    folder = tmp_path / ".calva" / "mcp-server"
-    folder.mkdir(parents=True)
-    (folder / "port").write_text(content)
-    done = run(tmp_path, "eval", "1")
+    with claimed(tmp_path / ".calva" / "mcp-server") as folder:
+        (folder / "port").write_text(content)
+        done = run(tmp_path, "eval", "1")
     assert done.returncode == 3
     assert words in done.stderr
     assert "codriver serve" in done.stderr
@@ -228,10 +227,9 @@ def test_what_listens_and_is_no_server_does_not_hold_a_command(tmp_path, answer,
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve)
         thread.start()
-        folder = tmp_path / ".calva" / "mcp-server"
-        folder.mkdir(parents=True)
-        (folder / "port").write_text(str(listener.getsockname()[1]))
-        done = run(tmp_path, "status")
+        with claimed(tmp_path / ".calva" / "mcp-server") as folder:
+            (folder / "port").write_text(str(listener.getsockname()[1]))
+            done = run(tmp_path, "status")
         over.set()
         thread.join(WAIT_S)
     assert done.returncode == 3
@@ -308,7 +306,8 @@ def test_a_server_that_hangs_is_told_with_the_command_that_ends_it(tmp_path):
             assert done.returncode == 1
             assert f"kill -9 {live.process.pid}" in done.stdout + done.stderr
         assert "does not answer within" in examined.stdout
-        assert live.run("stop").stdout == f"stopped pid {live.process.pid}\n"
+        # What `stop` sent it while it hung ends it as soon as it goes on.
+        assert live.process.wait(WAIT_S) == 0
         live.process.wait(WAIT_S)
         assert live.run("stop").stdout == "no server runs for this workspace\n"
 
@@ -322,32 +321,35 @@ def test_files_of_a_server_that_was_killed_are_no_server_to_stop(tmp_path):
         )
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a named pipe")
+HELD_BACK = """
+import sys
+from codriver.net import registration
+install = registration.install_relay
+def install_later(*args):
+    print("held", flush=True)
+    sys.stdin.readline()
+    return install(*args)
+registration.install_relay = install_later
+from codriver.commands.cli import main
+main()
+"""
+"""A server that holds its workspace's lock and goes on with its start when it gets a line."""
+
+
 def test_a_server_that_is_just_starting_is_waited_for_and_stopped(tmp_path):
-    # Before it says where it listens, a server reads the installed relay: this pipe gives it when the test lets it.
-    relay = tmp_path / "config" / "codriver" / "codriver_relay.py"
-    relay.parent.mkdir(parents=True)
-    os.mkfifo(relay)
-    program = [sys.executable, "-m", "codriver"]
     piped = {"cwd": tmp_path, "env": environ(tmp_path), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([*program, "serve", "--port", "0", "--repl", "none"], **piped, text=True) as server:
+    serve = [sys.executable, "-c", HELD_BACK, "serve", "--port", "0", "--repl", "none"]
+    with subprocess.Popen(serve, **piped, text=True, stdin=subprocess.PIPE) as server:
         try:
-            holding = until(lambda: opened(relay), "a server that reads the relay")
-            with subprocess.Popen([*program, "stop"], **piped, text=True) as stop:
+            assert server.stdout.readline() == "held\n"
+            with subprocess.Popen([sys.executable, "-m", "codriver", "stop"], **piped, text=True) as stop:
                 assert "just starting" in stop.stderr.readline()
-                os.close(holding)
+                server.stdin.write("go on\n")
+                server.stdin.flush()
                 said, _ = stop.communicate(timeout=WAIT_S)
         finally:
             server.kill()
     assert (stop.returncode, said) == (0, f"stopped pid {server.pid}\n")
-
-
-def opened(pipe):
-    """The writing end of a named pipe; None while nobody reads it."""
-    try:
-        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:
-        return None
 
 
 def test_a_server_that_hangs_while_it_starts_is_told_with_the_command_that_finds_it(tmp_path, monkeypatch):

@@ -20,9 +20,12 @@ def live(tmp_path):
 
 
 def knock(live):
-    """A connection that is one too many: it is hung up on, and that is complained of."""
+    """A client that is one too many: it is told so and hung up on, and that is complained of."""
     with socket.create_connection(("127.0.0.1", live.port), timeout=20) as one, contextlib.suppress(ConnectionError):
-        assert one.recv(1) == b""
+        one.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        one.shutdown(socket.SHUT_WR)
+        while one.recv(4096):
+            pass
 
 
 def test_a_server_whose_complaints_nobody_reads_goes_on_and_stops_when_told(live):
@@ -38,5 +41,5 @@ def test_a_complaint_reaches_who_reads_it_also_when_the_server_ends_at_once(live
     with live.client():
         knock(live)
     live.process.send_signal(signal.SIGTERM)
-    assert "refused a connection: 1 clients are connected already" in live.process.stdout.read()
+    assert "refused a client: 1 are connected already" in live.process.stdout.read()
     assert live.process.wait(20) == 0

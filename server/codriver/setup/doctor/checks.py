@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
@@ -23,6 +24,7 @@ from codriver.files import (
     is_private,
 )
 from codriver.files.paths import port_file, presence_folder
+from codriver.net import server_verification
 from codriver.net.peers import is_loopback
 from codriver.net.registration import is_running
 from codriver.net.server_record import (
@@ -49,6 +51,7 @@ from codriver.skills import Selection, SkillLibrary
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from codriver.net.server_record import ServerRecord
     from codriver.settings.model import Settings
     from codriver.setup.change_plan import Change
     from codriver.setup.clients import Client, Environment, Launch, Scope
@@ -186,10 +189,18 @@ def _say_no_server(file: Path, problem: str) -> Check:
     # A record may have come with a checkout: only while the lock is held there is anybody to end.
     if record is not None and is_running(record.pid) and is_claimed(file.parent) is not False:
         text = f"pid {record.pid} is there and does not answer at port {written}: {problem}"
-        fix = "codriver stop, which says what to do if it stays; then codriver serve"
-        return Check("server", "wrong", text, fix)
+        return Check("server", "wrong", text, _end_of(record, file.parent))
     text = f"{file} says {written}, left by a server that is gone"
     return Check("port file", "note", text, "codriver serve replaces it, and so does the next client")
+
+
+def _end_of(record: ServerRecord, folder: Path) -> str:
+    """How to end a server that hangs: its process is named only where the kernel says which one it is."""
+    with contextlib.suppress(OSError, CodriverError):
+        process = server_verification.process_of(record, folder)
+        if process is not None:
+            return f"kill -9 {process}, then codriver serve"
+    return "codriver stop, which says what to do if it stays; then codriver serve"
 
 
 def _check_relay(launch: Launch, reach: Reach | None) -> Check:
