@@ -193,6 +193,8 @@ def test_a_process_that_ends_again_and_again_is_given_up_with_its_reason(server)
     assert not server.of(effects.RetryRepl)
     latch = server.state.latches["repl-given-up:py"]
     assert latch.text == f"REPL py was given up: {given_up.note}"
+    (kept,) = server.of(effects.Remember)
+    assert (kept.kind, kept.name, kept.text) == ("given up", "py", given_up.note)
 
 
 def test_a_process_that_ends_once_an_hour_is_always_started_again(server):

@@ -37,6 +37,7 @@ from codriver.core.effects import Announce, Listen, WindDown
 from codriver.core.values import HELD, Failure
 from codriver.errors import StartError
 from codriver.files.paths import presence_folder, relay_file
+from codriver.log.clock import now_ms
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr
 from codriver.net import registration
@@ -163,6 +164,7 @@ class Server:
                 Announce: self._announce,
                 WindDown: lambda _effect: tasks.start_soon(self._wind_down),
             },
+            session_id=self._session_id,
             is_accepted=partial(trust.is_accepted, workspace) if options.is_on_demand else lambda: True,
         )
         self._core = self._parts.core
@@ -173,6 +175,7 @@ class Server:
         self._plan_shutdown()
         self._tasks.start_soon(self._heed_signals)
         self._tasks.start_soon(parts.history.run)
+        self._tasks.start_soon(parts.recorder.run)
         parts.transcripts.store.begin()
         self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.log_grew)
         self._tasks.start_soon(self._watch_skills)
@@ -284,6 +287,7 @@ class Server:
         add("report the end", lambda: self._core.report(Stopped()))
         add("withdraw the claim on the workspace", self._claim.withdraw)
         add("close the history", partial(in_thread, parts.history.close))
+        add("close the memory", partial(in_thread, lambda: parts.recorder.close(now_ms())))
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
         add("end the REPLs", parts.repls.end_all)
         add("send what waits for the clients", self._empty_outboxes)

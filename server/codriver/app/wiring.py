@@ -22,7 +22,9 @@ from codriver.editing import Editor
 from codriver.files.paths import cache_folder, workspace_state_folder
 from codriver.log.clock import now_ms
 from codriver.log.history import History
+from codriver.log.memory import Document, Memory, run_id
 from codriver.log.redaction import Redactor
+from codriver.log.run_recorder import Remembered, RunRecorder
 from codriver.log.transcripts import SpillRoom, Transcripts
 from codriver.log.writer import Logbook
 from codriver.net.client_sessions import Clients
@@ -59,6 +61,7 @@ class Parts:
     """What the history held, for the first dispatch."""
     transcripts: Transcripts
     logbook: Logbook
+    recorder: RunRecorder
     repls: Repls
     clients: Clients
     work: Work
@@ -74,11 +77,12 @@ def build(
     tasks: TaskGroup,
     performers: Mapping[type[effects.Effect], Performer],
     *,
+    session_id: str,
     is_accepted: Callable[[], bool],
 ) -> Parts:
     """Build all parts of the server of `workspace`. `performers`: of the effects on the whole (`app`).
 
-    `is_accepted`: whether programs that lie in the workspace may be started.
+    `session_id`: the server's. `is_accepted`: whether programs that lie in the workspace may be started.
 
     Blocks while it reads the history.
     """
@@ -92,13 +96,22 @@ def build(
     )
     loaded = history.load()
     transcripts = _transcripts(settings, kept_in / "spill", redactor)
+    memory, started_ms = Memory(kept_in, redact=redactor), now_ms()
     logbook = Logbook(
         history,
         transcripts,
+        Remembered(memory, run_id(started_ms)),
         next_line=loaded.next_line,
         max_entities=settings.log_max_entities,
         max_bytes=settings.log_max_bytes,
         redact=redactor,
+    )
+    recorder = RunRecorder(
+        memory,
+        logbook.log,
+        session=session_id,
+        started_ms=started_ms,
+        keep=lambda: live.settings.remember_runs,
     )
     skills = SkillLibrary(workspace, selection(settings))
     parts: Parts
@@ -120,12 +133,24 @@ def build(
         protocol = _protocol(services, clients, skills, redactor)
         restored, watcher = HistoryRestored(loaded.report), Watcher(services)
         parts = Parts(
-            history, restored, transcripts, logbook, repls, clients, services.work, skills, core, protocol, watcher
+            history=history,
+            restored=restored,
+            transcripts=transcripts,
+            logbook=logbook,
+            recorder=recorder,
+            repls=repls,
+            clients=clients,
+            work=services.work,
+            skills=skills,
+            core=core,
+            protocol=protocol,
+            watcher=watcher,
         )
         return {
             **performers,
             **repls.performers,
             effects.Append: logbook.append,
+            effects.Remember: lambda told: recorder.remember(Document(told.kind, told.name, told.now, told.text)),
             effects.NotifyClients: protocol.broadcast.list_changed,
         }
 

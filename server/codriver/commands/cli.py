@@ -25,6 +25,8 @@ COMMANDS = {
     "tools": "call",
     "log": "log",
     "history": "log",
+    "runs": "runs",
+    "forget": "runs",
     "watch": "watch",
     "init": "setup",
     "doctor": "setup",

@@ -48,6 +48,7 @@ SIGNS = {"evaluatedCode": "»", "evaluationResults": "=", "evaluationErrorOutput
 @click.option("--follow", "-f", is_flag=True, help="Go on printing what comes.")
 @click.option("--query", metavar="EDN", help="Ask with Datalog instead, and print the answer.")
 @click.option("--input", "inputs", multiple=True, metavar="JSON", help="With --query: the next value that :in names.")
+@click.option("--run", metavar="RUN", help="Of an earlier run: -1 for the last, or as `codriver runs` says.")
 @workspace_option
 @json_option
 def log_command(  # noqa: PLR0913  # one argument an option
@@ -59,11 +60,26 @@ def log_command(  # noqa: PLR0913  # one argument an option
     follow: bool,
     query: str | None,
     inputs: tuple[str, ...],
+    run: str | None,
     workspace: Path,
     as_json: bool,
 ) -> None:
     """Print the newest entries of the output log."""
     asked: dict[str, Any]
+    if run is not None:
+        if follow or query:
+            raise click.UsageError("--run takes neither --follow nor --query: ask a server for $memory instead")
+        from codriver.commands.runs import run_entries  # noqa: PLC0415  # only here
+
+        wanted = [
+            entry.to_json()
+            for entry in run_entries(workspace, run)
+            if who in (None, entry.who)
+            and (not categories or entry.category in categories)
+            and (since is None or entry.line > since)
+        ]
+        _print(wanted[-limit:], as_json=as_json)
+        return
     with client.connect(workspace.resolve(), name="codriver-log") as connection:
         if query:
             asked = {"query": query, "inputs": [_value(text) for text in inputs], "limit": limit, "maxTextBytes": WHOLE}

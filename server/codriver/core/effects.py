@@ -43,6 +43,16 @@ class WindDown(Effect):
 
 
 @dataclass(frozen=True)
+class Remember(Effect):
+    """Keep a document beyond this run: of its kind, the name stands for it."""
+
+    kind: str
+    name: str
+    text: str
+    now: Later[int] = from_context("now")
+
+
+@dataclass(frozen=True)
 class NotifyClients(Effect):
     """Tell every initialized client that a list changed."""
 

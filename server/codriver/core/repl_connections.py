@@ -26,7 +26,7 @@ from codriver.core.actions import (
     SessionOpened,
 )
 from codriver.core.dispatch import Outcome
-from codriver.core.effects import ConnectRepl, EndRepl, NotifyClients, RetryRepl, StartRepl
+from codriver.core.effects import ConnectRepl, EndRepl, NotifyClients, Remember, RetryRepl, StartRepl
 from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, with_item, without_item
 from codriver.core.values import MAIN_SESSION
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codriver.core.dispatch import Handler
+    from codriver.core.effects import Effect
 
 FIRST_RETRY_S = 0.25
 LONGEST_RETRY_S = 10.0
@@ -168,7 +169,7 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
         profile=None,
         sessions=_main_alone(repl),
     )
-    effects = () if final else (_retry(lost),)
+    effects: tuple[Effect, ...] = (Remember("given up", repl.key, cause),) if final else (_retry(lost),)
     state = _put(state, lost)
     if not final and repl.phase != "connected":
         return Outcome(state, effects)

@@ -2,7 +2,7 @@
 
 The grammar is DataScript's, as a vector (`[:find … :in … :where …]`) or as a map. What differs, and why:
 
-- Sources are `$` and `$history` and nothing else: there are no other databases.
+- Sources are `$`, `$history` and `$memory` and nothing else: there are no other databases.
 - A pattern has at most entity, attribute and value: entities never change, so there are no transactions to ask about.
 - An attribute that no entity can have is an error, not an empty answer: it is nearly always a slip of the pen.
 - A rule must not depend on its own negation, which has no agreed meaning.

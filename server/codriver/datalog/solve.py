@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def solve(
     query: Query, sources: Mapping[str, Snapshot], inputs: Sequence[object], *, limit: int, budget: Budget
 ) -> QueryAnswer:
-    """The answer of a query over its sources: `$`, and `$history` where there is one.
+    """The answer of a query over its sources: `$`, and `$history` and `$memory` where there are such.
 
     `inputs` are JSON values in the order of `:in`, without the sources. `limit` is in rows.
 

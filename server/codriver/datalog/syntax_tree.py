@@ -32,7 +32,7 @@ class Blank:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A database: `$` is the log, `$history` the history."""
+    """A database: `$` is the log, `$history` the history, `$memory` the memory of past runs."""
 
     name: str
 

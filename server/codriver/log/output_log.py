@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -51,11 +51,11 @@ Category = Literal[
 
 SCHEMA = Schema(
     namespace="output",
-    attributes=("line", "category", "text", "timestamp", "who", "ns", "repl-session-key", "evaluation"),
+    attributes=("line", "category", "text", "timestamp", "who", "ns", "repl-session-key", "evaluation", "run"),
     required=frozenset({"line", "category", "text", "timestamp"}),
-    indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation"}),
+    indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation", "run"}),
 )
-"""The attributes of an entity, in the log and in the history alike."""
+"""The attributes of an entity, in the log, the history and the memory alike; only in the memory is there a `run`."""
 
 CATEGORY, TEXT, WHO, SESSION_KEY, EVALUATION = (
     SCHEMA.attributes.index(n) for n in ("category", "text", "who", "repl-session-key", "evaluation")
@@ -80,6 +80,7 @@ class Entry:
     namespace: str | None = None
     session_key: str | None = None
     evaluation: str | None = None
+    run: str | None = None
 
     @classmethod
     def from_record(cls, record: Record) -> Entry:
@@ -97,6 +98,7 @@ class Entry:
             self.namespace,
             self.session_key,
             self.evaluation,
+            self.run,
         )
 
     def to_json(self) -> dict[str, Value]:
@@ -116,7 +118,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A Datalog query over the log (`$`) and the history (`$history`).
+    """A Datalog query over the log (`$`), the history (`$history`) and the memory (`$memory`).
 
     `inputs`: JSON values in the order of `:in`, without the sources. `limit`: rows. `until`: as if nothing had come
     after this line. `every_row`: all rows, also where `:find` asks for only one.
@@ -133,7 +135,7 @@ Listener = Callable[[Report], None]
 
 
 class Queryable(Protocol):
-    """A second database that a query may look into, such as the history."""
+    """Another database that a query may look into, such as the history."""
 
     def snapshot(self) -> Snapshot:
         """Its entities as they are now, with the log's attributes."""
@@ -279,25 +281,27 @@ class OutputLog:
         *,
         inputs: Sequence[object] = (),
         history: Queryable | None = None,
+        memory: Queryable | None = None,
         limit: int = MAX_ROWS,
         time_limit_s: float = TIME_LIMIT_S,
         until: int | None = None,
         every_row: bool = False,
     ) -> QueryAnswer:
-        """The answer of a Datalog query over the log, `$`, and the history, `$history`, as they are now.
+        """The answer of a Datalog query over the log, `$`, and over `$history` and `$memory`, as they are now.
 
-        `inputs`: JSON values in the order of `:in`, without the sources; rules as an EDN string. `until`: as if nothing
-        had come after this line. `every_row`: a list of rows, also where `:find` asks for only one. Meant for a thread
-        of its own: it takes up to `time_limit_s`.
+        The memory is loaded only where the query asks for it. `inputs`: JSON values in the order of `:in`, without the
+        sources; rules as an EDN string. `until`: as if nothing had come after this line. `every_row`: a list of rows,
+        also where `:find` asks for only one. Meant for a thread of its own: it takes up to `time_limit_s`.
 
         Raises:
             QueryError: the text is no query, the inputs do not fit, or a clause cannot be run.
         """
-        sources = {"$": self.snapshot()}
+        loaded = {"$": self.snapshot()}
         if history is not None:
-            sources["$history"] = history.snapshot()
+            loaded["$history"] = history.snapshot()
         if until is not None:
-            sources = {name: snapshot.until(until) for name, snapshot in sources.items()}
+            loaded = {name: snapshot.until(until) for name, snapshot in loaded.items()}
+        sources = _Sources(loaded, {} if memory is None else {"$memory": memory})
         query = self._parse(text)
         if every_row and query.shape in ("scalar", "tuple"):
             query = replace(query, shape="collection" if query.shape == "scalar" else "relation")
@@ -317,6 +321,28 @@ class OutputLog:
             left.append(line)
         self._evicted += len(left)
         return tuple(left)
+
+
+class _Sources(Mapping[str, Snapshot]):
+    """Sources of one query; those to be loaded are, once, when they are first asked for."""
+
+    def __init__(self, loaded: dict[str, Snapshot], to_load: Mapping[str, Queryable]) -> None:
+        self._loaded = loaded
+        self._to_load = to_load
+
+    def __getitem__(self, name: str) -> Snapshot:
+        if name not in self._loaded:
+            self._loaded[name] = self._to_load[name].snapshot()
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._loaded or name in self._to_load
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._loaded, *self._to_load)))
+
+    def __len__(self) -> int:
+        return len(self._loaded.keys() | self._to_load)
 
 
 def _bytes(text: str) -> int:

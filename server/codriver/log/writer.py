@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from codriver.core.effects import Append
     from codriver.datalog.query_answer import QueryAnswer
     from codriver.log.history import History
-    from codriver.log.output_log import Question, Report
+    from codriver.log.output_log import Queryable, Question, Report
     from codriver.log.transcripts import Transcripts
 
 NEWS_S = 0.05
@@ -31,6 +31,7 @@ class Logbook:
         self,
         history: History,
         transcripts: Transcripts,
+        memory: Queryable,
         *,
         next_line: int,
         max_entities: int,
@@ -38,6 +39,7 @@ class Logbook:
         redact: Callable[[str], str],
     ) -> None:
         self._history = history
+        self._memory = memory
         self._transcripts = transcripts
         self._grew = anyio.Event()
         self.log = OutputLog(
@@ -68,7 +70,7 @@ class Logbook:
         return self._history.usage()
 
     def query(self, asked: Question) -> QueryAnswer:
-        """What a Datalog query over the log and the history answers. Meant for a thread: it takes up to two seconds.
+        """What a Datalog query over log, history and memory answers. Meant for a thread: it takes up to two seconds.
 
         Raises:
             QueryError: it cannot be read, or asks for too much.
@@ -77,6 +79,7 @@ class Logbook:
             asked.text,
             inputs=asked.inputs,
             history=self._history,
+            memory=self._memory,
             limit=asked.limit,
             until=asked.until,
             every_row=asked.every_row,

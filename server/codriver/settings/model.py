@@ -95,6 +95,9 @@ class Settings(BaseModel):
     history_max_bytes: int = Field(
         16 * MIB, ge=256 * 1024, le=1024 * MIB, description="Bytes of code the history holds, in memory and on disk."
     )
+    remember_runs: int = Field(
+        5, ge=0, le=20, description="Runs whose output log is kept in a file, this one among them; 0 for none."
+    )
     spill_max_bytes: int = Field(
         1024 * MIB,
         ge=0,

@@ -67,7 +67,7 @@ TOOLS = (
             "What passed through the REPLs, by whoever: code, results, output. Entities have :output/line, category, "
             "text, timestamp, who, ns, repl-session-key, evaluation. Filter with since, category, who; or query with "
             "Datalog, for example [:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]. "
-            "$history holds the code evaluated in earlier runs."
+            "$history: code of earlier runs; $memory: all of the last runs, by :output/run."
         ),
         arguments=LogArguments,
         output=answer_schema(

@@ -1,0 +1,400 @@
+"""Memory of a workspace: the output logs of its last runs, and small documents that outlive a server.
+
+TinyDB databases lie in the workspace's state folder, beside the history: `runs/RUN.json` for each run, `memory.json`
+for the documents. Each is one file, private to the user, capped, and only ever replaced as a whole. Nothing is read
+before it is asked for. This is the only door to tinydb.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import threading
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from tinydb import TinyDB, where
+from tinydb.storages import Storage
+
+from codriver import files
+from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, Rules
+from codriver.files.locking import try_lock
+from codriver.log.history.bounded_entries import cut
+from codriver.log.history.durable_files import set_aside
+from codriver.log.output_log import SCHEMA, EntityStore, Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from codriver.datalog.entity_store import Record
+    from codriver.log.output_log import Snapshot, Value
+
+logger = logging.getLogger(__name__)
+
+MAX_RUN_BYTES = 2 * MEBIBYTE
+MAX_DOCUMENTS_BYTES = 8 * MEBIBYTE
+"""More than the most documents of the longest texts take."""
+MAX_DOCUMENTS = 500
+MAX_NAME_CHARACTERS = 200
+MAX_TEXT_CHARACTERS = 2000
+LOCK_S = 5.0
+LOCK_POLL_S = 0.01
+RUNS, RUN, OUTPUT = "runs", "run", "output"
+NUMBERS = frozenset({"line", "timestamp"})
+
+T = TypeVar("T")
+Tables = dict[str, dict[str, Any]]
+
+
+class BrokenMemoryError(OSError):
+    """A file of the memory cannot be read; `path` is where it lies."""
+
+    def __init__(self, path: Path, why: object) -> None:
+        super().__init__(f"{path} cannot be read: {why}")
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A small thing that is remembered. Of one kind, a name stands once. `time` is epoch milliseconds."""
+
+    kind: str
+    name: str
+    time: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One server's run. `started` and `ended` are epoch milliseconds; one that was killed has no end.
+
+    `id` is its start, as a file name can hold it; `session` that of the server; `entries` how many are remembered.
+    """
+
+    id: str
+    session: str
+    started: int
+    ended: int | None
+    entries: int
+
+
+def run_id(started_ms: int) -> str:
+    """The id of a run that started then: the time in UTC, sortable, to the millisecond."""
+    seconds, milliseconds = divmod(started_ms, 1000)
+    return f"{time.strftime('%Y-%m-%dT%H-%M-%S', time.gmtime(seconds))}-{milliseconds:03}"
+
+
+class ReplacedFile(Storage):
+    """TinyDB storage in one file below `root`, private to the user, capped, and replaced as a whole by each write."""
+
+    def __init__(self, path: Path, root: Path, max_bytes: int) -> None:
+        self._path = path
+        self._root = root
+        self._max_bytes = max_bytes
+
+    def read(self) -> Tables | None:
+        """All tables; None where there is no file.
+
+        Raises:
+            BrokenMemoryError: something else lies there, or it is too large.
+        """
+        rules = Rules(Links.NEVER, self._max_bytes, is_granting=True)
+        try:
+            tables = json.loads(files.read(self._path, rules, root=self._root))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            raise BrokenMemoryError(self._path, getattr(error, "strerror", None) or error) from None
+        if not _are_tables(tables):
+            raise BrokenMemoryError(self._path, "it is no database of TinyDB")
+        return cast("Tables", tables)
+
+    def write(self, data: Mapping[str, Mapping[Any, Any]]) -> None:
+        """Replace all tables.
+
+        Raises:
+            OSError: it cannot be written, or would be too large.
+        """
+        content = _encoded(data)
+        if len(content) > self._max_bytes:
+            raise files.TooLargeError(self._path, self._max_bytes, len(content))
+        files.replace(self._path, content, links=Links.NEVER, root=self._root, make_mode=PRIVATE_FOLDER)
+
+
+def _are_tables(tables: object) -> bool:
+    return isinstance(tables, dict) and all(
+        isinstance(table, dict)
+        and all(number.isdecimal() and isinstance(document, dict) for number, document in table.items())
+        for table in tables.values()
+    )
+
+
+def _encoded(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+class Memory:
+    """The memory of one workspace, in its state folder. Any thread may call, and may have to wait for the disk.
+
+    `redact` is applied to documents on their way in; runs are redacted as the log is. A file that is broken is set
+    aside under a dated name where `is_repairing`; in any case `report` is told, and the rest is read.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        redact: Callable[[str], str] = str,
+        is_repairing: bool = True,
+        report: Callable[[str], None] = logger.warning,
+    ) -> None:
+        self._folder = folder
+        self._redact = redact
+        self._is_repairing = is_repairing
+        self._report = report
+        self._lock = threading.Lock()
+        self._loaded: tuple[object, EntityStore] | None = None
+
+    # Documents
+
+    def remember(self, document: Document) -> None:
+        """Keep a document in place of the one of its kind and name; the oldest leave when there are too many.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        name = self._redact(document.name)[:MAX_NAME_CHARACTERS]
+        text = self._redact(document.text)[:MAX_TEXT_CHARACTERS]
+        with self._documents() as database:
+            database.table(document.kind).upsert(
+                {"name": name, "time": document.time, "text": text}, where("name") == name
+            )
+            for old in _sorted(_documents_in(database))[:-MAX_DOCUMENTS]:
+                database.table(old.kind).remove(where("name") == old.name)
+
+    def documents(self, kind: str | None = None) -> tuple[Document, ...]:
+        """The documents, or those of a kind, the oldest first."""
+        read = self._read(self._documents_file, MAX_DOCUMENTS_BYTES, lambda database: _sorted(_documents_in(database)))
+        return tuple([document for document in read or () if kind in (None, document.kind)])
+
+    def forget(self, kind: str) -> None:
+        """Drop the documents of a kind.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with self._documents() as database:
+            database.drop_table(kind)
+
+    # Runs
+
+    def run_ids(self) -> tuple[str, ...]:
+        """The runs that are remembered, the oldest first; none of them is read."""
+        return tuple(sorted([path.stem for path in self._runs_folder.glob("*.json")]))
+
+    def runs(self) -> tuple[Run, ...]:
+        """The runs that can be read, the oldest first."""
+        found = (self._read_run(run) for run in self.run_ids())
+        return tuple([read[0] for read in found if read is not None])
+
+    def entries(self, run: str) -> tuple[Entry, ...]:
+        """What is remembered of a run's output log, in line order; empty where it cannot be read."""
+        read = self._read_run(run)
+        return () if read is None else tuple(map(Entry.from_record, read[1]))
+
+    def write_run(self, run: Run, records: Iterable[Record]) -> None:
+        """Keep a run, with as many of its records as there is room for; they come newest first.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        output: dict[str, Any] = {}
+        left = MAX_RUN_BYTES - 1024  # for what is written around them
+        for record in records:
+            document = cut(Entry.from_record(record)).to_json()
+            left -= len(_encoded(document)) + len(str(record[0])) + 4
+            if left < 0:
+                break
+            output[str(record[0])] = document
+        self._folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        head = {**asdict(run), "entries": len(output)}
+        self._run_storage(run.id).write({RUN: {"1": head}, OUTPUT: output})
+
+    def forget_runs(self, runs: Iterable[str]) -> None:
+        """Remove the files of these runs.
+
+        Raises:
+            OSError: one cannot be removed.
+        """
+        for run in runs:
+            with contextlib.suppress(FileNotFoundError):
+                (self._runs_folder / f"{run}.json").unlink()
+
+    def sweep(self) -> None:
+        """Remove what a crash left of files that were being written."""
+        for folder, pattern in ((self._runs_folder, ".*.tmp"), (self._folder, ".memory.json*.tmp")):
+            for leftover in folder.glob(pattern):
+                with contextlib.suppress(OSError):
+                    leftover.unlink()
+
+    # Queries
+
+    def snapshot(self, *, without: str | None = None) -> Snapshot:
+        """All of it as entities: of all runs but one, each with its `run`, and after those the documents.
+
+        A document's category is its kind; its text is its name, and what else there is to say.
+        """
+        with self._lock:
+            runs = [run for run in self.run_ids() if run != without]
+            paths = (*(self._runs_folder / f"{run}.json" for run in runs), self._documents_file)
+            stamp = tuple([_stamp(path) for path in paths])
+            if self._loaded is None or self._loaded[0] != stamp:
+                self._loaded = stamp, self._load(runs)
+            return self._loaded[1].snapshot()
+
+    def _load(self, runs: Iterable[str]) -> EntityStore:
+        records: dict[int, Record] = {}
+        for run in runs:
+            read = self._read_run(run)
+            records |= {} if read is None else {cast("int", record[0]): record for record in read[1]}
+        store = EntityStore(SCHEMA)
+        for line in sorted(records):
+            store.add(records[line])
+        for document in self.documents():
+            text = f"{document.name}: {document.text}" if document.text else document.name
+            line = (store.last_line or 0) + 1
+            known: dict[str, Value] = {
+                "line": line,
+                "category": document.kind,
+                "text": text,
+                "timestamp": document.time,
+            }
+            store.add(SCHEMA.record(known))
+        return store
+
+    # Files
+
+    @property
+    def _runs_folder(self) -> Path:
+        return self._folder / RUNS
+
+    @property
+    def _documents_file(self) -> Path:
+        return self._folder / "memory.json"
+
+    def _run_storage(self, run: str) -> ReplacedFile:
+        return ReplacedFile(self._runs_folder / f"{run}.json", self._folder, MAX_RUN_BYTES)
+
+    def _read_run(self, run: str) -> tuple[Run, list[Record]] | None:
+        """A run and its records in line order; None where it cannot be read."""
+        path = self._runs_folder / f"{run}.json"
+
+        def read(database: TinyDB) -> tuple[Run, list[Record]]:
+            try:
+                return _run(database, run), sorted([_record(found, run) for found in database.table(OUTPUT)], key=_line)
+            except (TypeError, KeyError, ValueError) as error:
+                raise BrokenMemoryError(path, f"it holds no run: {error}") from None
+
+        return self._read(path, MAX_RUN_BYTES, read)
+
+    def _read(self, path: Path, max_bytes: int, read: Callable[[TinyDB], T]) -> T | None:
+        """Something of a database; None where that is broken."""
+        try:
+            with TinyDB(path, self._folder, max_bytes, storage=ReplacedFile) as database:
+                return read(database)
+        except BrokenMemoryError as error:
+            self._put_right(error)
+            return None
+
+    @contextlib.contextmanager
+    def _documents(self) -> Iterator[TinyDB]:
+        """The documents for changing them, which one process does at a time."""
+        self._folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        with self._lock, _locked(self._folder / "memory.lock"):
+            storage = ReplacedFile(self._documents_file, self._folder, MAX_DOCUMENTS_BYTES)
+            try:
+                storage.read()
+            except BrokenMemoryError as error:
+                if not self._is_repairing:
+                    raise
+                self._put_right(error)
+            with TinyDB(self._documents_file, self._folder, MAX_DOCUMENTS_BYTES, storage=ReplacedFile) as database:
+                yield database
+
+    def _put_right(self, error: BrokenMemoryError) -> None:
+        problem = str(error)
+        if self._is_repairing:
+            with contextlib.suppress(OSError):
+                problem += f"; it is now {set_aside(error.path)}"
+        self._report(problem)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock file.
+
+    Raises:
+        TimeoutError: another process holds it, and does not let it go.
+    """
+    descriptor = files.open_for_writing(path, links=Links.NEVER, root=path.parent)
+    with os.fdopen(descriptor, "wb"):  # closes it
+        deadline = time.monotonic() + LOCK_S
+        while not try_lock(descriptor):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"another process has held {path} for {LOCK_S:g} s: end it, or try again")
+            time.sleep(LOCK_POLL_S)
+        yield
+
+
+def _stamp(path: Path) -> tuple[str, int, int] | None:
+    """The state of a file: another one whenever it was replaced."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return path.name, status.st_mtime_ns, status.st_size
+
+
+def _documents_in(database: TinyDB) -> Iterator[Document]:
+    for kind in database.tables():
+        for found in database.table(kind):
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                yield Document(kind, str(found["name"]), int(found["time"]), str(found["text"]))
+
+
+def _sorted(documents: Iterable[Document]) -> list[Document]:
+    return sorted(documents, key=lambda document: document.time)
+
+
+def _run(database: TinyDB, run: str) -> Run:
+    """The run whose log a database holds.
+
+    Raises:
+        TypeError: there is none in it.
+        ValueError: it is another.
+    """
+    found = Run(**cast("dict[str, Any]", database.table(RUN).get(doc_id=1)))
+    if found.id != run or type(found.started) is not int:
+        raise ValueError(f"it is of the run {found.id!r}")
+    return found
+
+
+def _record(document: Mapping[str, Any], run: str) -> Record:
+    """The record of an entity of a run.
+
+    Raises:
+        KeyError: an attribute is missing or unknown.
+        TypeError: one has another type.
+    """
+    for name, value in document.items():
+        if type(value) is not (int if name in NUMBERS else str):
+            raise TypeError(f"{name} is {value!r}")
+    return SCHEMA.record({**document, "run": run})
+
+
+def _line(record: Record) -> int:
+    return cast("int", record[0])

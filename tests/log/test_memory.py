@@ -1,0 +1,257 @@
+"""The memory keeps the last runs and small documents: capped, private, redacted, and read only when asked for."""
+
+import json
+import stat
+
+import pytest
+from live_server import Live
+
+from codriver.log.memory import MAX_DOCUMENTS, MAX_RUN_BYTES, Document, Memory
+from codriver.log.output_log import OutputLog
+from codriver.log.run_recorder import Remembered, RunRecorder
+
+OUT = "evaluationOutput"
+
+
+def recorded(folder, number, *texts, keep=5, next_line=None, ended=99):
+    """A run that began `number` minutes after the epoch and said these texts."""
+    log = OutputLog(next_line=next_line or number * 100)
+    recorder = RunRecorder(
+        Memory(folder), log, session=f"s{number}", started_ms=number * 60_000, keep=lambda: keep
+    )  # fmt: skip
+    for text in texts:
+        log.append(OUT, text, timestamp_ms=number, who="ann")
+    recorder.close(ended)
+    return recorder
+
+
+def run_files(folder):
+    return sorted((folder / "runs").glob("*.json"))
+
+
+def texts_in(memory):
+    return [record[2] for record in memory.snapshot().records]
+
+
+def test_a_run_is_remembered_as_it_was_with_its_name_on_every_entity(tmp_path):
+    run = recorded(tmp_path, 1, "one", "two").started.id
+    memory = Memory(tmp_path)
+    assert run == "1970-01-01T00-01-00-000"
+    (found,) = memory.runs()
+    assert (found.id, found.session, found.started, found.ended, found.entries) == (run, "s1", 60_000, 99, 2)
+    assert [(e.line, e.text, e.who, e.run) for e in memory.entries(run)] == [
+        (100, "one", "ann", run), (101, "two", "ann", run),
+    ]  # fmt: skip
+
+
+def test_only_the_last_runs_are_kept(tmp_path):
+    for number in range(1, 8):
+        recorded(tmp_path, number, f"run {number}", keep=3)
+    assert texts_in(Memory(tmp_path)) == ["run 5", "run 6", "run 7"]
+
+
+def test_no_run_is_kept_when_none_is_to_be(tmp_path):
+    recorded(tmp_path, 1, "one")
+    recorder = recorded(tmp_path, 2, "two", keep=0)
+    recorder._begin()
+    assert run_files(tmp_path) == []
+
+
+def test_a_run_that_said_nothing_leaves_nothing(tmp_path):
+    recorded(tmp_path, 1)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_of_a_long_run_the_newest_entries_are_kept_first_in_the_file(tmp_path):
+    recorded(tmp_path, 1, *(f"{number} " + "ü" * 20_000 for number in range(200)), "x" * 3 * MAX_RUN_BYTES, "end")
+    (file,) = run_files(tmp_path)
+    size = file.stat().st_size
+    assert MAX_RUN_BYTES - 100_000 < size <= MAX_RUN_BYTES
+    lines = [int(line) for line in json.loads(file.read_bytes())["output"]]
+    assert lines == sorted(lines, reverse=True)
+    assert lines[0] == 301
+    entries = Memory(tmp_path).entries("1970-01-01T00-01-00-000")
+    assert entries[-1].text == "end"
+    assert "are left out here" in entries[-2].text
+    assert [entry.line for entry in entries] == lines[::-1]
+
+
+def test_files_are_private_and_only_ever_replaced_as_a_whole(tmp_path):
+    recorded(tmp_path, 1, "one")
+    memory = Memory(tmp_path)
+    memory.remember(Document("given up", "clj", 5, "why"))
+    for path in (*run_files(tmp_path), tmp_path / "memory.json"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "runs").stat().st_mode) == 0o700
+    before = (tmp_path / "memory.json").stat().st_ino
+    with (tmp_path / "memory.json").open("rb") as old:
+        memory.remember(Document("given up", "bb", 6))
+        assert list(json.load(old)["given up"]) == ["1"]
+    assert (tmp_path / "memory.json").stat().st_ino != before
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_what_a_crash_left_of_a_file_is_swept_away(tmp_path):
+    recorded(tmp_path, 1, "one")
+    left = tmp_path / "runs" / ".1970.json.0123.tmp"
+    left.write_text("half")
+    recorded(tmp_path, 2, "two")._begin()
+    assert not left.exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"\xff", b"[]", b'{"run":{}}', b'{"run":{"1":{"id":"other"}}}', b'{"output":{"x":{}}}', b"[" * 9999,
+     b" " * (MAX_RUN_BYTES + 1)],
+    ids=range(9),
+)  # fmt: skip
+def test_a_broken_run_is_set_aside_and_said_and_the_others_are_read(tmp_path, content):
+    recorded(tmp_path, 1, "one")
+    recorded(tmp_path, 2, "two")
+    broken = run_files(tmp_path)[0]
+    broken.write_bytes(content)
+    said = []
+    looking = Memory(tmp_path, is_repairing=False, report=said.append)
+    assert texts_in(looking) == ["two"]
+    assert broken.read_bytes() == content
+    assert texts_in(Memory(tmp_path, report=said.append)) == ["two"]
+    assert len(said) == 2
+    assert all(str(broken) in problem for problem in said)
+    (aside,) = (tmp_path / "runs").glob("*.unreadable-*")
+    assert aside.read_bytes() == content
+    assert str(aside) in said[1]
+
+
+def test_an_entity_of_another_shape_makes_a_run_a_broken_one(tmp_path):
+    recorded(tmp_path, 1, "one")
+    (file,) = run_files(tmp_path)
+    document = json.loads(file.read_bytes())
+    document["output"]["100"]["timestamp"] = "now"
+    file.write_text(json.dumps(document))
+    assert texts_in(Memory(tmp_path, report=lambda _: None)) == []
+
+
+def test_a_link_in_a_files_place_is_not_followed(tmp_path):
+    recorded(tmp_path / "state", 1, "one")
+    (file,) = run_files(tmp_path / "state")
+    (tmp_path / "elsewhere").write_bytes(file.read_bytes())
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere")
+    said = []
+    assert texts_in(Memory(tmp_path / "state", is_repairing=False, report=said.append)) == []
+    assert "link" in said[0]
+
+
+def test_broken_documents_are_set_aside_when_the_next_is_kept(tmp_path):
+    said = []
+    memory = Memory(tmp_path, report=said.append)
+    (tmp_path / "memory.json").write_text("{")
+    memory.remember(Document("given up", "clj", 5, "why"))
+    assert memory.documents() == (Document("given up", "clj", 5, "why"),)
+    assert len(said) == 1
+    assert len(list(tmp_path.glob("memory.json.unreadable-*"))) == 1
+
+
+def test_a_name_stands_once_of_each_kind_and_kinds_can_be_forgotten(tmp_path):
+    memory = Memory(tmp_path)
+    for document in (Document("a", "x", 1), Document("b", "x", 2), Document("a", "x", 3, "new"), Document("a", "y", 0)):
+        memory.remember(document)
+    assert memory.documents() == (Document("a", "y", 0), Document("b", "x", 2), Document("a", "x", 3, "new"))
+    assert memory.documents("b") == (Document("b", "x", 2),)
+    memory.forget("a")
+    assert Memory(tmp_path).documents() == (Document("b", "x", 2),)
+
+
+def test_the_oldest_documents_leave_when_there_are_too_many(tmp_path):
+    memory = Memory(tmp_path)
+    memory.remember(Document("a", "first", 0))
+    table = {str(n): {"name": str(n), "time": n, "text": ""} for n in range(1, MAX_DOCUMENTS + 1)}
+    (tmp_path / "memory.json").write_text(json.dumps({"a": table}))
+    memory.remember(Document("b", "new", 10**6, "ü" * 10**5))
+    assert len(memory.documents()) == MAX_DOCUMENTS
+    assert memory.documents()[0].name == "2"
+    assert len(memory.documents("b")[0].text) == 2000
+
+
+def test_no_secret_is_in_a_document(tmp_path):
+    memory = Memory(tmp_path, redact=lambda text: text.replace("secret", "***"))
+    memory.remember(Document("given up", "a secret", 5, "the secret"))
+    assert memory.documents() == (Document("given up", "a ***", 5, "the ***"),)
+    assert b"secret" not in (tmp_path / "memory.json").read_bytes()
+
+
+def test_datalog_asks_runs_and_documents_beside_the_log_and_only_then_are_they_read(tmp_path):
+    first = recorded(tmp_path, 1, "one", "both").started.id
+    this = recorded(tmp_path, 2, "this run's own").started.id
+    memory = Memory(tmp_path)
+    memory.remember(Document("given up", "clj", 5, "it is gone"))
+    log = OutputLog(next_line=300)
+    log.append(OUT, "both", timestamp_ms=7)
+
+    class Counted(Remembered):
+        reads = 0
+
+        def snapshot(self):
+            self.reads += 1
+            return super().snapshot()
+
+    asked = Counted(memory, this)
+    assert log.query("[:find [?l ...] :where [?e :output/line ?l]]", memory=asked).result == [300]
+    assert asked.reads == 0
+    both = """[:find ?l ?m ?r :in $ $memory
+      :where [?e :output/text ?t] [?e :output/line ?l]
+             [$memory ?f :output/text ?t] [$memory ?f :output/line ?m] [$memory ?f :output/run ?r]]"""
+    assert log.query(both, memory=asked).result == [[300, 101, first]]
+    assert asked.reads == 1
+    kinds = "[:find ?c ?t :in $ $memory :where [$memory ?e :output/category ?c] [$memory ?e :output/text ?t]]"
+    document = ["given up", "clj: it is gone"]
+    assert log.query(kinds, memory=asked, until=1).result == [[OUT, "one"], [OUT, "both"], document]
+    rules = "[[(said ?t) [?e :output/text ?t]]]"
+    by_rule = "[:find [?t ...] :in $ $memory % :where ($memory said ?t)]"
+    assert "one" in log.query(by_rule, inputs=[rules], memory=asked).result
+    memory.forget_runs([first])
+    assert log.query(kinds, memory=asked).result == [["given up", "clj: it is gone"]]
+
+
+def test_a_disk_that_fails_costs_no_document(tmp_path, caplog):
+    (tmp_path / "state").write_text("no folder")
+    log = OutputLog()
+    log.append(OUT, "x", timestamp_ms=0)
+    recorder = RunRecorder(Memory(tmp_path / "state"), log, session="s", started_ms=0, keep=lambda: 5)
+    recorder._pending.append(Document("a", "x", 1))
+    recorder.close(1)
+    assert caplog.text.count("the memory cannot be written") == 1
+    (tmp_path / "state").unlink()
+    recorder.close(2)
+    assert Memory(tmp_path / "state").documents() == (Document("a", "x", 1),)
+    assert [run.ended for run in Memory(tmp_path / "state").runs()] == [2]
+
+
+def said_by(live, *arguments):
+    done = live.run(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_overnight_one_can_ask_what_happened_and_have_it_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIP_TOKEN", "sk-Tr4vel-light-0042")
+    for number in (1, 2):
+        server = Live(tmp_path, "--repl", "python")
+        with server.client(name="agent") as client:
+            client.call("evaluate_code", code=f"import os\nprint('run {number}', os.environ['TRIP_TOKEN'])")
+            if number == 2:
+                query = "[:find [?t ...] :in $ $memory :where [$memory ?e :output/run ?r] [$memory ?e :output/text ?t]]"
+                texts = client.call("repl_output_log", query=query)["result"]
+                assert any("run 1" in text for text in texts)
+                assert not any("run 2" in text for text in texts)
+                assert "run 1" in said_by(server, "log", "--run", "-1")
+        server.stop()
+    listed = said_by(server, "runs").splitlines()
+    assert [line.split()[0] for line in listed] == ["-2", "-1"]
+    last, before = (said_by(server, "log", "--run", run) for run in ("-1", "-2"))
+    assert "run 2 <<redacted:TRIP_TOKEN>>" in last
+    assert "run 1" not in last
+    assert before.count("run 1 <<redacted:TRIP_TOKEN>>") == 1
+    assert said_by(server, "forget") == "runs: 2\n"
+    assert said_by(server, "forget", "runs") == "forgotten: runs\n"
+    assert said_by(server, "runs") == ""
