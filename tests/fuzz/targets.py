@@ -24,7 +24,7 @@ from codriver.net import registration
 from codriver.net.client_sessions import OpenRequests
 from codriver.net.peers import first_bytes_verdict
 from codriver.protocol.replies import Replies
-from codriver.protocol.stream import Wire
+from codriver.protocol.stream import MessageStream
 from codriver.repls.nrepl import message
 from codriver.settings.layers import SettingsError, as_rows, load
 from codriver.setup import jsonc
@@ -275,9 +275,11 @@ def client_line(data):
     if not line.strip():
         return
     session = _Nothing()
-    wire = Wire(session, None, max_line_bytes=10_000, max_open_requests=10, redact=lambda value: value, calls=session)
-    wire._take_message(line)
-    assert len(wire._ready) + len(session.lines) <= 1
+    stream = MessageStream(
+        session, None, max_line_bytes=10_000, max_open_requests=10, redact=lambda value: value, calls=session
+    )
+    stream._take_message(line)
+    assert len(stream._ready) + len(session.lines) <= 1
     for answer in session.lines:
         assert answer.count(b"\n") == 1
         assert json.loads(answer)["error"]["code"] in (-32700, -32600, -32602)

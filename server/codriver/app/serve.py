@@ -69,7 +69,7 @@ SKILLS_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """What `serve` was asked for. `overrides`: settings given on the command line, by their names.
+    """The options of one server. `overrides`: settings given on the command line, by their names.
 
     `ends_when_idle`: nobody will think of stopping it, so it stops by itself when nobody needs it. `on_reached`: to be
     called once it can be reached. `is_on_demand`: a relay or a command starts it, not the user, so that programs which

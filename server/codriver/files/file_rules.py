@@ -72,7 +72,7 @@ class NotOwnError(UnsafeFileError):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a file has to be to be read.
+    """The rules that a file has to meet to be read.
 
     `links`: the links that the path may lead through. `most_bytes`: the most that is read. `is_granting`: what it says
     is trusted, so it must be this user's (or root's) and writable by nobody else. `is_secret`: nobody else may even

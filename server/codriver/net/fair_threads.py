@@ -220,7 +220,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What clients have done in threads, each kind with its own slots, for the life of one server."""
+    """The work that clients have done in threads, each kind with its own slots, for the life of one server."""
 
     messages: Shares = field(default_factory=lambda: Shares(1))
     """Reading long messages."""

@@ -40,7 +40,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What the kernel knows of a socket of this machine: its user, and its inode, 0 when no process has it."""
+    """A socket of this machine as the kernel knows it: its user, and its inode, 0 when no process has it."""
 
     uid: int
     inode: int

@@ -33,7 +33,7 @@ LOG_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class ServerRecord:
-    """What `server.json` holds. `started_at` is epoch milliseconds."""
+    """The content of `server.json`. `started_at` is epoch milliseconds."""
 
     pid: int
     port: int

@@ -24,7 +24,7 @@ WILDCARDS: Final = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104  # compared,
 
 
 class NotTheServerError(CodriverError):
-    """What listens on a port is not the server of the workspace, or nobody can tell. Nothing was sent to it."""
+    """The listener on a port is not the server of the workspace, or nobody can tell. Nothing was sent to it."""
 
 
 def host_of(claimed: ServerRecord | None) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codriver.core.effects import NotifyClients
     from codriver.log.output_log import OutputLog
     from codriver.net.client_sessions import Clients, ClientSession
-    from codriver.protocol.subscriptions import Streams
+    from codriver.protocol.subscriptions import Subscriptions
 
 _LIST_CHANGED: dict[str, bytes] = {
     changed: json.dumps({"jsonrpc": "2.0", "method": f"notifications/{changed}/list_changed"}).encode() + b"\n"
@@ -28,9 +28,9 @@ _LIST_CHANGED: dict[str, bytes] = {
 class Broadcast:
     """The notifications of one server to all its clients. Lives as long as the server."""
 
-    def __init__(self, clients: Clients, streams: Streams, log: OutputLog) -> None:
+    def __init__(self, clients: Clients, subscriptions: Subscriptions, log: OutputLog) -> None:
         self._clients = clients
-        self._streams = streams
+        self._subscriptions = subscriptions
         self._log = log
 
     def list_changed(self, effect: NotifyClients) -> None:
@@ -39,7 +39,7 @@ class Broadcast:
         for session in self._clients:
             if session.handshake:
                 session.outbox.offer(line)
-        self._streams.deliver(ToolsListChanged() if effect.changed == "tools" else ResourcesListChanged())
+        self._subscriptions.deliver(ToolsListChanged() if effect.changed == "tools" else ResourcesListChanged())
         if effect.changed == "resources":
             self._skills_changed()
 
@@ -48,8 +48,8 @@ class Broadcast:
         for session in self._clients:
             for uri in sorted(filter(is_skill, session.subscribed)):
                 _resource_updated(session, uri)
-        for uri in sorted(filter(is_skill, self._streams.uris())):
-            self._streams.deliver(ResourceUpdated(uri=uri))
+        for uri in sorted(filter(is_skill, self._subscriptions.uris())):
+            self._subscriptions.deliver(ResourceUpdated(uri=uri))
 
     def log_grew(self) -> None:
         """Tell every client that subscribed to the log that it grew, if it is not told yet."""
@@ -62,7 +62,7 @@ class Broadcast:
         if session.told_line < next_line:
             session.told_line = next_line
             _resource_updated(session, LOG_URI)
-            self._streams.deliver(ResourceUpdated(uri=LOG_URI), session.id)
+            self._subscriptions.deliver(ResourceUpdated(uri=LOG_URI), session.id)
 
 
 def _resource_updated(session: ClientSession, uri: str) -> None:

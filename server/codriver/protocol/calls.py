@@ -62,7 +62,7 @@ class Redactor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a tool answered, as it leaves the server: its fields as JSON, without secrets."""
+    """A tool's answer as it leaves the server: its fields as JSON, without secrets."""
 
     text: str
     images: tuple[Image, ...]

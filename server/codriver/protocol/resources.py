@@ -52,7 +52,7 @@ ABOUT = "codriver/"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a resource holds. `note` and `about` say what its text lacks, to models and to programs."""
+    """The content of a resource. `note` and `about` say what its text lacks, to models and to programs."""
 
     mime_type: str
     text: str

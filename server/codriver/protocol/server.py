@@ -26,8 +26,8 @@ from codriver.protocol.calls import FAULT, Caller, PlainCalls, envelope
 from codriver.protocol.error_messages import worded
 from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
-from codriver.protocol.stream import Wire
-from codriver.protocol.subscriptions import Streams
+from codriver.protocol.stream import MessageStream
+from codriver.protocol.subscriptions import Subscriptions
 from codriver.tools.gate import on_offer
 from codriver.tools.manifest import BY_NAME, MANIFEST
 from codriver.wire.lines import LineRoom
@@ -80,8 +80,8 @@ class Protocol:
         self._clients = clients
         self._instructions = instructions
         self._redactor = redactor
-        self._streams = Streams()
-        self.broadcast = Broadcast(clients, self._streams, services.log)
+        self._subscriptions = Subscriptions()
+        self.broadcast = Broadcast(clients, self._subscriptions, services.log)
         info = {"name": NAME, "title": TITLE, "version": version}
         self._caller = Caller(services, redactor=redactor, tell_of_log=self.broadcast.log_grew_for, server_info=info)
         self._resources = Resources(services, skills)
@@ -115,7 +115,7 @@ class Protocol:
         most = settings.max_requests_per_client
         about = self._about_us()
         calls = PlainCalls(session, self._caller, Replies(session), max_open_requests=most)
-        wire = Wire(
+        stream = MessageStream(
             session,
             receive,
             max_line_bytes=settings.max_line_bytes,
@@ -126,9 +126,9 @@ class Protocol:
             room=self._room,
         )
         try:
-            await serve_dual_era_loop(self._server, wire, wire, lifespan_state=session, init_options=about)
+            await serve_dual_era_loop(self._server, stream, stream, lifespan_state=session, init_options=about)
         finally:
-            wire.drop()
+            stream.drop()
             await calls.end()
 
     def _about_us(self) -> InitializationOptions:
@@ -214,7 +214,7 @@ class Protocol:
 
     async def _listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> NoReturn:
         self.broadcast.log_grew_for(ctx.lifespan_context)
-        await self._streams.listen(ctx, params)
+        await self._subscriptions.listen(ctx, params)
 
     async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         del ctx, params

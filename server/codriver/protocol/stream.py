@@ -62,7 +62,7 @@ PROBE = b" "
 message it is space, which JSON allows there."""
 
 
-class Wire:
+class MessageStream:
     """Both directions of one connection.
 
     `receive` gives the next bytes: empty when the client has said all it will, None when the connection is broken.

@@ -34,8 +34,8 @@ MAX_STREAMS = 64
 """Of one client; one stream can carry all there is."""
 
 
-class Stream:
-    """One stream: an event it was asked for is offered to the client's outbox as soon as it is delivered."""
+class Subscription:
+    """One subscription: an event that it asked for is offered to the client's outbox as soon as it is delivered."""
 
     def __init__(self, honored: SubscriptionFilter, identity: str | int, offer: Callable[[bytes], None]) -> None:
         self._honored = honored
@@ -63,11 +63,11 @@ class Stream:
             self._offer(line)
 
 
-class Streams:
-    """The open streams of all clients."""
+class Subscriptions:
+    """The subscriptions of all clients, each an open stream."""
 
     def __init__(self) -> None:
-        self._open: dict[str, dict[str | int, Stream]] = {}
+        self._open: dict[str, dict[str | int, Subscription]] = {}
         """By client, and by the id of the request."""
 
     def uris(self) -> frozenset[str]:
@@ -98,7 +98,7 @@ class Streams:
             raise MCPError(TOO_MANY, f"{MAX_STREAMS} streams of this client are open: cancel some first")
         honored = _honored(params.notifications)
         self._open[session.id] = streams
-        stream = streams[identity] = Stream(honored, identity, session.outbox.offer)
+        stream = streams[identity] = Subscription(honored, identity, session.outbox.offer)
         try:
             acknowledged = SubscriptionsAcknowledgedNotificationParams(notifications=honored, _meta=stream.meta)
             await ctx.session.send_notification(

@@ -22,9 +22,9 @@ RESTART = "codriver stop && codriver serve"
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a look at the files gave. `settings`: those in effect from now on; `said` and `wrong`: lines for the log.
+    """The news from a look at the settings files. `settings`: those in effect from now on.
 
-    `refused`: a file is so wrong that nothing of it holds.
+    `said` and `wrong`: lines for the log. `refused`: a file is so wrong that nothing of it holds.
     """
 
     settings: Settings

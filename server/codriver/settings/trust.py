@@ -28,7 +28,7 @@ RECORD_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE, is_granting=True)
 
 
 class CannotRememberError(StartError):
-    """What the user accepts or takes back cannot be written down."""
+    """The user's acceptance, or its end, cannot be written down."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(f"{path} cannot be written: {error.strerror or error}; mend that and run the command again")
