@@ -157,13 +157,11 @@ OPENERS = {
     "repls/worker/streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
     "setup/doctor/listener_check.py": "the kernel's tables in /proc",
-    "setup/doctor/checks.py": "the relay that comes with us",
     "setup/clients.py": "the templates that come with us",
     "repls/launch/watchdog.py": "/dev/null",
     "commands/demo.py": "a folder of its own, made for the demonstration",
     "editing/diagnostics.py": "a folder of its own, made for a linter",
     # Theirs is being rebuilt; each goes with that.
-    "net/registration.py": "the files of a running server",
     "log/transcripts/spill.py": "long texts",
 }
 OPENING_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}

@@ -19,9 +19,10 @@ with it. It never waits for one side alone. What the server does not take yet wa
 not read yet is written by a second thread, which lives only as long as that lasts. Thus a client that does not read is
 still heard, and a server that does not read still gets its answers out.
 
-This one file is all of the relay: it also runs as a script, copied anywhere. A client waits for it at every start, so
-it keeps to modules that cost nothing to import (hence no dataclasses, typing, pathlib, argparse or threading), and
-imports `json` and `subprocess` only where they are needed.
+This one file is all of the relay: it also runs as a script, copied anywhere. Clients start `__main__.py`, installed
+beside it, as Python compiles a script at each start and keeps the bytecode of a module. They wait for it, so it keeps
+to modules that cost nothing to import (hence no dataclasses, typing, pathlib, argparse or threading), and imports
+`json` and `subprocess` only where they are needed.
 """
 
 from __future__ import annotations

@@ -15,14 +15,17 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
 
 from report import main, timed_ms
 
+import codriver_relay
+from codriver.net.registration import install_relay
+
 HERE = Path(__file__).parent
-RELAY = HERE.parents[1] / "relay" / "codriver_relay" / "__init__.py"
 COMMAND = Path(sys.executable).with_name("codriver-relay")
 BARE = [sys.executable, "-I", "-S", "-c", "pass"]
 PEER_ROUNDS = 5
@@ -141,7 +144,14 @@ def measure(report) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     threading.Thread(target=serve, args=(listener,), daemon=True).start()
-    commands = {OURS: [sys.executable, "-I", "-S", str(RELAY), str(port)]}
+    with tempfile.TemporaryDirectory() as folder:
+        relay = install_relay(Path(codriver_relay.__file__), Path(folder) / "codriver_relay.py")
+        measure_ways(report, port, relay)
+
+
+def measure_ways(report, port: int, relay: Path) -> None:
+    """The tables for a server at `port` and a relay as it is installed."""
+    commands = {OURS: [sys.executable, "-I", "-S", str(relay), str(port)]}
     if COMMAND.exists():
         commands["relay, installed command"] = [str(COMMAND), str(port)]
     if node := shutil.which("node"):

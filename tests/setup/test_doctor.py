@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
 import socket
 import stat
 import subprocess
@@ -20,6 +19,7 @@ from codriver import __version__
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Capability, Profile
 from codriver.errors import StartError
+from codriver.net.registration import install_relay
 from codriver.repls.adapter_values import CAPABILITIES
 from codriver.repls.nrepl.probe import missing
 from codriver.settings import trust
@@ -61,8 +61,7 @@ def launch(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "app").mkdir()
     relay = tmp_path / "config" / "codriver" / "codriver_relay.py"
-    relay.parent.mkdir(parents=True)
-    shutil.copyfile(codriver_relay.__file__, relay)
+    install_relay(Path(codriver_relay.__file__), relay)
     return Launch(Path(sys.executable), relay, tmp_path / "app")
 
 

@@ -35,7 +35,7 @@ def relay_folder() -> Path:
 
 
 def relay_file() -> Path:
-    """The installed relay: one file that any Python can run."""
+    """The installed relay, as the script that clients start, with any Python."""
     return relay_folder() / "codriver_relay.py"
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from codriver import files
 from codriver.errors import StartError
-from codriver.files import Links
+from codriver.files import Links, Rules
 from codriver.files.locking import try_lock
 from codriver.net.server_record import (
     ServerRecord,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-PRIVATE = 0o600
+RELAY_RULES = Rules(Links.ANY, files.MEBIBYTE)
 LOCK_S = 3.0
 """How long a start waits for one that holds the lock: a server that ends frees it at once, one that starts comes up."""
 LOCK_POLL_S = 0.02
@@ -207,25 +207,37 @@ def _give_up(folder: Path, name: str) -> None:
         _remove(folder, name)
 
 
+def relay_files(source: Path, target: Path) -> tuple[tuple[Path, Path], ...]:
+    """Each file of the relay in the package whose module is `source`, and where it is installed.
+
+    The last is the script `target`, which clients start; it imports the others, so that Python keeps their bytecode.
+    """
+    module = target.with_name(source.parent.name) / source.name
+    return (source, module), (source.with_name("__main__.py"), target)
+
+
 def install_relay(source: Path, target: Path) -> Path:
     """Copy the relay to its stable place if what is there differs, so that clients' configurations stay right.
 
     Raises:
         RelayNotInstalledError: it differs or is missing, and cannot be written.
     """
-    text = source.read_bytes()
-    with suppress(OSError):
-        if target.read_bytes() == text:
-            # One that was installed when others could still read it is narrowed.
-            if target.stat().st_mode & ~PRIVATE & 0o777:
-                target.chmod(PRIVATE)
-            return target
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        files.replace(target, text, links=Links.ANY)
-    except OSError as error:
-        raise RelayNotInstalledError(target, error) from error
+    for shipped, installed in relay_files(source, target):
+        try:
+            _install(files.read(shipped, RELAY_RULES), installed)
+        except OSError as error:
+            raise RelayNotInstalledError(installed, error) from error
     return target
+
+
+def _install(text: bytes, target: Path) -> None:
+    with suppress(OSError):
+        now, status = files.read_stamped(target, RELAY_RULES)
+        # One that was installed when others could still read it is replaced, too.
+        if now == text and not status.st_mode & files.OTHERS:
+            return
+    target.parent.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    files.replace(target, text, links=Links.ANY)
 
 
 def _lock(lock: int, folder: Path, live_server: Callable[[], ServerRecord | None], wait_s: float) -> bool:

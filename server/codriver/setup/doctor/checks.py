@@ -19,14 +19,12 @@ from codriver import __version__, files
 from codriver.errors import CodriverError
 from codriver.files import (
     LinkRefusedError,
-    Links,
-    Rules,
     is_private,
 )
 from codriver.files.paths import port_file, presence_folder
 from codriver.net import server_verification
 from codriver.net.peers import is_loopback
-from codriver.net.registration import is_running
+from codriver.net.registration import RELAY_RULES, is_running, relay_files
 from codriver.net.server_record import (
     is_claimed,
     place,
@@ -205,13 +203,13 @@ def _end_of(record: ServerRecord, folder: Path) -> str:
 
 def _check_relay(launch: Launch, reach: Reach | None) -> Check:
     spec = importlib.util.find_spec("codriver_relay")
-    shipped = Path(spec.origin).read_bytes() if spec is not None and spec.origin else b""
+    pairs = relay_files(Path(spec.origin), launch.relay) if spec is not None and spec.origin else ()
     try:
-        installed = files.read(launch.relay, Rules(Links.OWN, 4 * files.MEBIBYTE))
+        is_current = all(files.read(there, RELAY_RULES) == files.read(ours, RELAY_RULES) for ours, there in pairs)
     except OSError as error:
-        text = f"{launch.relay} is not there: {error.strerror}"
+        text = f"{error.filename or launch.relay} is not there: {error.strerror}"
         return Check("relay", "wrong", text, "codriver init installs it, and so does codriver serve")
-    if installed != shipped:
+    if not is_current:
         text = f"{launch.relay} is not the one of version {__version__}"
         return Check("relay", "note", text, "codriver init replaces it, and so does codriver serve")
     if reach is None:
