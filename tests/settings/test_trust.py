@@ -292,7 +292,9 @@ def test_the_command_accepts_names_lists_and_takes_back(workspace):
     checked = run("config", "check", cwd=workspace)
     assert checked.returncode == 1
     assert "sh -c x" in checked.stdout
-    assert "codriver trust" in checked.stdout
+    whole = f"`codriver trust --workspace {workspace}`"
+    assert whole in checked.stdout
+    assert whole in run("config", "show", cwd=workspace).stderr
     done = run("trust", cwd=workspace)
     assert done.returncode == 0, done.stderr
     assert "sh -c x" in done.stdout

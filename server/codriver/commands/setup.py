@@ -83,7 +83,7 @@ def _accept(workspace: Path, held: tuple[str, ...] | None) -> None:
     from codriver.settings.layers import held_back  # noqa: PLC0415  # as above
 
     for line in held or ():
-        say(f"codriver: {held_back(line)}", err=True)
+        say(f"codriver: {held_back(line, workspace)}", err=True)
     if held == ():
         trust.accept(workspace, trust.read_tables(workspace))
 
@@ -131,9 +131,10 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
     """
     from codriver.settings.layers import as_rows, held_back, load  # noqa: PLC0415  # only this command needs it
 
-    loaded = load(workspace.resolve(), environ=os.environ)
+    workspace = workspace.resolve()
+    loaded = load(workspace, environ=os.environ)
     rows = as_rows(loaded)
-    for warning in (*loaded.warnings, *map(held_back, loaded.withheld)):
+    for warning in (*loaded.warnings, *(held_back(line, workspace) for line in loaded.withheld)):
         say(f"codriver: {warning}", err=True)
     if as_json:
         say_json([dict(zip(("setting", "value", "origin"), row, strict=True)) for row in rows], indent=2)
@@ -151,9 +152,11 @@ def config_check(*, workspace: Path) -> None:
     """Say all that is wrong with the settings. Exit status 1 when something is."""
     from codriver.settings.layers import SettingsError, held_back, load  # noqa: PLC0415  # only this command needs it
 
+    workspace = workspace.resolve()
     try:
-        loaded = load(workspace.resolve(), environ=os.environ)
-        problems, usable = (*loaded.warnings, *map(held_back, loaded.withheld)), True
+        loaded = load(workspace, environ=os.environ)
+        problems = (*loaded.warnings, *(held_back(line, workspace) for line in loaded.withheld))
+        usable = True
     except SettingsError as error:
         problems, usable = error.problems, False
     for problem in problems:

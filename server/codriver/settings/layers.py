@@ -114,10 +114,11 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
     return Loaded(settings, MappingProxyType(origins), tuple(warnings), tuple(withheld), tables)
 
 
-def held_back(withheld: str) -> str:
-    """The sentence about one line of `Loaded.withheld`."""
+def held_back(withheld: str, workspace: Path | None = None) -> str:
+    """The sentence about one line of `Loaded.withheld`, with the whole command where the workspace is given."""
     why = "as its user has not accepted this workspace's settings: read them, then run"
-    return f"{withheld} does not count, {why} `{trust.COMMAND}` there"
+    command = f"`{trust.COMMAND}` there" if workspace is None else f"`{trust.command_for(workspace)}`"
+    return f"{withheld} does not count, {why} {command}"
 
 
 def files(workspace: Path) -> tuple[Path, ...]:

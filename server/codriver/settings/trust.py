@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,6 +55,11 @@ class Accepted:
 
     workspace: str
     is_current: bool
+
+
+def command_for(workspace: Path) -> str:
+    """The command that accepts a workspace, as it can be given to a shell anywhere."""
+    return f"{COMMAND} --workspace {shlex.quote(str(workspace))}"
 
 
 def project_file(workspace: Path) -> Path:

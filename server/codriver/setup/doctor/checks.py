@@ -8,7 +8,6 @@ import importlib.util
 import json
 import os
 import platform
-import shlex
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +30,7 @@ from codriver.net.server_record import (
     read_port,
     read_record,
 )
+from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
 from codriver.setup.change_plan import plan
 from codriver.setup.clients import command_line, entry_name, found_clients, starts_relay
@@ -119,8 +119,7 @@ def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check
     for warning in loaded.warnings:
         yield Check("settings", "note", warning, "codriver config check")
     for line in loaded.withheld:
-        place = shlex.quote(str(workspace))
-        yield Check("settings", "note", held_back(line), f"codriver trust --workspace {place}")
+        yield Check("settings", "note", held_back(line), trust.command_for(workspace))
     if not loaded.warnings and not loaded.withheld:
         places = sorted({origin.place for origin in loaded.origins.values() if origin.place})
         yield Check("settings", "ok", f"from {', '.join(places)}" if places else "all as they come")
