@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from live_server import own_settings, serving, until
 
-from codriver.app.source_files import SERVED_BY, server_of, stamps
+from codriver.app.source_files import server_of, stamps
 from codriver.core.state import Origin, Repl
 from codriver.core.values import Profile
+from codriver.repls.kinds import dialects_by_suffix
 
 W = Path("/w")
 ELSEWHERE = Origin("address", "x")
@@ -86,7 +87,7 @@ def test_a_folder_that_cannot_be_read_is_passed_over(tmp_path):
 
 
 def test_every_kind_of_source_has_somebody_to_serve_it():
-    assert all(SERVED_BY.values())
+    assert all(dialects_by_suffix().values())
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from live_server import serving
 
 from codriver.files import toml_file
 from codriver.files.paths import workspace_state_folder
-from codriver.repls.kinds import KINDS
-from codriver.repls.launch.recipes import _KNOWN
+from codriver.repls.kinds import by_word
+from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, load
 from codriver.settings.model import Settings, spelled
@@ -38,7 +38,7 @@ GRANTING = [
     ("clojuredocs_url", "http://192.0.2.1/export.json"),
 ]
 HARMLESS = [
-    *(("repl", [word]) for word in KINDS),
+    *(("repl", [word]) for word in by_word()),
     ("repl", ["none"]),
     ("nrepl", ["7888"]),
     ("nrepl", ["clj=localhost:7888"]),
@@ -139,7 +139,17 @@ def test_what_the_user_grants_already_is_not_asked_for_again(workspace):
 
 
 def test_the_words_that_a_workspace_may_use_are_those_that_recipes_know():
-    assert set(KINDS) == set(_KNOWN)
+    said = [_answer_to(word) for word in by_word()]
+    assert "no command" in _answer_to("no-such-word")
+    assert not [text for text in said if "no command" in text]
+
+
+def _answer_to(word):
+    """The command of the recipe for a word where nothing is installed, or why there is none."""
+    try:
+        return recipe(word, Path("/nowhere"), {"PATH": "/nowhere"}).command[0]
+    except RecipeError as error:
+        return str(error)
 
 
 @pytest.mark.parametrize("change", ["own", "project", "link"])

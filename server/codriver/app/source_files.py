@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from codriver.repls.kinds import dialects_by_suffix
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from codriver.core.state import Repl
-
-SERVED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        ".clj": ("clojure", "babashka"),
-        ".cljc": ("clojure", "babashka", "clojurescript", "nbb", "squint", "basilisp"),
-        ".cljs": ("clojurescript", "nbb", "squint"),
-        ".bb": ("babashka",),
-        ".lpy": ("basilisp",),
-        ".hy": ("hy",),
-        ".py": ("python",),
-    }
-)
-"""By a file's ending: the dialects that can load it, the likeliest first."""
 
 MAX_FILES: Final = 20_000
 """Files looked at in one round: a folder with more is no project, and a round would take seconds."""
@@ -39,6 +27,7 @@ Stamp = tuple[int, int, int]
 def stamps(workspace: Path) -> dict[Path, Stamp]:
     """Every source file of the workspace and its stamp. Hidden folders and those of dependencies are passed over."""
     found: dict[Path, Stamp] = {}
+    suffixes = frozenset(dialects_by_suffix())
     waiting, seen = [str(workspace)], 0
     while waiting and seen < MAX_FILES:
         try:
@@ -53,7 +42,7 @@ def stamps(workspace: Path) -> dict[Path, Stamp]:
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name not in SKIPPED:
                         waiting.append(entry.path)
-                elif os.path.splitext(entry.name)[1] in SERVED_BY and entry.is_file():  # noqa: PTH122  # thousands of names
+                elif os.path.splitext(entry.name)[1] in suffixes and entry.is_file():  # noqa: PTH122  # thousands of names
                     status = entry.stat()
                     found[Path(entry.path)] = (status.st_mtime_ns, status.st_size, status.st_ino)
             except OSError:  # it was there a moment ago
@@ -66,7 +55,7 @@ def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str 
 
     Of those that speak the likeliest dialect it is the one whose project is nearest to the file.
     """
-    dialects = SERVED_BY[file.suffix]
+    dialects = dialects_by_suffix()[file.suffix]
     able = [repl for repl in repls if repl.phase == "connected" and repl.dialect in dialects]
     if not able:
         return None

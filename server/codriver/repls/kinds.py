@@ -1,37 +1,189 @@
-"""The table of REPL kinds: the words after `--repl` that name a REPL that Codriver knows how to start."""
+"""The table of REPL kinds: all that is to be said of each, in one entry, for whoever finds, starts or serves REPLs.
+
+Discovery, recipes, `codriver init` and `doctor`, hot reload and the settings' words for REPLs read it here. A new kind
+whose protocol is known is one entry of `KINDS`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+Launcher = Literal["program", "python-program", "worker", "clojure"]
+"""How a command comes about: of a program in PATH or `node_modules`, of one that Python packages bring, of Codriver's
+own worker in the project's interpreter, or of the Clojure CLI, else of Debian's jars."""
+
+NREPL_VERSION: Final = "1.3.1"
+"""The nREPL that is put on a Clojure project's classpath; it interrupts on new JVMs too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a word after `--repl` starts: its session key and the dialect it will speak."""
+    """One kind of REPL. The order of the table breaks ties: the likelier of two kinds comes first."""
 
+    title: str
+    """Its name for people."""
     key: str
+    """The session key to suggest."""
     dialect: str
+    """The dialect that it speaks when it starts."""
+    words: tuple[str, ...] = ()
+    """The words after `--repl` that name it, the usual one first. Without any, `setting` is its command line."""
+    protocol: str = "nrepl"
+    """The protocol by which an adapter speaks with it."""
+
+    # Files
+    suffixes: tuple[str, ...] = ()
+    """Endings of the source files that it can load."""
+    file_dialect: str = ""
+    """The dialect of those files, where it is not the one that the REPL starts in."""
+    telling_suffix: str | None = None
+    """The ending of a source file that shows such a project where nothing else does."""
+    marks: tuple[str, ...] = ()
+    """Files that make a folder such a project, the most telling first."""
+    needed_packages: tuple[tuple[str, str], ...] = ()
+    """File of a project and the package in it whose need makes a folder such a project too."""
+    precedence: int = 0
+    """Of projects in one folder, those with the lower number go first."""
+    port_files: tuple[str, ...] = ()
+    """Where it writes its port, relative to a project's folder."""
+
+    # Starting
+    programs: tuple[str, ...] = ()
+    """Programs of which one has to be installed; none for what comes with Codriver."""
+    install: str = ""
+    """What to do so that it can be started."""
+    launcher: Launcher = "program"
+    arguments: tuple[str, ...] = ()
+    """What follows the program in its command; of a worker, the name of its language."""
+    is_slow: bool = False
+    """Its first start may fetch dependencies or compile."""
+    notes: tuple[str, ...] = ()
+    """Sentences for whoever starts it."""
+    setting: str = ""
+    by_hand: str = ""
+    """The command by which a user starts it."""
+
+    @property
+    def repl(self) -> str:
+        """The text for the setting `repl`."""
+        return self.words[0] if self.words else self.setting
 
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "python": Kind("py", "python"),
-        "lisp": Kind("lpy", "basilisp"),
-        "basilisp": Kind("lpy", "basilisp"),
-        "clojure": Kind("clj", "clojure"),
-        "clj": Kind("clj", "clojure"),
-        "lein": Kind("clj", "clojure"),
-        "bb": Kind("bb", "babashka"),
-        "nbb": Kind("nbb", "nbb"),
-        "hy": Kind("hy", "hy"),
-        "shadow-cljs": Kind("cljs", "clojure"),
-    }
+_NREPL_PORT: Final = (".nrepl-port",)
+# The middleware of CIDER has the ops for people's editors as well; Codriver asks for those it finds.
+_CLOJURE_BY_HAND: Final = (
+    f'clojure -Sdeps \'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}} '
+    'cider/cider-nrepl {:mvn/version "0.55.7"}}}\' '
+    "-M -m nrepl.cmdline --middleware '[cider.nrepl/cider-middleware]'"
 )
+
+PYTHON: Final = Kind(
+    "Python", "py", "python", ("python",),
+    suffixes=(".py",), telling_suffix=".py", precedence=1,
+    marks=("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
+    launcher="worker", arguments=("python",), by_hand="codriver serve --repl python",
+)  # fmt: skip
+
+KINDS: tuple[Kind, ...] = (
+    Kind(
+        "Clojure with deps.edn", "clj", "clojure", ("clojure", "clj"),
+        suffixes=(".clj", ".cljc"), marks=("deps.edn",), port_files=_NREPL_PORT, programs=("clojure", "clj"),
+        install="install it (clojure.org/guides/install_clojure), or on Debian run "
+        "`apt install clojure libnrepl-clojure`",
+        launcher="clojure", is_slow=True, by_hand=_CLOJURE_BY_HAND,
+    ),
+    Kind(
+        "Clojure with Leiningen", "clj", "clojure", ("lein",),
+        suffixes=(".clj", ".cljc"), marks=("project.clj",), port_files=_NREPL_PORT, programs=("lein",),
+        install="see leiningen.org", arguments=("repl", ":headless"), is_slow=True, by_hand="lein repl :headless",
+    ),
+    Kind(
+        "Babashka", "bb", "babashka", ("bb",),
+        suffixes=(".clj", ".cljc", ".bb"), marks=("bb.edn",), port_files=_NREPL_PORT, programs=("bb",),
+        install="see babashka.org",
+        # Port 0 lets babashka choose: its fixed default may be taken by another project.
+        arguments=("nrepl-server", "127.0.0.1:0"), by_hand="bb nrepl-server 127.0.0.1:0",
+    ),
+    Kind(
+        "ClojureScript with shadow-cljs", "cljs", "clojure", ("shadow-cljs",),
+        suffixes=(".cljs", ".cljc"), file_dialect="clojurescript", marks=("shadow-cljs.edn",),
+        precedence=-1,  # its projects may have a deps.edn too
+        port_files=(".shadow-cljs/nrepl.port",), programs=("shadow-cljs",),
+        install="run `npm install --save-dev shadow-cljs`", arguments=("server",), is_slow=True,
+        notes=("the REPL starts in Clojure: evaluate (shadow/repl :BUILD) to enter a ClojureScript build",),
+        by_hand="npx shadow-cljs server",
+    ),
+    Kind(
+        "nbb", "nbb", "nbb", ("nbb",),
+        suffixes=(".cljs", ".cljc"), marks=("nbb.edn",), needed_packages=(("package.json", "nbb"),),
+        port_files=_NREPL_PORT, programs=("nbb",),
+        install="run `npm install nbb`", arguments=("nrepl-server",), by_hand="npx nbb nrepl-server",
+    ),
+    Kind(
+        "squint", "squint", "squint",
+        suffixes=(".cljs", ".cljc"), needed_packages=(("package.json", "squint-cljs"),),
+        port_files=_NREPL_PORT, programs=("squint",),
+        install="run `npm install squint-cljs`", setting="squint nrepl-server", by_hand="npx squint nrepl-server",
+    ),
+    Kind(
+        "Basilisp", "lpy", "basilisp", ("lisp",),
+        suffixes=(".lpy", ".cljc"), telling_suffix=".lpy", needed_packages=(("pyproject.toml", "basilisp"),),
+        install="run `pip install 'codriver[lisp]'`",
+        launcher="worker", arguments=("lisp",), is_slow=True, by_hand="codriver serve --repl lisp",
+    ),
+    Kind(
+        "Basilisp", "lpy", "basilisp", ("basilisp",),
+        suffixes=(".lpy", ".cljc"), port_files=_NREPL_PORT, programs=("basilisp",),
+        install="run `pip install basilisp`", launcher="python-program", arguments=("nrepl-server",), is_slow=True,
+        notes=("Basilisp compiles its core for about 20 s at its first start",), by_hand="basilisp nrepl-server",
+    ),
+    Kind(
+        "Hy", "hy", "hy", ("hy",),
+        suffixes=(".hy",), telling_suffix=".hy", needed_packages=(("pyproject.toml", "hy"),), programs=("hy",),
+        install="run `pip install hy hy-nrepl`", launcher="python-program", arguments=("-m", "hy_nrepl.server"),
+        by_hand="codriver serve --repl hy",
+    ),
+    PYTHON,
+)  # fmt: skip
 
 NO_REPL = "none"
 """The word for starting no REPL at all."""
+
+_OTHER_MARKS: Final = ("squint.edn", "build.boot")
+"""Files of projects in which a REPL may run that `init` does not start."""
+
+
+def by_word() -> Mapping[str, Kind]:
+    """Every kind by each of its words."""
+    return {word: kind for kind in KINDS for word in kind.words}
+
+
+def port_files() -> tuple[str, ...]:
+    """Every place of a port file, relative to a project's folder."""
+    return tuple(dict.fromkeys(name for kind in KINDS for name in kind.port_files))
+
+
+def key_of_port_file(name: str) -> str:
+    """The session key for the REPL of a port file: `nrepl` where several kinds write it."""
+    keys = {kind.key for kind in KINDS if name in kind.port_files}
+    return keys.pop() if len(keys) == 1 else "nrepl"
+
+
+def project_marks() -> frozenset[str]:
+    """Files that make a folder a project in which a REPL is likely to be started."""
+    marks = {mark for kind in KINDS for mark in kind.marks}
+    return frozenset({*marks, *_OTHER_MARKS, *(file for kind in KINDS for file, _ in kind.needed_packages)})
+
+
+def dialects_by_suffix() -> Mapping[str, tuple[str, ...]]:
+    """By a source file's ending: the dialects that can load it, the likeliest first."""
+    found: dict[str, tuple[str, ...]] = {}
+    for kind in KINDS:
+        for suffix in kind.suffixes:
+            dialect = kind.file_dialect or kind.dialect
+            found[suffix] = tuple(dict.fromkeys((*found.get(suffix, ()), dialect)))
+    return found

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.net.peers import is_loopback
-from codriver.repls.kinds import KINDS, NO_REPL
+from codriver.repls import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ SHOWN_CHARACTERS: Final = 120
 
 
 def _is_known_repl(words: str) -> bool:
-    return words in KINDS or words == NO_REPL
+    return words == kinds.NO_REPL or words in kinds.by_word()
 
 
 def _is_near(address: str) -> bool:

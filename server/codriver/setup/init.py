@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, get_args
 from codriver.errors import StartError
 from codriver.files import toml_file
 from codriver.files.toml_file import TomlFileError
+from codriver.repls.kinds import PYTHON
 from codriver.repls.launch.default_repl import is_python_or_empty
 from codriver.setup.change_plan import (
     Change,
@@ -112,7 +113,7 @@ def _plan_repl(projects: Sequence[Project], workspace: Path, environment: Enviro
     """The line in `codriver.toml` that has the REPL started, where that is needed and nobody has said otherwise."""
     if not projects or running_repls(workspace):
         return ()  # one that runs is found
-    if projects[0].repl == "python" and is_python_or_empty(workspace):
+    if projects[0].repl == PYTHON.repl and is_python_or_empty(workspace):
         return ()  # it is started without being asked for
     if not projects[0].can_start(workspace, environment):
         return ()

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver import files
 from codriver.files import Links, Rules, toml_file
 from codriver.files.toml_file import TomlFileError
-from codriver.repls.launch.default_repl import PYTHON_MARKS
+from codriver.repls import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from codriver.setup.clients import Environment
-
-PORT_FILES: Final = (".nrepl-port", ".shadow-cljs/nrepl.port")
-"""Where a running REPL says its port. Source: nREPL, shadow-cljs."""
 
 PORT_FILE: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
 PROJECT_FILE: Final = Rules(Links.WITHIN, 4 * files.MEBIBYTE)
@@ -29,18 +26,13 @@ SOURCES_SEEN: Final = 2000
 
 SKIPPED: Final = frozenset({"node_modules", "target", "venv", "__pycache__", "build", "dist"})
 
-NREPL_DEPS: Final = (
-    '\'{:deps {nrepl/nrepl {:mvn/version "1.3.1"} cider/cider-nrepl {:mvn/version "0.55.7"}}}\'',
-    "'[cider.nrepl/cider-middleware]'",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """One kind of project found in a workspace.
+    """One kind of project found in a workspace, by the file or package that shows it.
 
-    `repl` is what the setting `repl` would say so that Codriver starts its REPL, `programs` those of which one has to
-    be installed for it, and `command` starts the same REPL by hand.
+    `repl` is the text for the setting `repl`, `programs` those of which one has to be installed for it, and `command`
+    starts the same REPL by hand.
     """
 
     kind: str
@@ -53,24 +45,6 @@ class Project:
         """Whether a program that the REPL needs is installed. Python and its Lisp need none but ours."""
         return not self.programs or any(_has_program(name, workspace, environment) for name in self.programs)
 
-
-CLOJURE_COMMAND = f"clojure -Sdeps {NREPL_DEPS[0]} -M -m nrepl.cmdline --middleware {NREPL_DEPS[1]}"
-
-CLJ: Final = ("clojure", "clj")
-
-_BY_FILE: Final[tuple[tuple[str, str, str, tuple[str, ...], str], ...]] = (
-    ("shadow-cljs.edn", "ClojureScript with shadow-cljs", "shadow-cljs", ("shadow-cljs",), "npx shadow-cljs server"),
-    ("deps.edn", "Clojure with deps.edn", "clojure", CLJ, CLOJURE_COMMAND),
-    ("project.clj", "Clojure with Leiningen", "lein", ("lein",), "lein repl :headless"),
-    ("bb.edn", "Babashka", "bb", ("bb",), "bb nrepl-server 127.0.0.1:0"),
-    ("nbb.edn", "nbb", "nbb", ("nbb",), "npx nbb nrepl-server"),
-)
-
-_Kind = tuple[str, str, tuple[str, ...], str]
-
-LISP: Final[_Kind] = ("Basilisp", "lisp", (), "codriver serve --repl lisp")
-HY: Final[_Kind] = ("Hy", "hy", ("hy",), "codriver serve --repl hy")
-PYTHON: Final[_Kind] = ("Python", "python", (), "codriver serve --repl python")
 
 # Where programs of a project lie that are not on the search path.
 _BESIDE: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
@@ -86,42 +60,35 @@ def find_projects(workspace: Path) -> tuple[Project, ...]:
 
 def running_repls(workspace: Path) -> tuple[str, ...]:
     """The port files in the workspace that hold a port. A REPL may have left one behind."""
-    return tuple(name for name in PORT_FILES if port_text(workspace, name).isdecimal())
+    return tuple(name for name in kinds.port_files() if port_text(workspace, name).isdecimal())
 
 
 def _find(workspace: Path) -> Iterator[Project]:
-    for name, kind, repl, programs, command in _BY_FILE:
-        if (workspace / name).is_file():
-            yield Project(kind, name, repl, programs, command)
-    yield from _find_node(workspace)
-    needs = _python_needs(workspace)
-    for word, (kind, repl, programs, command) in (("basilisp", LISP), ("hy", HY)):
-        if word in needs:
-            yield Project(kind, f"pyproject.toml requires {word}", repl, programs, command)
-    if lisp_file := _source(workspace, lambda path: path.suffix == ".lpy"):
-        yield Project(LISP[0], lisp_file, *LISP[1:])
-    if hy_file := _source(workspace, lambda path: path.suffix == ".hy"):
-        yield Project(HY[0], hy_file, *HY[1:])
-    for name in PYTHON_MARKS:
-        if (workspace / name).is_file():
-            yield Project(PYTHON[0], name, *PYTHON[1:])
-    if python_file := _source(workspace, lambda path: path.suffix == ".py"):
-        yield Project(PYTHON[0], python_file, *PYTHON[1:])
+    needs = {"package.json": _node_needs(workspace), "pyproject.toml": _python_needs(workspace)}
+    for precedence in sorted({kind.precedence for kind in kinds.KINDS}):
+        equals = [kind for kind in kinds.KINDS if kind.precedence == precedence]
+        for kind in equals:
+            yield from (_project(kind, name) for name in kind.marks if (workspace / name).is_file())
+        for kind in equals:
+            for file, package in kind.needed_packages:
+                if package in needs.get(file, ()):
+                    yield _project(kind, f"{file} requires {package}")
+        for kind in equals:
+            if kind.telling_suffix and (source := _source(workspace, kind.telling_suffix)):
+                yield _project(kind, source)
 
 
-def _find_node(workspace: Path) -> Iterator[Project]:
+def _project(kind: kinds.Kind, evidence: str) -> Project:
+    return Project(kind.title, evidence, kind.repl, kind.programs, kind.by_hand)
+
+
+def _node_needs(workspace: Path) -> frozenset[str]:
+    """The names of all packages that `package.json` requires."""
     try:
-        package = json.loads(_text(workspace, "package.json", PROJECT_FILE) or "{}")
+        package = _table(json.loads(_text(workspace, "package.json", PROJECT_FILE) or "{}"))
     except (ValueError, RecursionError):
-        return  # npm will tell; here it only means that nothing is known
-    if not isinstance(package, dict):
-        return
-    needs = {name for part in ("dependencies", "devDependencies") for name in _names(package.get(part))}
-    if "nbb" in needs:
-        yield Project("nbb", "package.json requires nbb", "nbb", ("nbb",), "npx nbb nrepl-server")
-    if "squint-cljs" in needs:
-        words, command = "squint nrepl-server", "npx squint nrepl-server"
-        yield Project("squint", "package.json requires squint-cljs", words, ("squint",), command)
+        return frozenset()  # npm will tell; here it only means that nothing is known
+    return frozenset(name for part in ("dependencies", "devDependencies") for name in _names(package.get(part)))
 
 
 def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
@@ -161,8 +128,8 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(_table(value))
 
 
-def _source(workspace: Path, wanted: Callable[[Path], bool]) -> str | None:
-    """The first source file that is `wanted`, relative to the workspace; None when there is none near the top."""
+def _source(workspace: Path, suffix: str) -> str | None:
+    """The first source file that ends so, relative to the workspace; None when there is none near the top."""
     waiting, seen = [workspace], 0
     while waiting and seen < SOURCES_SEEN:
         try:
@@ -175,7 +142,7 @@ def _source(workspace: Path, wanted: Callable[[Path], bool]) -> str | None:
                 continue
             if entry.is_dir() and not entry.is_symlink():
                 waiting.append(entry)
-            elif wanted(entry):
+            elif entry.suffix == suffix:
                 return entry.relative_to(workspace).as_posix()
     return None
 

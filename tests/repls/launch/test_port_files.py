@@ -1,12 +1,20 @@
 import os
+from contextlib import aclosing
 
 import anyio
 import pytest
 
+from codriver.repls.kinds import port_files as known_port_files
 from codriver.repls.launch import port_files
-from codriver.repls.launch.port_files import Found, scan, watch
+from codriver.repls.launch.port_files import Found, watch
 
 pytestmark = pytest.mark.anyio
+
+
+async def scan(folder, names=None):
+    """The port files of a folder now."""
+    async with aclosing(watch(folder, names or known_port_files())) as looks:
+        return await anext(looks)
 
 
 def summary(found):
@@ -21,23 +29,23 @@ def write(path, text):
 async def test_known_port_files_are_found(tmp_path):
     write(tmp_path / ".nrepl-port", b"7001")
     write(tmp_path / ".shadow-cljs/nrepl.port", b"7002\n")
-    assert summary(scan(tmp_path)) == [(7001, "nrepl", False), (7002, "cljs", False)]
+    assert summary(await scan(tmp_path)) == [(7001, "nrepl", False), (7002, "cljs", False)]
 
 
 async def test_a_workspace_without_port_files_has_none(tmp_path):
-    assert scan(tmp_path) == ()
+    assert await scan(tmp_path) == ()
 
 
 async def test_projects_of_a_monorepo_are_found_with_keys_of_their_own(tmp_path):
     write(tmp_path / "apps/web/.shadow-cljs/nrepl.port", b"7003")
     write(tmp_path / "a/b/c/.nrepl-port", b"7004")
-    assert summary(scan(tmp_path)) == [(7004, "c-nrepl", False), (7003, "web-cljs", False)]
+    assert summary(await scan(tmp_path)) == [(7004, "c-nrepl", False), (7003, "web-cljs", False)]
 
 
 @pytest.mark.parametrize("folder", ["node_modules/x", ".git", "target", ".venv/lib", "a/b/c/d"])
 async def test_folders_that_hold_no_project_are_left_alone(tmp_path, folder):
     write(tmp_path / folder / ".nrepl-port", b"7005")
-    assert scan(tmp_path) == ()
+    assert await scan(tmp_path) == ()
 
 
 @pytest.mark.parametrize(
@@ -56,33 +64,33 @@ async def test_folders_that_hold_no_project_are_left_alone(tmp_path, folder):
 )
 async def test_a_port_file_that_lies_is_seen_and_said(tmp_path, text, words):
     write(tmp_path / ".nrepl-port", text)
-    (found,) = scan(tmp_path)
+    (found,) = await scan(tmp_path)
     assert found.port is None
     assert words in found.problem
 
 
 async def test_a_folder_in_the_place_of_a_port_file_is_said(tmp_path):
     (tmp_path / ".nrepl-port").mkdir()
-    assert "cannot be read" in scan(tmp_path)[0].problem
+    assert "cannot be read" in (await scan(tmp_path))[0].problem
 
 
 async def test_names_of_ones_own_are_looked_for(tmp_path):
     write(tmp_path / "sub/my.port", b"7006")
     write(tmp_path / ".nrepl-port", b"7007")
-    assert [found.port for found in scan(tmp_path, ("my.port",))] == [7006]
+    assert [found.port for found in await scan(tmp_path, ("my.port",))] == [7006]
 
 
 async def test_a_link_that_leads_round_ends(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path)
     write(tmp_path / ".nrepl-port", b"7008")
-    assert len(scan(tmp_path)) == 1
+    assert len(await scan(tmp_path)) == 1
 
 
 async def test_changes_are_told_once_each(tmp_path):
     file = tmp_path / ".nrepl-port"
     steps = []
     with anyio.fail_after(10):
-        async for found in watch(tmp_path, interval_s=0.01):
+        async for found in watch(tmp_path, known_port_files(), interval_s=0.01):
             steps.append([one.port for one in found])
             if len(steps) == 1:
                 file.write_bytes(b"7009")
@@ -101,7 +109,7 @@ async def test_the_same_port_written_again_is_a_change(tmp_path):
     write(file, b"7011")
     seen = []
     with anyio.fail_after(10):
-        async for found in watch(tmp_path, interval_s=0.01):
+        async for found in watch(tmp_path, known_port_files(), interval_s=0.01):
             seen.append(found)
             if len(seen) == 2:
                 break
@@ -117,7 +125,7 @@ async def test_a_project_is_watched_before_it_has_a_port_file(tmp_path, monkeypa
     write(tmp_path / "services/web/package.json", b"{}")
     file = tmp_path / "services/billing/.nrepl-port"
     with anyio.fail_after(10):
-        async for found in watch(tmp_path, interval_s=0.01):
+        async for found in watch(tmp_path, known_port_files(), interval_s=0.01):
             if found:
                 break
             write(file, b"7013")
@@ -127,7 +135,7 @@ async def test_a_project_is_watched_before_it_has_a_port_file(tmp_path, monkeypa
 async def test_a_project_that_appears_later_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(port_files, "RESCAN_INTERVALS", 2)
     with anyio.fail_after(10):
-        async for found in watch(tmp_path, interval_s=0.01):
+        async for found in watch(tmp_path, known_port_files(), interval_s=0.01):
             if found:
                 break
             write(tmp_path / "late/.nrepl-port", b"7012")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from codriver.repls.kinds import by_word
 from codriver.repls.launch import recipes
 from codriver.repls.launch.recipes import RecipeError, recipe
 
@@ -32,7 +33,7 @@ def test_python_runs_in_the_active_environment_first(place, tmp_path):
     assert made.command == (
         str(active), str(recipes.WORKER), "--dialect", "python", "--supervised", "--workspace", str(workspace)
     )  # fmt: skip
-    assert made.key == "py"
+    assert by_word()["python"].key == "py"
 
 
 @pytest.mark.parametrize("name", [".venv", "venv"])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codriver.repls.kinds import PYTHON
+
 if TYPE_CHECKING:
     from pathlib import Path
-
-PYTHON_MARKS: Final = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile")
-"""Files that make a folder a Python project, the most telling first."""
 
 NO_MARKS: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
 """Files that are about agents and clients: a workspace that holds nothing else is as good as empty."""
@@ -21,4 +20,4 @@ def is_python_or_empty(workspace: Path) -> bool:
         OSError: the folder cannot be read.
     """
     names = [path.name for path in workspace.iterdir() if not path.name.startswith(".") and path.name not in NO_MARKS]
-    return not names or any(name in PYTHON_MARKS or name.endswith(".py") for name in names)
+    return not names or any(name in PYTHON.marks or name.endswith(PYTHON.suffixes) for name in names)

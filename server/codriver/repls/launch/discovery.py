@@ -8,9 +8,9 @@ import anyio
 
 from codriver.core.actions import ReplForgotten, ReplFound, Say
 from codriver.core.state import Origin
-from codriver.repls.kinds import KINDS, NO_REPL, Kind
+from codriver.repls import kinds
 from codriver.repls.launch.default_repl import is_python_or_empty
-from codriver.repls.launch.port_files import PORT_FILES, watch
+from codriver.repls.launch.port_files import watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Finder:
         self._workspace = workspace
         self._addresses = addresses
         self._commands = commands
-        self._port_files = (*PORT_FILES, *port_files)
+        self._port_files = (*kinds.port_files(), *port_files)
         self._found: tuple[Found, ...] = ()
         self._problems: dict[str, str] = {}
         self._written: dict[str, int] = {}
@@ -52,7 +52,7 @@ class Finder:
     def ask(self, addresses: Sequence[str], commands: Sequence[str]) -> None:
         """Tell the core of REPLs that are asked for and that it does not know yet."""
         found = [_asked_address(text) for text in addresses]
-        found += [_asked_command(text) for text in commands if text != NO_REPL]
+        found += [_asked_command(text) for text in commands if text != kinds.NO_REPL]
         self._dispatch(*found)
 
     async def run(self) -> None:
@@ -140,5 +140,6 @@ def _asked_address(text: str) -> ReplFound:
 
 def _asked_command(text: str) -> ReplFound:
     """A word such as `python`, or a command line, as a REPL to start."""
-    kind = KINDS.get(text, Kind("repl", "unknown"))
-    return ReplFound(f"process:{text}", kind.key, Origin("process", text), keyed=text in KINDS, dialect=kind.dialect)
+    kind = kinds.by_word().get(text)
+    key, dialect = (kind.key, kind.dialect) if kind else ("repl", "unknown")
+    return ReplFound(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)

@@ -18,12 +18,10 @@ import anyio
 
 from codriver import files
 from codriver.files import Links, Rules
+from codriver.repls import kinds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
-
-PORT_FILES: Final = (".nrepl-port", ".shadow-cljs/nrepl.port")
-"""Where nREPL, Leiningen, babashka, nbb, Basilisp, and shadow-cljs write their port, relative to a project's folder."""
 
 MAX_DEPTH: Final = 3
 """How deep projects of a monorepo are looked for, below the workspace."""
@@ -45,12 +43,6 @@ SKIPPED: Final = frozenset({
 })  # fmt: skip
 """Folders that hold no project of the user's; hidden ones are skipped too."""
 
-PROJECT_MARKS: Final = frozenset({
-    "deps.edn", "project.clj", "build.boot", "bb.edn", "shadow-cljs.edn", "nbb.edn", "squint.edn", "package.json",
-    "pyproject.toml",
-})  # fmt: skip
-"""Files that make a folder a project in which a REPL is likely to be started."""
-
 PORT_CHARS: Final = 32
 PORT_FILE_RULES: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
 """A port file says where code is sent: it is a file of the workspace itself, and holds some digits."""
@@ -70,14 +62,7 @@ class Found:
     """When it was written: a file written again with the same port belongs to a REPL that was started again."""
 
 
-def scan(workspace: Path, names: Sequence[str] = PORT_FILES) -> tuple[Found, ...]:
-    """The port files in `workspace` now, in the order of their paths."""
-    return _read_all(workspace, _places(workspace, names))
-
-
-async def watch(
-    workspace: Path, names: Sequence[str] = PORT_FILES, *, interval_s: float = 0.25
-) -> AsyncIterator[tuple[Found, ...]]:
+async def watch(workspace: Path, names: Sequence[str], *, interval_s: float = 0.25) -> AsyncIterator[tuple[Found, ...]]:
     """The port files in `workspace`: at once, and again at each change.
 
     `names` are paths relative to each folder that is looked at.
@@ -101,11 +86,12 @@ def _places(workspace: Path, names: Sequence[str]) -> tuple[Path, ...]:
     deadline = time.monotonic() + SEARCH_S
     places = [workspace / name for name in names]
     queue = deque([(workspace, 0)])
+    marks = kinds.project_marks()
     searched = projects = 0
     while queue and searched < MAX_FOLDERS and time.monotonic() < deadline:
         folder, depth = queue.popleft()
         searched += 1
-        subfolders, is_project = _search(folder)
+        subfolders, is_project = _search(folder, marks)
         is_watched = is_project and projects < MAX_PROJECTS
         projects += is_watched
         if depth:
@@ -117,14 +103,14 @@ def _places(workspace: Path, names: Sequence[str]) -> tuple[Path, ...]:
     return tuple(places)
 
 
-def _search(folder: Path) -> tuple[list[Path], bool]:
+def _search(folder: Path, marks: frozenset[str]) -> tuple[list[Path], bool]:
     """The folders in `folder` that may hold projects, and whether it is one itself."""
     subfolders: list[Path] = []
     is_project = False
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name in PROJECT_MARKS:
+                if entry.name in marks:
                     is_project = True
                 elif entry.name.startswith(".") or entry.name in SKIPPED:
                     continue
@@ -169,7 +155,7 @@ def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
 
 
 def _suggest_key(workspace: Path, path: Path) -> str:
-    shadow = path.parent.name == ".shadow-cljs"
-    folder = path.parent.parent if shadow else path.parent
-    kind = "cljs" if shadow else "nrepl"
-    return kind if folder == workspace else f"{folder.name}-{kind}"
+    known = (Path(name).parts for name in kinds.port_files())
+    parts = next((parts for parts in known if path.parts[-len(parts) :] == parts), path.parts[-1:])
+    folder, key = path.parents[len(parts) - 1], kinds.key_of_port_file("/".join(parts))
+    return key if folder == workspace else f"{folder.name}-{key}"

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
+from codriver.repls.kinds import NREPL_VERSION, by_word
 from codriver.repls.launch.processes import SUPERVISED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-WORKER: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
+    from codriver.repls.kinds import Kind, Launcher
 
-NREPL_VERSION: Final = "1.3.1"
-"""The nREPL that is put on a Clojure project's classpath; it interrupts on new JVMs too."""
+WORKER: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
 
 NREPL_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
 """Without it a JVM newer than 20 cannot be interrupted in an endless loop."""
@@ -56,8 +56,6 @@ class Recipe:
     env: Mapping[str, str]
     port_file: Path | None = None
     start_timeout_s: float = START_S
-    key: str = "nrepl"
-    """A session key to suggest."""
     notes: tuple[str, ...] = ()
     """Sentences for whoever asked, such as whose interpreter is used."""
 
@@ -92,19 +90,18 @@ def _lies_in(program: Path, workspace: Path) -> bool:
 
 
 def _recipe(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
-    known = _KNOWN.get(words.strip())
-    if known is not None:
-        return known(words.strip(), workspace, environ)
+    if kind := by_word().get(words.strip()):
+        return _LAUNCHERS[kind.launcher](kind, words.strip(), workspace, environ)
     try:
         command = tuple(shlex.split(words))
     except ValueError as error:
         raise RecipeError(words, f"it is no command line ({error})") from error
     if not command:
-        raise RecipeError(words, f"it names nothing; give a command line, or one of {', '.join(_KNOWN)}")
+        raise RecipeError(words, f"it names nothing; give a command line, or one of {', '.join(by_word())}")
     if _which(command[0], workspace, environ) is None:
-        known_words = ", ".join(_KNOWN)
+        known_words = ", ".join(by_word())
         raise RecipeError(words, f"there is no command {command[0]!r} in PATH; known REPLs are {known_words}")
-    return Recipe(command, _child_environ(environ), _port_file(workspace), SLOW_START_S)
+    return Recipe(command, _child_environ(environ), workspace / ".nrepl-port", SLOW_START_S)
 
 
 def project_python(workspace: Path, environ: Mapping[str, str]) -> tuple[str, str]:
@@ -122,37 +119,35 @@ def project_python(workspace: Path, environ: Mapping[str, str]) -> tuple[str, st
     return sys.executable, "codriver's own interpreter"
 
 
-def _python(_words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
+def _worker(kind: Kind, words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
+    (language,) = kind.arguments
     python, whose = project_python(workspace, environ)
-    return _worker(python, "python", workspace, environ, (f"Python code is evaluated with {python} ({whose})",))
+    note = f"Python code is evaluated with {python} ({whose})"
+    if language == "lisp":
+        python, note = _lisp_python(kind, words, python, whose)
+    command = (python, str(WORKER), "--dialect", language, SUPERVISED, "--workspace", str(workspace))
+    return _recipe_of(kind, command, workspace, environ, note)
 
 
-def _lisp(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
-    python, whose = project_python(workspace, environ)
-    note = f"Lisp code is evaluated by Basilisp in {python} ({whose})"
-    if not _has_basilisp(python):
-        if not _has_basilisp(sys.executable):
-            raise RecipeError(words, "Basilisp is not installed; run `pip install 'codriver[lisp]'`")
-        note = (
-            f"Lisp code is evaluated by Basilisp in codriver's own interpreter, as {python} ({whose}) has no Basilisp: "
-            "the project's packages are not there; run `pip install basilisp` in the project's environment to have them"
-        )
-        python = sys.executable
-    return _worker(python, "lisp", workspace, environ, (note,), start_timeout_s=SLOW_START_S)
+def _lisp_python(kind: Kind, words: str, python: str, whose: str) -> tuple[str, str]:
+    """The interpreter that has Basilisp, the project's first, and a note on whose it is."""
+    if _has_basilisp(python):
+        return python, f"Lisp code is evaluated by Basilisp in {python} ({whose})"
+    if not _has_basilisp(sys.executable):
+        raise RecipeError(words, f"{kind.title} is not installed; {kind.install}")
+    note = (
+        f"Lisp code is evaluated by Basilisp in codriver's own interpreter, as {python} ({whose}) has no Basilisp: "
+        "the project's packages are not there; run `pip install basilisp` in the project's environment to have them"
+    )
+    return sys.executable, note
 
 
-def _worker(
-    python: str,
-    dialect: str,
-    workspace: Path,
-    environ: Mapping[str, str],
-    notes: tuple[str, ...],
-    *,
-    start_timeout_s: float = START_S,
+def _recipe_of(
+    kind: Kind, command: tuple[str, ...], workspace: Path, environ: Mapping[str, str], *notes: str
 ) -> Recipe:
-    command = (python, str(WORKER), "--dialect", dialect, SUPERVISED, "--workspace", str(workspace))
-    key = "lpy" if dialect == "lisp" else "py"
-    return Recipe(command, _child_environ(environ), None, start_timeout_s, key, notes)
+    port_file = next((workspace / name for name in kind.port_files), None)
+    timeout_s = SLOW_START_S if kind.is_slow else START_S
+    return Recipe(command, _child_environ(environ), port_file, timeout_s, (*notes, *kind.notes))
 
 
 def _beside_python(name: str, workspace: Path, environ: Mapping[str, str]) -> str | None:
@@ -162,92 +157,49 @@ def _beside_python(name: str, workspace: Path, environ: Mapping[str, str]) -> st
     return next((str(path) for path in beside if path.exists()), None) or _which(name, workspace, environ)
 
 
-def _basilisp(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
-    program = _beside_python("basilisp", workspace, environ)
+def _python_program(kind: Kind, words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
+    program = _beside_python(kind.programs[0], workspace, environ)
     if program is None:
-        raise RecipeError(words, "Basilisp is not installed; run `pip install basilisp`")
-    notes = ("Basilisp compiles its core for about 20 s at its first start",)
-    port_file = _port_file(workspace)
-    return Recipe((program, "nrepl-server"), _child_environ(environ), port_file, SLOW_START_S, "lpy", notes)
+        raise RecipeError(words, f"{kind.title} is not installed; {kind.install}")
+    # Hy starts itself again by its bare name, so its own folder must be in PATH.
+    path = os.pathsep.join([str(Path(program).parent), environ.get("PATH", os.defpath)])
+    return _recipe_of(kind, (program, *kind.arguments), workspace, {**environ, "PATH": path})
 
 
-def _clojure(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
+def _clojure(kind: Kind, words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
     program = _which("clojure", workspace, environ) or _which("clj", workspace, environ)
     if program is not None and not _is_plain_launcher(program):
         deps = f'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}}}}}}'
         command = (program, NREPL_FLAG, "-Sdeps", deps, "-M", "-m", "nrepl.cmdline")
-        return Recipe(command, _child_environ(environ), _port_file(workspace), SLOW_START_S, "clj")
+        return _recipe_of(kind, command, workspace, environ)
     java = _which("java", workspace, environ)
     if java is None:
         raise RecipeError(words, "there is no java in PATH; install a JDK and the Clojure CLI (clojure.org/guides)")
     jars = _debian_jars()
     if jars is None:
-        problem = (
-            "the Clojure CLI is not installed; install it (clojure.org/guides/install_clojure), "
-            "or on Debian run `apt install clojure libnrepl-clojure`"
-        )
-        raise RecipeError(words, problem)
+        raise RecipeError(words, f"the Clojure CLI is not installed; {kind.install}")
     sources = [str(workspace / name) for name in ("src", "test", "resources") if (workspace / name).is_dir()]
     flag = NREPL_FLAG.removeprefix("-J")
     command = (java, flag, "-cp", os.pathsep.join([*sources, *jars]), "clojure.main", "-m", "nrepl.cmdline")
     notes: tuple[str, ...] = ("Clojure and nREPL are those of Debian's packages",)
     if (workspace / "deps.edn").exists():
         notes = (*notes, "deps.edn is not read without the Clojure CLI: src, test and resources are on the classpath")
-    return Recipe(command, _child_environ(environ), _port_file(workspace), SLOW_START_S, "clj", notes)
+    return _recipe_of(kind, command, workspace, environ, *notes)
 
 
-def _lein(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
-    command = (_program(words, "lein", "leiningen.org", workspace, environ), "repl", ":headless")
-    return Recipe(command, _child_environ(environ), _port_file(workspace), SLOW_START_S, "clj")
+def _program(kind: Kind, words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
+    found = next((path for name in kind.programs if (path := _which(name, workspace, environ))), None)
+    if found is None:
+        raise RecipeError(words, f"there is no {kind.programs[0]!r} in PATH or node_modules; {kind.install}")
+    return _recipe_of(kind, (found, *kind.arguments), workspace, environ)
 
 
-def _babashka(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
-    # Port 0 lets babashka choose: its fixed default may be taken by another project.
-    command = (_program(words, "bb", "babashka.org", workspace, environ), "nrepl-server", "127.0.0.1:0")
-    return Recipe(command, _child_environ(environ), _port_file(workspace), START_S, "bb")
-
-
-def _nbb(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
-    program = _program(words, "nbb", "run `npm install nbb`", workspace, environ)
-    return Recipe((program, "nrepl-server"), _child_environ(environ), _port_file(workspace), START_S, "nbb")
-
-
-def _hy(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
-    program = _beside_python("hy", workspace, environ)
-    if program is None:
-        raise RecipeError(words, "Hy is not installed; run `pip install hy hy-nrepl`")
-    env = _child_environ(environ)
-    # It starts `hy` again by its bare name, so its own folder must be in PATH.
-    env["PATH"] = os.pathsep.join([str(Path(program).parent), env.get("PATH", os.defpath)])
-    return Recipe((program, "-m", "hy_nrepl.server"), env, None, START_S, "hy")
-
-
-def _shadow_cljs(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
-    program = _program(words, "shadow-cljs", "run `npm install --save-dev shadow-cljs`", workspace, environ)
-    port_file = workspace / ".shadow-cljs" / "nrepl.port"
-    notes = ("the REPL starts in Clojure: evaluate (shadow/repl :BUILD) to enter a ClojureScript build",)
-    return Recipe((program, "server"), _child_environ(environ), port_file, SLOW_START_S, "cljs", notes)
-
-
-_KNOWN: Final[dict[str, Callable[[str, Path, Mapping[str, str]], Recipe]]] = {
-    "python": _python,
-    "lisp": _lisp,
-    "basilisp": _basilisp,
+_LAUNCHERS: Final[Mapping[Launcher, Callable[[Kind, str, Path, Mapping[str, str]], Recipe]]] = {
+    "program": _program,
+    "python-program": _python_program,
+    "worker": _worker,
     "clojure": _clojure,
-    "clj": _clojure,
-    "lein": _lein,
-    "bb": _babashka,
-    "nbb": _nbb,
-    "hy": _hy,
-    "shadow-cljs": _shadow_cljs,
 }
-
-
-def _program(words: str, name: str, install: str, workspace: Path, environ: Mapping[str, str]) -> str:
-    if (found := _which(name, workspace, environ)) is None:
-        how = install if install.startswith("run ") else f"see {install}"
-        raise RecipeError(words, f"there is no {name!r} in PATH or node_modules; {how}")
-    return found
 
 
 def _which(name: str, workspace: Path, environ: Mapping[str, str]) -> str | None:
@@ -282,10 +234,6 @@ def _has_basilisp(python: str) -> bool:
         return find_spec("basilisp") is not None
     root = Path(python).parent.parent
     return any(root.glob("lib/python3*/*-packages/basilisp/__init__.py"))
-
-
-def _port_file(workspace: Path) -> Path:
-    return workspace / ".nrepl-port"
 
 
 def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:

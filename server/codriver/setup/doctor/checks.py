@@ -30,6 +30,7 @@ from codriver.net.server_record import (
     read_port,
     read_record,
 )
+from codriver.repls import kinds
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
 from codriver.setup.change_plan import plan
@@ -43,7 +44,7 @@ from codriver.setup.doctor.report import (
     Report,
     Row,
 )
-from codriver.setup.project import PORT_FILES, find_projects, port_text
+from codriver.setup.project import find_projects, port_text
 from codriver.skills import Selection, SkillLibrary
 
 if TYPE_CHECKING:
@@ -333,7 +334,7 @@ def _is_missing_program(word: str, environment: Environment, *, is_command: bool
 def _check_repls(workspace: Path, repls: list[dict[str, Any]], *, running: bool) -> Iterator[Check]:
     if running and not repls:
         projects = find_projects(workspace)
-        fix = projects[0].command if projects else "codriver serve --repl python"
+        fix = projects[0].command if projects else kinds.PYTHON.by_hand
         yield Check("REPLs", "note", "none is connected", fix)
     for repl in repls:
         yield from _check_repl(repl)
@@ -369,7 +370,7 @@ def _check_homes(sessions: list[dict[str, Any]]) -> Iterator[Check]:
 
 def _check_port_files(workspace: Path) -> Iterator[Check]:
     """Without a server nobody has tried the REPLs, but who could reach them can be told."""
-    for name in PORT_FILES:
+    for name in kinds.port_files():
         written = port_text(workspace, name)
         if written.isdecimal():
             yield Check("REPLs", "note", f"{name} says {written}", "codriver serve connects to it")

@@ -1,0 +1,99 @@
+"""A REPL kind is one entry of one table: whatever finds, starts, suggests or serves REPLs reads it there."""
+
+import anyio
+import pytest
+
+from codriver.app.source_files import server_of, stamps
+from codriver.core.state import Origin, Repl
+from codriver.core.values import Profile
+from codriver.repls import kinds
+from codriver.repls.launch import port_files
+from codriver.repls.launch.discovery import _asked_command
+from codriver.repls.launch.recipes import RecipeError, recipe
+from codriver.settings.layers import load
+from codriver.setup.doctor import checks
+from codriver.setup.project import find_projects, running_repls
+
+pytestmark = pytest.mark.anyio
+
+MOON = kinds.Kind(
+    "Moonlisp",
+    "moon",
+    "moonlisp",
+    ("moon",),
+    suffixes=(".moon",),
+    telling_suffix=".moon",
+    marks=("moon.edn",),
+    needed_packages=(("package.json", "moonlisp"),),
+    port_files=(".moon/port",),
+    programs=("moonrise",),
+    install="see moon.example",
+    arguments=("--repl", "0"),
+    by_hand="moonrise --repl 0",
+)
+
+
+@pytest.fixture(autouse=True)
+def moon(monkeypatch):
+    monkeypatch.setattr(kinds, "KINDS", (*kinds.KINDS, MOON))
+
+
+def write(path, text=""):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("evidence", ["moon.edn", "package.json requires moonlisp", "src/orbit.moon"])
+def test_init_knows_its_projects(tmp_path, evidence):
+    file, _, package = evidence.partition(" requires ")
+    write(tmp_path / file, f'{{"dependencies": {{"{package}": "1"}}}}')
+    (project,) = find_projects(tmp_path)
+    assert (project.kind, project.evidence, project.repl) == ("Moonlisp", evidence, "moon")
+    assert (project.programs, project.command) == (("moonrise",), "moonrise --repl 0")
+
+
+async def test_discovery_finds_its_port_file_under_its_key(tmp_path):
+    write(tmp_path / "far" / "moon.edn")
+    write(tmp_path / "far" / ".moon" / "port", "7001")
+    write(tmp_path / ".moon" / "port", "7002")
+    with anyio.fail_after(10):
+        async for found in port_files.watch(tmp_path, kinds.port_files()):
+            assert [(one.port, one.key) for one in found] == [(7002, "moon"), (7001, "far-moon")]
+            break
+    assert running_repls(tmp_path) == (".moon/port",)
+
+
+def test_doctor_looks_at_its_port_file(tmp_path):
+    write(tmp_path / ".moon" / "port", "7001")
+    assert [check.text for check in checks._check_port_files(tmp_path)] == [".moon/port says 7001"]
+
+
+def test_its_word_starts_it_under_its_key():
+    found = _asked_command("moon")
+    assert (found.key, found.dialect, found.keyed) == ("moon", "moonlisp", True)
+
+
+def test_its_recipe_is_its_program_with_its_arguments_and_port_file(tmp_path):
+    program = write(tmp_path / "bin" / "moonrise")
+    program.chmod(0o755)
+    found = recipe("moon", tmp_path, {"PATH": str(program.parent)})
+    assert found.command == (str(program), "--repl", "0")
+    assert found.port_file == tmp_path / ".moon" / "port"
+
+
+def test_without_its_program_what_to_do_is_said(tmp_path):
+    with pytest.raises(RecipeError, match=r"no 'moonrise' in PATH or node_modules; see moon\.example"):
+        recipe("moon", tmp_path, {"PATH": "/nowhere"})
+
+
+def test_hot_reload_gives_it_its_files(tmp_path):
+    file = write(tmp_path / "orbit.moon")
+    assert list(stamps(tmp_path)) == [file]
+    repl = Repl("r", "moon", Origin("process", "moon"), phase="connected", profile=Profile("moonlisp"))
+    assert server_of(file, [repl], tmp_path) is repl
+
+
+def test_a_workspace_may_ask_for_it_by_its_word(tmp_path):
+    write(tmp_path / "codriver.toml", 'repl = ["moon"]\n')
+    assert load(tmp_path, environ={}).withheld == ()
