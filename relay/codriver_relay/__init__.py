@@ -767,6 +767,8 @@ class Starter:
         try:
             if os.fstat(folder).st_uid != os.geteuid():
                 raise OSError(1, "the folder is another user's")
+            if os.fstat(folder).st_mode & 0o077 and not is_locked(folder):
+                remove_presence(folder)
             os.fchmod(folder, 0o700)
             return open_file(folder, "serve.log", os.O_RDWR | os.O_APPEND | os.O_CREAT)
         finally:
@@ -786,6 +788,15 @@ class Starter:
             tail = os.pread(self.log, 1000, start).decode("utf-8", "replace").strip()
             self.fail(f"the server that the relay started ended with status {self.process.returncode}: {tail}")
         return self.failure is not None and time.monotonic() - self.failed_at > START_GRACE_S
+
+
+def remove_presence(folder: int) -> None:
+    """Remove what tells of a server from a folder that others could write to: made private, it would count."""
+    for name in ("port", "server.json", "token"):
+        try:  # noqa: SIM105 - contextlib costs the start
+            os.unlink(name, dir_fd=folder)
+        except (FileNotFoundError, IsADirectoryError, PermissionError):
+            pass  # a folder of that name counts for nothing; macOS calls that a lack of permission
 
 
 def has_name(folder: int, name: str) -> bool:

@@ -247,6 +247,20 @@ def test_nothing_hangs_or_fills_the_memory(workspace, folder, stranger, name, sh
     assert stranger.heard == b""
 
 
+def test_a_relay_that_makes_the_folder_private_leaves_nothing_of_a_checkout_in_it(workspace, folder, stranger):
+    """Else it would count from then on, also when the start fails."""
+    plant(folder, stranger.port)
+    (folder / "token").write_text("A" * 43)
+    env = environ(workspace.parent) | {"CODRIVER_RELAY_GIVE_UP_S": "0.2", "CODRIVER_SERVER_COMMAND": "/bin/false"}
+    subprocess.run(
+        [sys.executable, "-I", "-S", codriver_relay.__file__, str(folder / "port"), "--start"],
+        input=CALL, env=env, capture_output=True, timeout=WAIT_S, check=False,
+    )  # fmt: skip
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert sorted(path.name for path in folder.iterdir()) == ["serve.log"]
+    assert stranger.heard == b""
+
+
 def test_a_log_that_is_a_pipe_holds_up_no_start_and_no_signal(workspace, folder):
     os.mkfifo(folder / "serve.log")
     done = run(workspace, "eval", "--start", "1")
