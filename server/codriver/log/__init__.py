@@ -1,1 +1,1 @@
-"""The output log, the history, and the texts of evaluations: the only way in, and what is kept."""
+"""The output log, the history, the memory of earlier runs, and the transcripts of evaluations."""

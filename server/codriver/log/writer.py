@@ -1,4 +1,4 @@
-"""The output log at work: what is appended goes where it belongs, and whoever wants to know is told."""
+"""Writer of the output log: history, transcripts and subscribers learn of each entry that is appended."""
 
 from __future__ import annotations
 

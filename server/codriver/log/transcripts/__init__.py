@@ -1,4 +1,4 @@
-"""What evaluations said: their values, output and error output as text, while they run and afterwards.
+"""Transcripts of evaluations: values, output and error output as text, while they run and afterwards.
 
 Short texts are in memory. Of long ones the newest part is, and the rest lies in files that end with the server.
 """
