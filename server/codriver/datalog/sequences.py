@@ -32,7 +32,10 @@ def _collection(make: Callable[[Iterator[Any]], Any]) -> Callable[..., Any]:
 
 
 def _pairs(values: Iterator[Any]) -> ValueMap:
-    return ValueMap(zip(values, values, strict=True))
+    items = tuple(values)
+    if len(items) % 2:
+        raise ValueError(f"a map is made of keys and values in turn, not of {len(items)} items")
+    return ValueMap(zip(items[::2], items[1::2], strict=True))
 
 
 def _count(value: Any) -> int:

@@ -1,0 +1,55 @@
+"""The budget of a query: time, rows and memory, each to its last unit."""
+
+import pytest
+
+from codriver.datalog.budget import ITEM_BYTES, MAX_MADE_BYTES, SMALL_VALUE, Budget, OutOfRowsError
+from codriver.datalog.regexes import OutOfTimeError
+
+
+class Clock:
+    """A clock that stands until it is told to go on."""
+
+    def __init__(self):
+        self.now_s = 100.0
+
+    def __call__(self):
+        return self.now_s
+
+
+def test_time_is_over_at_its_limit_and_not_before():
+    clock = Clock()
+    budget = Budget(clock, 2.0)
+    clock.now_s = 101.5
+    budget.check()
+    assert budget.remaining_s() == 0.5
+    clock.now_s = 102.0
+    with pytest.raises(OutOfTimeError):
+        budget.check()
+    with pytest.raises(OutOfTimeError):
+        budget.remaining_s()
+
+
+def test_rows_given_back_can_be_held_again():
+    budget = Budget(Clock(), 1, max_held_rows=10)
+    budget.hold(10)
+    budget.hold(-4)
+    budget.hold(4)
+    with pytest.raises(OutOfRowsError):
+        budget.hold(1)
+
+
+@pytest.mark.parametrize("weight", ["a character", "an item"])
+def test_large_values_together_are_no_larger_than_the_memory_for_them(weight):
+    budget = Budget(Clock(), 1)
+    value, size = ("x" * 2**20, 2**20) if weight == "a character" else ((1,) * 2**18, 2**18 * ITEM_BYTES)
+    for _ in range(MAX_MADE_BYTES // size):
+        budget.make(value)
+    with pytest.raises(OutOfRowsError):
+        budget.make(value)
+
+
+def test_small_values_weigh_nothing_beside_the_rows_that_hold_them():
+    budget = Budget(Clock(), 1)
+    for _ in range(MAX_MADE_BYTES // SMALL_VALUE + 2):
+        budget.make("x" * SMALL_VALUE)
+        budget.make(5)

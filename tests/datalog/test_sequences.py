@@ -1,0 +1,74 @@
+"""Functions of queries that take strings, numbers and collections apart: their edges, and their errors in words."""
+
+import pytest
+
+from codriver.datalog.budget import Budget
+from codriver.datalog.functions import FUNCTIONS
+from codriver.datalog.value_types import MAX_ITEMS, MAX_NESTING, Boolean, ValueMap, own
+
+PAIRS = ValueMap(a=1)
+
+
+def call(name, *arguments):
+    function = FUNCTIONS[name]
+    return function.call(*((Budget(lambda: 0.0, 1.0), *arguments) if function.is_timed else arguments))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("count", (None,), 0),
+        ("count", ("abc",), 3),
+        ("count", (PAIRS,), 1),
+        ("get", (PAIRS, "a"), 1),
+        ("get", (PAIRS, "b", 7), 7),
+        ("get", ((5, 6), 1), 6),
+        ("get", ((5, 6), 2, 7), 7),
+        ("get", ((5, 6), "1"), None),
+        ("get", (frozenset({5}), 5), 5),
+        ("get", (frozenset({5}), 6, 7), 7),
+        ("nth", ((5, 6), 1), 6),
+        ("nth", ((5, 6), 2, 7), 7),
+        ("first", (PAIRS,), ("a", 1)),
+        ("last", ((),), None),
+        ("rest", (None,), ()),
+        ("not-empty", ("",), None),
+        ("set", ((1, 1),), frozenset({1})),
+        ("hash-map", ("a", 1), PAIRS),
+        ("contains?", ((5, 6), 1), Boolean.TRUE),
+        ("contains?", ((5, 6), 5), Boolean.FALSE),
+        ("contains?", (PAIRS, "a"), Boolean.TRUE),
+    ],
+)
+def test_a_function_gives_what_clojures_gives(name, arguments, expected):
+    assert own(call(name, *arguments)) == expected
+
+
+DEEP = ()
+for _ in range(MAX_NESTING):
+    DEEP = (DEEP,)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("count", (5,), "a collection is needed, not a number"),
+        ("first", (Boolean.TRUE,), "a collection is needed, not a boolean"),
+        ("nth", ((5, 6), 2), "there is no item 2 among 2"),
+        ("nth", ((5, 6), -1), "there is no item -1 among 2"),
+        ("hash-map", ("a",), "keys and values in turn, not of 1 items"),
+        ("vector", (DEEP,), f"collections nest deeper than {MAX_NESTING}"),
+        ("range", (MAX_ITEMS + 1,), f"more than {MAX_ITEMS} numbers"),
+        ("clojure.string/upper-case", (5,), "a string is needed, not a number"),
+    ],
+)
+def test_a_function_says_what_it_cannot_work_with(name, arguments, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call(name, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("nth", "2 to 3 arguments"), ("vector", "0 or more arguments"), ("first", "1 arguments")]
+)
+def test_a_function_tells_how_many_arguments_it_takes(name, words):
+    assert FUNCTIONS[name].arity_text() == words

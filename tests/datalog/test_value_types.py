@@ -1,0 +1,99 @@
+"""Values of queries: their conversion from EDN and JSON and back, their order, and their limits."""
+
+import math
+
+import pytest
+
+from codriver.datalog.edn import Keyword, Text, read
+from codriver.datalog.regexes import compile_pattern
+from codriver.datalog.value_types import (
+    MAX_NESTING,
+    Boolean,
+    ValueMap,
+    characters,
+    compare,
+    constant,
+    from_json,
+    in_order,
+    nested,
+    to_json,
+)
+
+JSON = [
+    (None, None),
+    (True, Boolean.TRUE),
+    (1, 1),
+    ("a", "a"),
+    ([1, [False]], (1, (Boolean.FALSE,))),
+    ({"a": [True]}, ValueMap(a=(Boolean.TRUE,))),
+]
+
+
+@pytest.mark.parametrize(("given", "value"), JSON)
+def test_json_comes_back_as_it_went_in(given, value):
+    assert from_json(given) == value
+    assert to_json(value) == given
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (frozenset({2, 1}), [1, 2]),
+        (ValueMap({1: frozenset()}), {"1": []}),
+        (math.inf, "inf"),
+        (math.nan, "nan"),
+        (Keyword(":a/b"), ":a/b"),
+        (compile_pattern("a+"), "a+"),
+    ],
+)
+def test_what_json_has_no_word_for_becomes_the_nearest_that_it_has(value, shown):
+    assert to_json(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("edn", "value"),
+    [
+        ("[1 (2 nil)]", (1, (2, None))),
+        ("#{1 2}", frozenset({1, 2})),
+        ("{:a [true]}", ValueMap({":a": (Boolean.TRUE,)})),
+        ('"a\\nb"', "a\nb"),
+    ],
+)
+def test_a_constant_of_a_query_is_its_value(edn, value):
+    text = Text(edn, "query")
+    assert constant(text, read(text)) == value
+
+
+def test_true_is_not_1_in_any_collection():
+    assert from_json([True]) != from_json([1])
+    assert from_json({"a": True}) != from_json({"a": 1})
+    assert len(frozenset({Boolean.TRUE, 1})) == 2
+
+
+def test_values_of_all_kinds_have_one_order():
+    ordered = [
+        None, Boolean.FALSE, Boolean.TRUE, -1, 0.5, 2, "a", "b", (), (9,), (1, 2), (1, 3), ValueMap(a=1, b=1, c=1),
+        compile_pattern("a"),
+    ]  # fmt: skip
+    assert in_order(reversed(ordered)) == ordered
+    for place, left in enumerate(ordered):
+        for other, right in enumerate(ordered):
+            assert (compare(left, right) < 0, compare(left, right) > 0) == (place < other, place > other)
+
+
+def test_two_regexes_and_two_nils_are_of_the_same_rank():
+    assert compare(compile_pattern("a"), compile_pattern("b")) == 0
+    assert compare(None, None) == 0
+
+
+def test_levels_are_counted_no_further_than_they_are_allowed():
+    deep = ()
+    for _ in range(MAX_NESTING * 3):
+        deep = (deep,)
+    assert nested(1) == 0
+    assert nested((1, frozenset({(2,)}), ValueMap(a=1))) == 3
+    assert MAX_NESTING < nested(deep) <= MAX_NESTING + 2
+
+
+def test_the_text_in_a_value_is_counted_wherever_it_is():
+    assert characters(ValueMap(ab=("c", frozenset({"def"}), 5))) == 6
