@@ -1,8 +1,10 @@
 """A checkout in which every file that Codriver reads has a hostile shape: nothing reaches beyond it."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -10,6 +12,8 @@ import zipfile
 
 import pytest
 from live_server import WAIT_S, environ, serving
+
+import codriver_relay
 
 SECRET = "a-private-key-that-nobody-may-see"
 SETTINGS = ("codriver.toml", "pyproject.toml")
@@ -48,7 +52,8 @@ COMMANDS = (
     ("eval", "1"), ("call", "list_sessions"), ("log",), ("history",), ("load", "x.py"), ("trust", "--list"),
     ("init", "--dry-run"), ("init", "--client", "all", "--scope", "workspace"),
     ("init", "--client", "all", "--scope", "workspace", "--force"), ("init", "--remove", "--scope", "workspace"),
-    ("trust",), ("trust", "--remove"), ("completion", "bash"),
+    ("trust",), ("trust", "--remove"), ("completion", "bash"), ("log", "--follow"), ("watch",), ("log", "--run", "-1"),
+    ("runs",), ("forget",),
 )  # fmt: skip
 MOST_BYTES = 150 * 2**20
 MEASURE = (
@@ -139,6 +144,64 @@ def test_no_command_reads_writes_or_hangs_beyond_the_workspace(checkout, tmp_pat
         assert memory < MOST_BYTES, command
     assert secret.read_text() == f"{SECRET}\n"
     assert [entry.name for entry in secret.parent.iterdir()] == [secret.name]
+
+
+def ask_relay(folder):
+    """What the relay answers to a client's first request in the checkout, before it gives up."""
+    request = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", codriver_relay.__file__, str(folder / "workspace" / PRESENCE[0])],
+        env={**variables(folder), "CODRIVER_RELAY_GIVE_UP_S": "0.5", "CODRIVER_TOKEN": SECRET},
+        input=json.dumps(request) + "\n", capture_output=True, text=True, timeout=WAIT_S, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_relay_reads_nothing_of_it_and_answers_in_words(checkout, tmp_path, shape):
+    checkout(shape, PRESENCE)
+    said = ask_relay(tmp_path)
+    assert json.loads(said)["id"] == 1
+    assert SECRET not in said
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost", "203.0.113.7"])
+def test_nobody_whom_a_checkout_names_hears_a_byte_or_a_signal(checkout, tmp_path, host):
+    workspace = checkout("garbage", [])
+    folder = workspace / ".calva" / "mcp-server"
+    folder.mkdir(parents=True)
+    heard = []
+    with socket.create_server(("127.0.0.1", 0)) as listener, subprocess.Popen(["sleep", "600"]) as bystander:
+        record = {
+            "pid": bystander.pid, "port": listener.getsockname()[1], "host": host, "sessionId": "0" * 32,
+            "startedAt": "2026-01-01T00:00:00+00:00", "version": "0.1.0",
+        }  # fmt: skip
+        (folder / "port").write_text(str(record["port"]))
+        (folder / "server.json").write_text(json.dumps(record))
+        (folder / "token").write_text("A" * 43)
+        thread = threading.Thread(target=hear, args=(listener, heard), daemon=True)
+        thread.start()
+        try:
+            for command in COMMANDS:
+                said, _, _ = run(command, tmp_path, {**variables(tmp_path), "CODRIVER_TOKEN": SECRET})
+                assert "Traceback" not in said, (command, said)
+            ask_relay(tmp_path)
+            assert bystander.poll() is None
+        finally:
+            bystander.kill()
+            listener.close()
+    assert b"".join(heard) == b""
+
+
+def hear(listener, heard):
+    """Take every connection, and all that comes over it."""
+    with contextlib.suppress(OSError):
+        while True:
+            peer, _ = listener.accept()
+            peer.settimeout(WAIT_S)
+            with peer, contextlib.suppress(OSError):
+                while data := peer.recv(4096):
+                    heard.append(data)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
