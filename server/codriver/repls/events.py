@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from codriver.core import actions
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import StreamRedactor, Transcripts
     from codriver.repls.adapter_values import Event
 
+
+logger = logging.getLogger(__name__)
 
 LATE: Final = "a value came when this was over, and is in no result: "
 
@@ -129,3 +132,27 @@ def _category(evaluation: Evaluation | None, *, is_error: bool) -> Category:
     if evaluation is None:
         return "otherErrorOutput" if is_error else "otherOutput"
     return "evaluationErrorOutput" if is_error else "evaluationOutput"
+
+
+class Faults:
+    """Latches the faults met in one server, for its life."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def latch(self, what: str, error: Exception) -> str:
+        """Remember that codriver itself failed in `what`; in words, for who is concerned."""
+        text = f"codriver itself failed in {what}: {_words(error)}"
+        logger.error("%s", text, exc_info=error)
+        try:
+            self._core.report(actions.LatchError("internal-error", text), actions.Say(text, error=True))
+        except Exception:
+            logger.exception("this could not be put into the log")
+        return text
+
+
+def _words(error: BaseException) -> str:
+    """The fault in words: of a group of faults, the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"

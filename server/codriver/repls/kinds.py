@@ -32,8 +32,6 @@ class Kind:
     """The dialect that it speaks when it starts."""
     words: tuple[str, ...] = ()
     """The words after `--repl` that name it, the usual one first. Without any, `setting` is its command line."""
-    protocol: str = "nrepl"
-    """The protocol by which an adapter speaks with it."""
 
     # Files
     suffixes: tuple[str, ...] = ()

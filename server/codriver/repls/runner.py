@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core
     from codriver.repls.adapter import Adapter
     from codriver.repls.adapter_values import Ending
-    from codriver.repls.core_reports import Faults
+    from codriver.repls.events import Faults
     from codriver.repls.interrupt import Stopping
 
     Spawn = Callable[[str, Callable[[effects.RunEvaluation], Awaitable[None]], effects.RunEvaluation], None]

@@ -16,8 +16,7 @@ import anyio
 from codriver.core import actions, effects
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.repls.adapter_values import Endpoint
-from codriver.repls.core_reports import Faults
-from codriver.repls.events import Hearing
+from codriver.repls.events import Faults, Hearing
 from codriver.repls.interrupt import Stopping
 from codriver.repls.launch import processes, recipes
 from codriver.repls.nrepl import nrepl_adapter

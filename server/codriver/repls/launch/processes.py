@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from codriver.errors import StartError
+from codriver.net.context_tasks import own_tasks
 from codriver.repls.adapter_values import Endpoint
-from codriver.repls.context_tasks import own_tasks
 from codriver.repls.launch.port_files import read_port_file
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS
 from codriver.errors import ReplDisconnectedError
+from codriver.net.context_tasks import own_tasks
 from codriver.repls.adapter_values import Ending, Endpoint, Interruption
-from codriver.repls.context_tasks import own_tasks
 from codriver.repls.errors import CapabilityMissingError, OpTimedOutError
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.form_reply import NEED_INPUT, Reply
