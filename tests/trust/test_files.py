@@ -118,7 +118,7 @@ def test_a_workspace_on_a_full_disk_is_refused_in_words_and_nothing_half_is_left
         fill(disk)
         said = refused_start(tmp_path, "--repl", "none")
         assert "No space left on device" in said
-        assert "make the folder writable, or choose another --workspace" in said
+        assert "a folder of yours that you can write, without links, or choose another --workspace" in said
         left = {path.name for path in (disk / ".calva" / "mcp-server").iterdir()}
         assert left <= {".gitignore", "lock"}
 
@@ -224,7 +224,7 @@ def test_a_workspace_that_cannot_be_written_is_refused_in_words(tmp_path):
     with small_disk(tmp_path / "workspace") as disk, read_only(disk):
         said = refused_start(tmp_path, "--repl", "none")
         assert "Read-only file system" in said
-        assert "make the folder writable, or choose another --workspace" in said
+        assert "a folder of yours that you can write, without links, or choose another --workspace" in said
 
 
 def test_a_relay_that_cannot_be_installed_is_said_in_words(tmp_path):

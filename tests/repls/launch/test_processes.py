@@ -218,10 +218,10 @@ def test_nothing_is_left_when_codriver_is_killed(tmp_path):
     parent = textwrap.dedent(f"""
         import anyio, os, sys
         from pathlib import Path
-        from codriver.repls import process
+        from codriver.repls.launch import processes
         async def main():
-            async with process.start([sys.executable, "-c", {child!r}], cwd=Path({str(tmp_path)!r}),
-                                     env=dict(os.environ), on_output=lambda *_: None) as running:
+            async with processes.start([sys.executable, "-c", {child!r}], cwd=Path({str(tmp_path)!r}),
+                                       env=dict(os.environ), on_output=lambda *_: None) as running:
                 await running.endpoint()
                 os.kill(os.getpid(), 9)
         anyio.run(main)
