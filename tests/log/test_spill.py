@@ -273,11 +273,18 @@ def test_one_prints_and_others_read_at_the_same_time(made):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe stands for a disk that hangs, which this system lacks")
-def test_a_disk_that_hangs_holds_up_nobody_and_does_not_fill_the_memory(made):
+def test_a_disk_that_hangs_holds_up_nobody_and_does_not_fill_the_memory(made, tmp_path, monkeypatch):
     store = made(max_bytes=1024 * MIB)
     folder = store._folder.path()
-    pipe = folder / "e1.stdout.1"
-    os.mkfifo(pipe)  # who opens it to write waits for somebody who reads
+    pipe = tmp_path / "hanging"
+    os.mkfifo(pipe)
+    opened = spill_files._open
+
+    def open_slowly(file, flags):
+        """For the first text's file, wait for somebody who reads, as no regular file would."""
+        return os.open(pipe, os.O_WRONLY) if file.name == "e1.stdout.1" else opened(file, flags)
+
+    monkeypatch.setattr(spill_files, "_open", open_slowly)
     hanging, other = Text(store, "e1.stdout", 1), Text(store, "e2.stdout", 2)
     for number in range(200):
         hanging.add(f"{number:04}" * (MIB // 4))
@@ -465,7 +472,7 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path):
     target.write_text("of somebody else")
     (folder.path() / "e1.stdout.1").symlink_to(target)
     file = SpillFile(folder, "e1.stdout.1", 0)
-    with pytest.raises(OSError, match="symbolic link"):
+    with pytest.raises(OSError, match="it is a link"):
         file.append(["mine"])
     assert target.read_text() == "of somebody else"
     folder.remove()

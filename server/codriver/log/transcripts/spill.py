@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 # What is read is whole blocks: this many characters take 0.05 ms, and an index of them 100 bytes.
 BLOCK_CHARACTERS = 64 * 2**10
@@ -78,11 +77,10 @@ class SpillFolder:
 
     def _claimed(self) -> Path:
         """A folder that is ours, by a lock that we hold."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         for _ in range(NAMES_TRIED):
             folder = self._root / secrets.token_hex(6)
             lock_file = folder.with_suffix(LOCK_ENDING)
-            lock = os.open(lock_file, flags, PRIVATE_FILE)
+            lock = _open(lock_file, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
                 # A sweep that came between making the lock and holding it takes the file away.
                 if try_lock(lock) and lock_file.exists():
@@ -114,9 +112,19 @@ class SpillFolder:
                     _sweep(lock_file)
 
 
+def _open(file: Path, flags: int) -> int:
+    """A descriptor of this user's own file in a folder that the caller knows; no link in its place is followed.
+
+    Raises:
+        OSError: it is something else, or cannot be had.
+    """
+    with locate(file, Links.NEVER, root=file.parent) as place:
+        return place.open_private(flags)
+
+
 def _sweep(lock_file: Path) -> None:
     try:
-        lock = os.open(lock_file, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0))
+        lock = _open(lock_file, os.O_RDWR)
     except OSError:  # gone meanwhile, or not ours
         return
     try:
@@ -185,8 +193,7 @@ class SpillFile:
         if self._path is None:
             self._path = self._folder.path() / self._name
             flags |= os.O_CREAT  # not again: what was appended to an empty one would be found nowhere
-        flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-        return os.open(self._path, flags, PRIVATE_FILE)
+        return _open(self._path, flags)
 
     def rest(self) -> None:
         """Hold no resource of the system until there is more to append. Again is harmless."""
