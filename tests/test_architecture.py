@@ -161,7 +161,6 @@ OPENERS = {
     "repls/launch/watchdog.py": "/dev/null",
     "commands/demo.py": "a folder of its own, made for the demonstration",
     "editing/diagnostics.py": "a folder of its own, made for a linter",
-    # Theirs is being rebuilt; each goes with that.
 }
 OPENING_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 OPENING_MODULES = {"tempfile", "shutil.copy", "shutil.copyfile", "shutil.copytree", "shutil.move", "io.FileIO"}
@@ -169,7 +168,7 @@ OPENING_MODULES = {"tempfile", "shutil.copy", "shutil.copyfile", "shutil.copytre
 
 def openings(path):
     """The lines on which a module opens a file itself."""
-    ours = {"files", "tomlfile"}
+    ours = {"files", "toml_file"}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import) and any(alias.name == "tempfile" for alias in node.names):
             yield node.lineno
