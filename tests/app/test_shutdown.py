@@ -22,6 +22,7 @@ STEPS = (
     "report the end",
     "withdraw the claim on the workspace",
     "close the history",
+    "close the memory",
     "close the long texts",
     "end the REPLs",
     "send what waits for the clients",

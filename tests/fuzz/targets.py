@@ -7,9 +7,11 @@ guided by coverage, for as long as you like.
 # ruff: noqa: PT017  # to be refused in good order is one of two good ends
 
 import json
+import os
 import re
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 from codriver.log import redaction
 from codriver.log.history import (
@@ -197,10 +199,15 @@ def settings(data):
             assert "codriver.toml" in str(error) or "CODRIVER_REPL" in str(error)
             return
         assert set(found.origins) == set(type(found.settings).model_fields)
-        file.write_text("".join(f"{name} = {value}\n" for name, value, _ in as_rows(found)), encoding="utf-8")
-        again = load(Path(folder), environ={})
+        file.unlink()
+        # As the user's own file, in which everything counts.
+        own = Path(folder) / "config" / "codriver" / "codriver.toml"
+        own.parent.mkdir(parents=True)
+        own.write_text("".join(f"{name} = {value}\n" for name, value, _ in as_rows(found)), encoding="utf-8")
+        with patch.dict(os.environ, {"XDG_CONFIG_HOME": str(Path(folder) / "config")}):
+            again = load(Path(folder), environ={})
         assert again.settings == found.settings
-        assert {origin.layer for origin in again.origins.values()} == {"workspace"}
+        assert {origin.layer for origin in again.origins.values()} == {"user"}
 
 
 def record(data):
