@@ -100,7 +100,7 @@ class UnreachableError(Exception):
 
 
 class Message:
-    """What the relay knows of a line. `id` is JSON text of the very value that came, `key` the same in one spelling.
+    """A line as the relay knows it. `id` is JSON text of the very value that came, `key` the same in one spelling.
 
     `parts`: the messages of a batch, which has no id and no method itself.
     """
@@ -148,12 +148,12 @@ def respell(token: bytes) -> bytes:
 
 
 def survey(line: bytes) -> Message:
-    """What kind of message `line` is. It reads no further than it must; a line that is no object is only a line."""
+    """The kind of message `line` is. It reads no further than it must; a line that is no object is only a line."""
     return walk(line) or parse(line)
 
 
 def parse(line: bytes) -> Message:
-    """What kind of message `line` is, by parsing all of it."""
+    """The kind of message `line` is, by parsing all of it."""
     import json  # noqa: PLC0415 - see respell
 
     try:
@@ -168,7 +168,7 @@ def parse(line: bytes) -> Message:
 
 
 def describe(line: bytes, value: object) -> Message:
-    """What kind of message `line` is, whose JSON value is `value`."""
+    """The kind of message `line` is, whose JSON value is `value`."""
     import json  # noqa: PLC0415 - see respell
 
     if not isinstance(value, dict):
@@ -183,7 +183,7 @@ def describe(line: bytes, value: object) -> Message:
 
 
 def walk(line: bytes) -> Message | None:
-    """What kind of message `line` is, from its top-level members up to the one that decides.
+    """The kind of message `line` is, from its top-level members up to the one that decides.
 
     Without its escaped quotes, a line split at the others is by turns text outside and inside of strings, so a member's
     name is a string at depth 1 with a colon behind it. None when `SURVEY_BYTES` do not decide, or a name or an id has
@@ -245,7 +245,7 @@ class Lines:
 
 
 class Output:
-    """What goes to the client. A write never waits: what there is no room for is written by a thread, in order."""
+    """The output to the client. A write never waits: what there is no room for is written by a thread, in order."""
 
     def __init__(self) -> None:
         self.room = room_of(CLIENT_OUT)
@@ -290,7 +290,7 @@ class Output:
 
 
 def room_of(fd: int) -> select.poll:
-    """What waits for room to write to `fd`."""
+    """A poll that waits for room to write to `fd`."""
     room = select.poll()
     room.register(fd, select.POLLOUT)
     return room

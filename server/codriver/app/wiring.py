@@ -206,7 +206,7 @@ def _protocol(services: Services, clients: Clients, skills: SkillLibrary, redact
 
 
 def _instructions(services: Services, skills: SkillLibrary) -> str:
-    """What a client is told when it connects."""
+    """The instructions that a client gets when it connects."""
     state, settings = services.core.state, services.settings
     repls = [Connected(repl.key, repl.dialect, repl.phase, repl.note or "") for repl in state.repls.values()]
     offered = {tool.name for tool in on_offer(MANIFEST, state, settings)}

@@ -1,4 +1,4 @@
-"""What the commands write, to people and to programs: the only way to standard output and standard error.
+"""Output of the commands, to people and to programs: the only way to standard output and standard error.
 
 On a terminal, control characters in any text become visible: the text may be a stranger's, and a terminal obeys what it
 is sent. Colours are ours, and are put around such text. What is piped is for a program: it gets the text as it is, and
