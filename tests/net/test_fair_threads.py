@@ -79,6 +79,22 @@ async def test_the_calls_of_one_client_come_in_their_order():
     assert order == list(range(10))
 
 
+async def test_a_client_is_busy_until_it_has_what_it_asked_for():
+    shares, received = Shares(1), []
+
+    async def ask():
+        received.append(await shares.run("client", lambda: "the answer"))
+
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await anyio.lowlevel.checkpoint()
+            while not received:
+                assert shares.is_busy("client")
+                await anyio.lowlevel.checkpoint()
+    assert not shares.is_busy("client")
+
+
 async def test_a_fault_frees_the_slot_and_reaches_the_caller():
     shares = Shares(1)
     with anyio.fail_after(BOUND_S):

@@ -4,6 +4,7 @@ The screen knows the control sequences that Codriver sends and no others: anythi
 edge, or a line beyond the bottom is a fault that the test sees.
 """
 
+import codecs
 import fcntl
 import os
 import pty
@@ -103,6 +104,7 @@ class Terminal:
         self.found = termios.tcgetattr(self.slave)
         self.grid = Grid(columns, lines)
         self.rest = ""
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a read may end within a character
         self.output = b""
         self.process = subprocess.Popen(
             command,
@@ -137,7 +139,7 @@ class Terminal:
         while select.select([self.master], [], [], timeout_s)[0]:
             data = os.read(self.master, 65536)
             self.output += data
-            self.rest = self.grid.feed(self.rest + data.decode("utf-8", "replace"))
+            self.rest = self.grid.feed(self.rest + self.decoder.decode(data))
             timeout_s = 0
 
     def until(self, condition, what):

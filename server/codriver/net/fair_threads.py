@@ -62,12 +62,14 @@ class _Share:
     used_at: float = 0.0
     waiting: deque[_Turn] = field(default_factory=deque)
     running: int = 0
+    callers: int = 0
+    """Those that have not gone on yet: also whose work is over, but who were not told so far."""
     rests_until: float = 0.0
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing of it waits or runs."""
-        return not self.waiting and not self.running
+        return not self.callers and not self.running
 
     def had_s(self, now: float) -> float:
         """How long its work took of late: what is long ago counts little."""
@@ -120,8 +122,16 @@ class Shares:
         Raises:
             NoTurnError: it was not its turn until then, or never will be.
         """
-        turn = _Turn(client)
-        self._shares.setdefault(client, _Share()).waiting.append(turn)
+        share = self._shares.setdefault(client, _Share())
+        share.callers += 1
+        try:
+            return await self._run_in_turn(share, _Turn(client), work, until)
+        finally:
+            share.callers -= 1
+            self._forget_idle()
+
+    async def _run_in_turn(self, share: _Share, turn: _Turn, work: Callable[[], T], until: float) -> T:
+        share.waiting.append(turn)
         self._grant()
         try:
             if not turn.is_granted and not self._is_closed:
@@ -133,7 +143,7 @@ class Shares:
         if not turn.is_granted:
             self._leave(turn)
             raise NoTurnError(self.waiting)
-        return await self._run_now(client, work)
+        return await self._run_now(turn.client, work)
 
     async def _run_now(self, client: str, work: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
