@@ -205,6 +205,59 @@ def test_importing_the_packages_opens_nothing():
     assert done.returncode == 0, done.stderr
 
 
+def calls_with_their_function(path):
+    """Each call in a module, with the name of the innermost function that it stands in."""
+    stack = [(ast.parse(path.read_text()), "")]
+    while stack:
+        node, function = stack.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            function = node.name
+        if isinstance(node, ast.Call):
+            yield node, function
+        stack += [(child, function) for child in ast.iter_child_nodes(node)]
+
+
+def entrances(path):
+    """The functions of a module that make an output log, or append to one: nothing else is given a time so called."""
+    for call, function in calls_with_their_function(path):
+        called = ast.unparse(call.func)
+        is_made = called.rpartition(".")[2] == "OutputLog"
+        is_appended = called.endswith(".append") and any(keyword.arg == "timestamp_ms" for keyword in call.keywords)
+        if is_made or is_appended:
+            yield path.relative_to(SERVER).as_posix(), function
+
+
+def test_text_enters_the_output_log_by_one_function():
+    found = [place for path in modules() for place in entrances(path)]
+    assert sorted(found) == [("log/writer.py", "__init__"), ("log/writer.py", "record")]
+
+
+# Where secrets are taken out: as text enters the log or a transcript, and as a message leaves for a client. One more
+# module makes what takes them out, and hands it to these two.
+SECRETS_DOORS = {"log", "protocol"}
+REDACTOR_IS_MADE_BY = SERVER / "app" / "wiring.py"
+
+
+def named(path):
+    """Every name in a module: of a variable, an attribute, an argument, or something imported."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        for field in ("id", "attr", "arg", "name", "asname", "module"):
+            name = getattr(node, field, None)
+            if isinstance(name, str):
+                yield name
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_secrets_are_looked_for_at_two_doors_alone(path):
+    redactors = {name for name in named(path) if "redact" in name.lower()}
+    assert not redactors or room(path) in SECRETS_DOORS or path == REDACTOR_IS_MADE_BY
+
+
+def test_who_makes_the_redactor_hands_it_on_and_never_uses_it():
+    called = [ast.unparse(call.func) for call, _ in calls_with_their_function(REDACTOR_IS_MADE_BY)]
+    assert [name for name in called if "redact" in name.lower()] == ["Redactor.from_environment"]
+
+
 # Whoever shows something to a person does it by `codriver.commands.terminal`, where control characters become visible.
 SHOWN_BY = SERVER / "commands" / "terminal.py"
 WRITERS = {"print", "input", "click.echo", "click.secho", "click.echo_via_pager", "click.prompt", "click.confirm",

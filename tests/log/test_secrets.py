@@ -75,6 +75,22 @@ def test_a_transcript_knows_its_secrets_before_anything_is_cut_from_it():
     assert transcript.out.all()[10:] == MARK
 
 
+def test_a_transcript_takes_in_no_secret_whichever_way_it_comes():
+    transcripts = Transcripts(kept=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
+    transcript = transcripts.open("e1", code=f"(log {SECRET})")
+    transcript.keep_stacks(f"main: {SECRET}\n own: {SECRET}", f"own: {SECRET}")
+    assert transcript.add_value(f"[{SECRET}]") == transcript.result.all() == f"[{MARK}]"
+    assert transcript.head == f"(log {MARK})"
+    assert (transcript.stacks, transcript.own_stacks) == (f"main: {MARK}\n own: {MARK}", f"own: {MARK}")
+
+
+@pytest.mark.parametrize("before", range(180, 201))
+def test_the_head_of_a_transcript_is_cut_only_after_its_secrets_are_out(before):
+    transcripts = Transcripts(kept=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
+    transcript = transcripts.open("e1", code="#" * before + SECRET)
+    assert transcript.head == ("#" * before + MARK)[:200]
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sets(st.integers(1, len(SECRET) - 1), max_size=4))
 def test_a_real_program_that_prints_a_secret_in_pieces_is_redacted_everywhere(client, cuts):

@@ -13,9 +13,10 @@ from codriver.core.effects import EFFECTS, Append, CloseSession
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, Origin, State
 from codriver.core.values import Request
-from codriver.log.output_log import OutputLog
+from codriver.log.history import History
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
+from codriver.log.writer import Logbook
 from codriver.repls.supervisor import Repls
 from codriver.settings.model import Settings
 
@@ -38,8 +39,10 @@ class UnexpectedError(Exception):
 @asynccontextmanager
 async def served(workspace, handlers=HANDLERS, ops=OPS):
     """A core and the REPLs that it has performed, connected to a scripted server."""
-    log = OutputLog()
-    transcripts = Transcripts(kept=100, max_bytes=10**6, max_stream_bytes=10**6, redactor=Redactor({}))
+    redactor = Redactor({})
+    transcripts = Transcripts(kept=100, max_bytes=10**6, max_stream_bytes=10**6, redactor=redactor)
+    history = History(workspace / "history.json")
+    logbook = Logbook(history, transcripts, history, next_line=1, max_entities=1000, max_bytes=10**6, redactor=redactor)
     said = []
 
     async with scripted(ANSWERS, ops=ops) as server, anyio.create_task_group() as tasks:
@@ -50,7 +53,9 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
                 said.append(effect.text)
 
         def performers(core):
-            repls = Repls(core=core, tasks=tasks, workspace=workspace, environ={}, log=log, transcripts=transcripts)
+            repls = Repls(
+                core=core, tasks=tasks, workspace=workspace, environ={}, logbook=logbook, transcripts=transcripts
+            )
             made.append(repls)
             return {**dict.fromkeys(EFFECTS, note), **repls.performers}
 

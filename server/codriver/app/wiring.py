@@ -104,7 +104,7 @@ def build(
         next_line=loaded.next_line,
         max_entities=settings.log_max_entities,
         max_bytes=settings.log_max_bytes,
-        redact=redactor,
+        redactor=redactor,
     )
     recorder = RunRecorder(
         memory,
@@ -124,7 +124,7 @@ def build(
             tasks=tasks,
             workspace=workspace,
             environ=os.environ,
-            log=logbook.log,
+            logbook=logbook,
             transcripts=transcripts,
             is_accepted=is_accepted,
         )
@@ -149,7 +149,7 @@ def build(
         return {
             **performers,
             **repls.performers,
-            effects.Append: logbook.append,
+            effects.Append: logbook.perform,
             effects.Remember: lambda told: recorder.remember(Document(told.kind, told.name, told.now, told.text)),
             effects.NotifyClients: protocol.broadcast.list_changed,
         }

@@ -203,6 +203,10 @@ class OutputLog:
         """How many entities have left since the start."""
         return self._evicted
 
+    def caller(self, name: str) -> str:
+        """A caller's name as the log has it, without secrets: what is known by it is found in the log by it."""
+        return self._redact(name)
+
     def append(  # one argument an attribute
         self,
         category: Category,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp_types.jsonrpc import INTERNAL_ERROR
@@ -26,6 +26,7 @@ from codriver.tools.manifest import BY_NAME
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.replies import Replies
     from codriver.tools.base import Answer, Image, Services, Tool
@@ -45,19 +46,6 @@ PARAMETERS = frozenset({"name", "arguments", "_meta"})
 RESULT = '{"jsonrpc":"2.0","id":%s,"result":{"content":%s,"structuredContent":%s,"isError":%s%s}}\n'
 ABOUT_US = ',"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":%s}'
 """What a result says besides, to clients without a handshake. Source: MCP 2026-07-28, results."""
-
-
-class Redactor(Protocol):
-    """Takes secrets out of what leaves the server."""
-
-    def __call__(self, text: str) -> str:
-        """The text without secrets."""
-
-    def redact_json(self, value: object) -> object:
-        """The JSON value without secrets."""
-
-    def may_find(self, printed: str) -> bool:
-        """Whether values may hold a secret, told by how some language prints them; False is certain."""
 
 
 @dataclass(frozen=True, slots=True)

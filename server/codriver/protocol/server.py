@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from mcp.server.models import InitializationOptions
 
+    from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import Clients
-    from codriver.protocol.calls import Redactor
     from codriver.skills import SkillLibrary
     from codriver.tools.base import Services, Tool
 

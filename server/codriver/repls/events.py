@@ -1,4 +1,4 @@
-"""What REPLs say, on its way into the transcripts of evaluations and into the log; secrets are taken out before."""
+"""Events of REPLs, on their way into the transcripts of evaluations and into the log."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from codriver.core.effects import SettleEvaluation
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
-    from codriver.log.output_log import Category, OutputLog
-    from codriver.log.transcripts import StreamRedactor, Transcripts
+    from codriver.log.output_log import Category
+    from codriver.log.transcripts import Transcripts
+    from codriver.log.writer import Logbook
     from codriver.repls.adapter_values import Event
 
 
@@ -27,12 +28,10 @@ LATE: Final = "a value came when this was over, and is in no result: "
 class Hearing:
     """Listens to all REPLs of one server, for its life."""
 
-    def __init__(self, core: Core, log: OutputLog, transcripts: Transcripts) -> None:
+    def __init__(self, core: Core, logbook: Logbook, transcripts: Transcripts) -> None:
         self._core = core
-        self._log = log
+        self._logbook = logbook
         self._transcripts = transcripts
-        self._loose: dict[tuple[str, str], StreamRedactor] = {}
-        """Of output that belongs to no evaluation, by REPL and stream: what may be the beginning of a secret waits."""
 
     def heard(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
         """An event from a REPL: into the transcript of its evaluation, and into the log."""
@@ -47,19 +46,19 @@ class Hearing:
             return
         transcript = self._transcripts.get(evaluation.id) if evaluation else None
         if isinstance(event, adapter_values.Value):
-            text = self._transcripts.redactor(event.text)
+            text = event.text
             if evaluation is not None and (event.is_late or evaluation.over):
                 # Its result was given, or is about to be: what is asked for twice is answered alike.
                 self._record("otherOutput", LATE + text, repl, evaluation, namespace=event.namespace)
                 return
             if transcript is not None:
-                transcript.add_value(text)
+                text = transcript.add_value(text)
                 transcript.server_cut |= event.truncated
             self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
             return
         is_error = event.stream == "err"
         if transcript is None:
-            text = self._loosely(repl_id, event.stream, event.text)
+            text = self._logbook.loose(repl_id, event.stream, event.text)
         else:
             text = (transcript.err if is_error else transcript.out).append(event.text)
         if text:
@@ -69,7 +68,7 @@ class Hearing:
         self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
     ) -> None:
         """Put what a REPL said into the log."""
-        line = self._log.append(
+        self._logbook.record(
             category,
             text,
             timestamp_ms=self._core.now(),
@@ -78,24 +77,13 @@ class Hearing:
             session_key=session_key(repl, evaluation.session) if evaluation else repl.key,
             evaluation=evaluation.id if evaluation else None,
         )
-        transcript = self._transcripts.get(evaluation.id) if evaluation else None
-        if transcript is not None:
-            transcript.saw_line(line)
-
-    def _loosely(self, repl_id: str, stream: str, text: str) -> str:
-        """What may be seen now of output that belongs to no evaluation."""
-        redactor = self._loose.get((repl_id, stream))
-        if redactor is None:
-            redactor = self._loose[repl_id, stream] = self._transcripts.redactor.stream()
-        return redactor.feed(text)
 
     def end(self, repl_id: str) -> None:
         """Record what was kept back of a REPL that says no more."""
-        for key in [key for key in self._loose if key[0] == repl_id]:
-            rest = self._loose.pop(key).flush()
-            repl = self._core.state.repls.get(repl_id)
+        repl = self._core.state.repls.get(repl_id)
+        for stream, rest in self._logbook.end_loose(repl_id):
             if rest and repl is not None:
-                self._record(_category(None, is_error=key[1].endswith("err")), rest, repl, None)
+                self._record(_category(None, is_error=stream.endswith("err")), rest, repl, None)
 
     def settle(self, effect: SettleEvaluation) -> None:
         """Wake who waits for an evaluation that changed; when it is over, record what was kept back of its output."""
@@ -115,15 +103,10 @@ class Hearing:
     def process_said(self, repl_id: str, stream: str, text: str) -> None:
         """Output of a REPL's process that came past its connection."""
         repl = self._core.state.repls.get(repl_id)
-        text = self._loosely(repl_id, f"process {stream}", text)
+        text = self._logbook.loose(repl_id, f"process {stream}", text)
         if repl is None or not text.strip():
             return
-        self._log.append(
-            "otherErrorOutput" if stream == "err" else "otherOutput",
-            text,
-            timestamp_ms=self._core.now(),
-            session_key=repl.key,
-        )
+        self._record(_category(None, is_error=stream == "err"), text, repl, None)
         if repl.phase == "starting":
             self._core.report(actions.ReplProgress(repl_id, text.strip().splitlines()[-1][:300]))
 

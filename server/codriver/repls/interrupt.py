@@ -76,8 +76,7 @@ class Stopping:
         with anyio.move_on_after(STACKS_AT_INPUT_S if is_reading else STACKS_S):
             dump = await adapter.stacks(session)
             if dump is not None:
-                redact = self._transcripts.redactor
-                transcript.stacks, transcript.own_stacks = redact(dump.whole), redact(dump.own)
+                transcript.keep_stacks(dump.whole, dump.own)
 
     async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
         """Ask the REPL to interrupt; what it said in words, and whether the evaluation is over.

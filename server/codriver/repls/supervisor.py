@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Core, Performer
     from codriver.core.state import Repl
-    from codriver.log.output_log import OutputLog
     from codriver.log.transcripts import Transcripts
+    from codriver.log.writer import Logbook
     from codriver.repls.adapter import Adapter
 
 E = TypeVar("E")
@@ -58,7 +58,7 @@ class Repls:
         tasks: TaskGroup,
         workspace: Path,
         environ: Mapping[str, str],
-        log: OutputLog,
+        logbook: Logbook,
         transcripts: Transcripts,
         is_accepted: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -71,7 +71,7 @@ class Repls:
         self._adapters: dict[str, Adapter] = {}
         self._core = core
         self._faults = Faults(core)
-        self._hearing = Hearing(core, log, transcripts)
+        self._hearing = Hearing(core, logbook, transcripts)
         self._stopping = Stopping(core, self._adapters, transcripts)
         self._running = Running(core, self._faults, self._adapters, self._stopping, self._begin)
         self.stop = self._stopping.stop

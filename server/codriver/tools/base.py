@@ -124,7 +124,7 @@ class Call:
             return slug(self.client_name) or "mcp-client"
         if slug(given) in RESERVED or given != slug(given):
             raise BadWhoError(given)
-        return self.services.transcripts.redactor(given)
+        return self.services.log.caller(given)
 
 
 RESERVED = frozenset({"", "ui", "api"})

@@ -127,11 +127,9 @@ def _begin(call: Call, target: Target, who: str, request: Request) -> None:
     check_room(call.state.unfinished(), call.client, request)
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     asked = (target.repl.id, request.session, request.namespace, request.file, code)
-    transcripts = call.services.transcripts
-    transcripts.open(request.id, asked)
-    # Secrets are taken out before it is cut: half of one would not be known for what it is.
-    head = transcripts.redactor(f"load-file {request.file}" if request.file else request.code)
-    call.dispatch(Evaluate(target.repl.id, request, head), who=who)
+    shown = f"load-file {request.file}" if request.file else request.code
+    transcript = call.services.transcripts.open(request.id, asked, shown)
+    call.dispatch(Evaluate(target.repl.id, request, transcript.head), who=who)
 
 
 async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:

@@ -4,30 +4,17 @@ Short texts are in memory. Of long ones the newest part is, and the rest lies in
 """
 
 from codriver.log.transcripts.store import SpillRoom, Store
-from codriver.log.transcripts.text import (
-    Piece,
-    Stream,
-    StreamRedactor,
-    Text,
-)
-from codriver.log.transcripts.transcript import (
-    Part,
-    Redactor,
-    Transcript,
-    Transcripts,
-    read,
-)
+from codriver.log.transcripts.text import Piece, Stream, Text
+from codriver.log.transcripts.transcript import Part, Transcript, Transcripts, read
 from codriver.log.transcripts.truncation import Cut, head, tail
 
 __all__ = [
     "Cut",
     "Part",
     "Piece",
-    "Redactor",
     "SpillRoom",
     "Store",
     "Stream",
-    "StreamRedactor",
     "Text",
     "Transcript",
     "Transcripts",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from codriver.log.transcripts.spill import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from codriver.log.redaction import StreamRedactor
     from codriver.log.transcripts.spill import SpillFile
     from codriver.log.transcripts.store import Store
 
@@ -297,16 +298,6 @@ class Text:
         self._store.moving -= self._moving
         self._moving = 0
         self._drop_excess()
-
-
-class StreamRedactor(Protocol):
-    """Takes secrets out of a text that comes in chunks, also where a chunk ends within one."""
-
-    def feed(self, chunk: str) -> str:
-        """What can go out now."""
-
-    def flush(self) -> str:
-        """What was kept back, as no more comes."""
 
 
 class Stream(Text):

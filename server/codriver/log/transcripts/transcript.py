@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import anyio
 
+from codriver.core.evaluation_queue import HEAD_CHARACTERS
 from codriver.log.transcripts.store import Store
-from codriver.log.transcripts.text import (
-    Piece,
-    Stream,
-    StreamRedactor,
-    Text,
-)
+from codriver.log.transcripts.text import Piece, Stream, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from codriver.log.redaction import Redactor
     from codriver.log.transcripts.store import SpillRoom
 
 T = TypeVar("T")
@@ -26,21 +23,11 @@ Part = Literal["result", "stdout", "stderr", "stacks"]
 """`stacks`: what the REPL's threads did when the evaluation was about to be interrupted."""
 
 
-class Redactor(Protocol):
-    """Takes secrets out of texts."""
-
-    def __call__(self, text: str) -> str:
-        """The text without secrets."""
-
-    def stream(self) -> StreamRedactor:
-        """The same for a text that comes in chunks."""
-
-
 class Transcript:
     """What one evaluation said. `result` holds the values of its forms, one a line.
 
     `first_line` and `last_line` are in the output log. `asked` stands for what was evaluated and where; `before` is the
-    id of the evaluation before it that asked the same.
+    id of the evaluation before it that asked the same. `head` is the beginning of the code. No text of it has secrets.
     """
 
     def __init__(
@@ -51,14 +38,18 @@ class Transcript:
         age: int,
         asked: Hashable = None,
         before: str | None = None,
+        code: str = "",
     ) -> None:
         self.evaluation = evaluation
+        # Secrets are taken out before it is cut: half of one would not be known for what it is.
+        self.head = redactor(code)[:HEAD_CHARACTERS]
         self.asked = asked
         self.before = before
         self.result = Text(store, f"{evaluation}.result", age)
         self.out = Stream(store, f"{evaluation}.stdout", age, redactor.stream())
         self.err = Stream(store, f"{evaluation}.stderr", age, redactor.stream())
         self._store = store
+        self._redactor = redactor
         self._value_starts: list[int] = []
         self.stacks = ""
         """A thread dump from before an interrupt."""
@@ -80,12 +71,18 @@ class Transcript:
         """Whether reading any of it needs no disk."""
         return self.result.is_near and self.out.is_near and self.err.is_near
 
-    def add_value(self, text: str) -> None:
-        """Add the value of one more form, without secrets."""
+    def add_value(self, text: str) -> str:
+        """Add the value of one more form; what of it may be seen."""
+        seen = self._redactor(text)
         if self._value_starts:
             self.result.add("\n")
         self._value_starts.append(self.result.total)
-        self.result.add(text)
+        self.result.add(seen)
+        return seen
+
+    def keep_stacks(self, whole: str, own: str) -> None:
+        """Keep a thread dump, and of that what is in the user's own code."""
+        self.stacks, self.own_stacks = self._redactor(whole), self._redactor(own)
 
     def values(self) -> list[range]:
         """The place of each value in `result`, in order: those held whole, and what is held of the last."""
@@ -155,7 +152,7 @@ class Transcripts:
     ) -> None:
         self._kept = kept
         self._max_bytes = max_bytes
-        self.redactor = redactor
+        self._redactor = redactor
         self.store = Store(max_stream_bytes, room)
         self._all: OrderedDict[str, Transcript] = OrderedDict()
         self._newest: dict[Hashable, str] = {}
@@ -163,11 +160,14 @@ class Transcripts:
         self._settled: OrderedDict[str, None] = OrderedDict()
         self._opened = 0
 
-    def open(self, evaluation: str, asked: Hashable = None) -> Transcript:
-        """A new, empty transcript. `asked` stands for what is evaluated and where, None for what nothing is like."""
+    def open(self, evaluation: str, asked: Hashable = None, code: str = "") -> Transcript:
+        """A new transcript. `asked` stands for what is evaluated and where, None for what nothing is like.
+
+        `code`: what is evaluated, of which it holds the head.
+        """
         self._opened += 1
         before = self._newest.get(asked)
-        transcript = Transcript(evaluation, self.store, self.redactor, self._opened, asked, before)
+        transcript = Transcript(evaluation, self.store, self._redactor, self._opened, asked, before, code)
         self._all[evaluation] = transcript
         if asked is not None:
             self._newest[asked] = evaluation

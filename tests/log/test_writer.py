@@ -1,0 +1,78 @@
+"""The writer of the log: everything comes in by one function, and no secret comes with it."""
+
+import pytest
+
+from codriver.core.effects import Append
+from codriver.log.history import History
+from codriver.log.redaction import Redactor
+from codriver.log.transcripts import Transcripts
+from codriver.log.writer import Logbook
+
+SECRET = "sk-Tr4vel-light-0042"
+MARK = "<<redacted:TRIP_TOKEN>>"
+redactor = Redactor({"TRIP_TOKEN": SECRET})
+
+
+@pytest.fixture
+def transcripts():
+    return Transcripts(kept=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
+
+
+@pytest.fixture
+def history(tmp_path):
+    return History(tmp_path / "history.json")
+
+
+@pytest.fixture
+def logbook(history, transcripts):
+    limits = {"max_entities": 100, "max_bytes": 2**20}
+    return Logbook(history, transcripts, history, next_line=5, redactor=redactor, **limits)
+
+
+def test_an_evaluations_transcript_learns_the_lines_that_it_has_in_the_log(logbook, transcripts):
+    transcript = transcripts.open("e1")
+    logbook.perform(Append("evaluatedCode", "(run)", who="me", ns="user", session_key="clj", evaluation="e1", now=7))
+    logbook.record("evaluationOutput", "told", timestamp_ms=8, evaluation="e1")
+    logbook.record("otherOutput", "by the way", timestamp_ms=9)
+    logbook.record("evaluationResults", "1", timestamp_ms=9, evaluation="forgotten")
+    assert (transcript.first_line, transcript.last_line) == (5, 6)
+    first = logbook.log.entries()[0]
+    assert (first.text, first.timestamp, first.who, first.namespace) == ("(run)", 7, "me", "user")
+    assert (first.session_key, first.evaluation) == ("clj", "e1")
+
+
+def test_evaluated_code_alone_enters_the_history(logbook, history):
+    logbook.record("otherOutput", "by the way", timestamp_ms=9)
+    logbook.record("evaluatedCode", "(run)", timestamp_ms=9)
+    assert history.usage()["entities"] == 1
+    assert logbook.history_usage() == history.usage()
+
+
+def test_what_is_recorded_has_no_secret_in_log_and_history(logbook, history):
+    logbook.record("evaluatedCode", f'(log "{SECRET}")', timestamp_ms=1, who=SECRET, namespace=SECRET)
+    (entry,) = logbook.log.entries()
+    assert (entry.text, entry.who, entry.namespace) == (f'(log "{MARK}")', MARK, MARK)
+    assert SECRET not in str(history.snapshot().records)
+    assert MARK in str(history.snapshot().records)
+
+
+@pytest.mark.parametrize("cut", range(1, len(SECRET)))
+def test_a_stream_of_no_evaluation_shows_no_part_of_a_secret_that_comes_in_chunks(logbook, cut):
+    assert logbook.loose("r1", "out", "token " + SECRET[:cut]) == "token "
+    assert logbook.loose("r1", "out", SECRET[cut:] + "\n") == MARK + "\n"
+
+
+def test_streams_of_no_evaluation_are_told_apart_by_repl_and_by_stream(logbook):
+    chunks = [("r1", "out"), ("r1", "err"), ("r2", "out")]
+    assert [logbook.loose(*source, SECRET[:9]) for source in chunks] == ["", "", ""]
+    assert logbook.end_loose("r1") == [("out", SECRET[:9]), ("err", SECRET[:9])]
+    assert logbook.end_loose("r1") == []
+    assert logbook.loose("r1", "out", SECRET[9:]) == SECRET[9:]
+    assert logbook.loose("r2", "out", SECRET[9:]) == MARK
+
+
+def test_a_caller_is_known_by_the_name_that_the_log_has_for_it(logbook):
+    logbook.record("evaluatedCode", "1", timestamp_ms=1, who=SECRET)
+    name = logbook.log.caller(SECRET)
+    assert name == MARK
+    assert len(logbook.log.entries(who=name)) == 1
