@@ -139,6 +139,15 @@ class Bare:
     def request(self, method, params=None):
         return self.answer(self.begin(method, params))
 
+    def line(self, method, params=None):
+        """The answer to a request as it came: one line."""
+        identity = self.begin(method, params)
+        while line := self.file.readline():
+            message = json.loads(line)
+            if message.get("id") == identity and "method" not in message:
+                return line
+        raise ConnectionError("the server hung up")
+
     def begin_call(self, tool, **arguments):
         return self.begin("tools/call", {"name": tool, "arguments": arguments})
 
@@ -165,10 +174,12 @@ class Bare:
 
 
 class Relayed(Bare):
-    """The same over a relay process."""
+    """The same over a relay process, or over any server on stdio."""
 
-    def __init__(self, command, env, **kwargs):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+    def __init__(self, command, env, *, folder=None, stderr=None, **kwargs):
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env, cwd=folder
+        )
         super().__init__(self, **kwargs)
 
     def makefile(self, _mode):

@@ -1,0 +1,65 @@
+"""No answer grows: the bytes of the lists and answers that a model has to read have bounds, the same on every machine.
+
+Each bound is the size that its answer has now. A change that makes an answer shorter lowers its bound.
+"""
+
+import pytest
+from reading_cost import PROFILES, answers_of, clojure, python, skills_of, workspace_of
+from real_repls import repl
+
+BUDGETS = {
+    # row: (bytes on the wire, bytes of the text that the model reads)
+    "python, tools/list and instructions": (22_669, 13_682),
+    "python, output schemas": (6903, 0),
+    "python, 0, a client's first call": (595, 221),
+    "python, 1+2": (527, 189),
+    "python, 1/0": (1361, 586),
+    "python, exception six frames deep": (3677, 1695),
+    "python, 10 MB printed": (103_218, 51_531),
+    "python, 200,000 lines": (125_132, 58_833),
+    "python, list of 1,000,000": (715, 283),
+    "clojure, tools/list and instructions": (22_724, 13_765),
+    "clojure, output schemas": (6875, 0),
+    "clojure, 0, a client's first call": (597, 222),
+    "clojure, 1+2": (529, 190),
+    "clojure, 1/0": (1214, 517),
+    "clojure, exception six frames deep": (1334, 575),
+    "clojure, 10 MB printed": (103_220, 51_532),
+    "clojure, 200,000 lines": (125_159, 58_845),
+    "clojure, list of 1,000,000": (667, 259),
+    "the two skills": (15_139, 13_925),
+    "the skills with all their pages": (20_135, 18_684),
+}
+"""Of every client; a row with a profile behind it, such as `python, 1+2, codex`, is the bound of that client alone."""
+
+
+def whose(row):
+    """The row of every client that this one is measured by, where its client has no bound of its own."""
+    rest, _, profile = row.rpartition(", ")
+    return rest if profile in PROFILES and row not in BUDGETS else row
+
+
+@pytest.fixture(scope="module")
+def python_costs(tmp_path_factory):
+    with workspace_of(python(), tmp_path_factory.mktemp("python")) as live:
+        return answers_of(python(), live) | skills_of(live)
+
+
+@pytest.fixture(scope="module")
+def clojure_costs(tmp_path_factory):
+    language = clojure(repl("jvm").endpoint)
+    with workspace_of(language, tmp_path_factory.mktemp("clojure")) as live:
+        return answers_of(language, live)
+
+
+@pytest.mark.parametrize("language", ["python", "clojure"])
+def test_no_answer_has_more_bytes_than_its_budget(language, request):
+    costs = request.getfixturevalue(f"{language}_costs")
+    other = "clojure, " if language == "python" else ("python, ", "the ")
+    assert {whose(row) for row in costs} == {row for row in BUDGETS if not row.startswith(other)}
+    grown = {
+        row: f"{cost.wire} on the wire, {cost.read} read; at most {BUDGETS[whose(row)]}"
+        for row, cost in costs.items()
+        if cost.wire > BUDGETS[whose(row)][0] or cost.read > BUDGETS[whose(row)][1]
+    }
+    assert grown == {}
