@@ -142,7 +142,7 @@ def test_code_that_reads_holds_the_session_only_as_long_as_its_client_is_there(l
 
 
 def test_a_one_shot_command_leaves_no_question_behind(live, client):
-    given = live.run("eval", "input('name? ')", "--timeout", "2")
+    given = live.run("eval", "input('name? ')", "--timeout", "30")
     assert given.returncode == 4
     assert "standard input" in given.stderr
     assert "send_input" not in given.stderr
@@ -358,10 +358,13 @@ def test_a_line_of_five_megabytes_is_read(client):
 
 
 def test_a_ping_is_answered_while_code_runs(live, client):
-    slow = client.begin_call("evaluate_code", code="import time\ntime.sleep(2)\n'slow'")
+    gate = live.workspace / "gate of the ping"
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n'slow'"
+    slow = client.begin_call("evaluate_code", code=code)
     fast = client.begin("ping")
     first = client.receive()
     assert first["id"] == fast
+    gate.touch()
     assert client.answer(slow)["result"]["structuredContent"]["result"] == "'slow'"
 
 
@@ -539,7 +542,10 @@ def test_a_killed_server_leaves_no_repl_behind_and_the_next_one_starts(tmp_path)
 def test_commands_tell_their_outcome_by_their_exit_status(live):
     assert live.run("eval", "6*7").stdout == "42\n"
     assert live.run("eval", "1/0").returncode == 1
-    assert live.run("eval", "import time; time.sleep(5)", "--timeout", "1").returncode == 4
+    gate = live.workspace / "gate of the command"
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    assert live.run("eval", code, "--timeout", "1").returncode == 4
+    gate.touch()
     assert live.run("eval", "-", input="'from stdin'").stdout == "'from stdin'\n"
     assert json.loads(live.run("call", "list_sessions").stdout)["count"] >= 1
     assert "evaluate_code" in live.run("tools").stdout

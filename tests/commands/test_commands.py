@@ -175,8 +175,11 @@ def test_what_a_tool_refuses_is_a_failure_and_no_wrong_usage(live):
 
 
 def test_a_call_that_does_not_end_in_time_has_its_own_exit_status(live):
-    arguments = json.dumps({"code": "import time; time.sleep(3)", "replSessionKey": "py", "timeoutMs": 1000})
+    gate = live.workspace / "gate of the call"
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    arguments = json.dumps({"code": code, "replSessionKey": "py", "timeoutMs": 1000})
     assert live.run("call", "evaluate_code", arguments).returncode == 4
+    gate.touch()
 
 
 def test_the_tools_are_a_line_each_where_no_person_reads_them(live):
@@ -388,7 +391,7 @@ def test_an_evaluation_that_goes_on_is_named_with_the_command_that_waits_for_it(
 
 
 def test_an_evaluation_that_reads_ends_with_the_command_and_is_said_to(live):
-    done = live.run("eval", "input()", "--session", "py", "--timeout", "2")
+    done = live.run("eval", "input()", "--session", "py", "--timeout", "30")
     assert done.returncode == 4
     assert "it is interrupted" in done.stderr
     assert "codriver call" not in done.stderr

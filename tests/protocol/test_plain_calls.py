@@ -4,10 +4,10 @@ import json
 
 import pytest
 from live_server import serving, until
+from mcp_types.jsonrpc import INTERNAL_ERROR
 
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
-from codriver.protocol import calls
 from codriver.protocol.calls import FAULT, PlainCalls
 from codriver.protocol.replies import Replies
 
@@ -143,8 +143,12 @@ def _busy(client):
 
 def test_progress_is_told_with_the_token_that_was_given(live):
     with live.client() as client:
-        params = {"name": "evaluate_code", "arguments": {"code": "import time; time.sleep(6)"}}
+        gate = live.workspace / "gate of the progress"
+        code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+        params = {"name": "evaluate_code", "arguments": {"code": code}}
         begun = client.begin("tools/call", {**params, "_meta": {"progressToken": "mine"}})
+        client.notifications.append(client.await_notification("notifications/progress"))
+        gate.touch()
         assert client.answer(begun)["result"]["structuredContent"]["ok"]
         told = [message["params"] for message in client.notifications if message["method"] == "notifications/progress"]
         assert [params["progressToken"] for params in told] == ["mine"]
@@ -166,7 +170,7 @@ async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(capl
     assert failing.take(line)
     await session.open_requests.wait_removed()
     answer = json.loads(outbox.batch())
-    assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": calls.INTERNAL_ERROR, "message": FAULT}}
+    assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": INTERNAL_ERROR, "message": FAULT}}
     assert len(session.open_requests) == 0
     assert "secret inside" in caplog.text
 

@@ -12,9 +12,9 @@ import threading
 from pathlib import Path
 
 RELAY = Path(__file__).parents[2] / "relay" / "codriver_relay" / "__init__.py"
-HASTY = "import codriver_relay; codriver_relay.ANSWERS_S = 0.3; codriver_relay.main()"
+HASTY = "import codriver_relay; codriver_relay.ANSWERS_S = 5; codriver_relay.main()"
 """A relay that waits for answers less long than others."""
-WAIT_S = 20.0
+WAIT_S = 60.0
 """No wait of a test ends later than this; none should come near it."""
 
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}

@@ -27,7 +27,7 @@ class QuietClient:
         else:
             mine, its = socket.socketpair()
             mine.settimeout(WAIT_S)
-            self.process = subprocess.Popen(command, stdin=its, stdout=its)
+            self.process = subprocess.Popen(command, stdin=its.fileno(), stdout=its.fileno())
             its.close()
             self.write, self.out = mine.sendall, mine.makefile("rb", buffering=0)
             self.socket = mine
@@ -107,7 +107,7 @@ def test_a_client_that_does_not_read_gets_its_answers_after_stdin_has_ended(host
         peer.read()
     sending = threading.Thread(target=lambda: (peer.send(*sent), peer.close()))
     sending.start()
-    sending.join(1)  # three times as long as the relay waits for an answer
+    sending.join(7)  # longer than the relay waits for an answer
     assert [client.read_line() for _ in sent] == sent
     sending.join(WAIT_S)
     assert client.process.wait(WAIT_S) == 0

@@ -26,7 +26,7 @@ from codriver.repls.launch import recipes, watchdog
 from codriver.repls.launch.processes import _read_address
 
 NODE_MODULES = Path(__file__).parents[1] / "node" / "node_modules"
-START_S = 120
+START_S = 300
 
 
 @dataclass

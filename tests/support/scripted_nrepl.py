@@ -54,6 +54,8 @@ class ScriptedNrepl:
                     await stream.aclose()
                 elif isinstance(step, int | float):
                     await anyio.sleep(step)
+                elif isinstance(step, anyio.Event):
+                    await step.wait()
                 elif isinstance(step, bytes):
                     await stream.send(step)
                 else:

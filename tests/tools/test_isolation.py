@@ -33,7 +33,7 @@ def keys(client):
 def test_what_a_client_left_running_and_queued_in_its_own_session_ends_and_disturbs_nobody(live, client):
     leaver = live.client(name="leaver")
     endless = "import time\nwhile True: time.sleep(0.01)"
-    running = leaver.call("evaluate_code", code=endless, isolate=True, timeoutMs=1000)
+    running = leaver.call("evaluate_code", code=endless, isolate=True, timeoutMs=5000)
     queued = leaver.call("evaluate_code", code="1", isolate=True, timeoutMs=1000)
     assert (running["status"], queued["status"]) == ("running", "queued")
     leaver.close()
@@ -47,7 +47,7 @@ def test_a_runaway_that_nobody_can_interrupt_stays_visible_and_can_be_named(live
     stubborn = "import time\nwhile True:\n  try: time.sleep(0.05)\n  except BaseException: pass"
     with live.client() as client:
         leaver = live.client(name="stubborn")
-        running = leaver.call("evaluate_code", code=stubborn, isolate=True, timeoutMs=1000)
+        running = leaver.call("evaluate_code", code=stubborn, isolate=True, timeoutMs=5000)
         leaver.close()
         until(lambda: "note" in client.call("list_sessions")["sessions"][-1], "the session to be left")
         held = client.call("evaluate_code", code="1", timeoutMs=1000)
@@ -82,7 +82,7 @@ def test_a_caller_named_like_the_shared_session_has_one_of_its_own_too(client):
 
 def test_sessions_that_share_one_thread_queue_and_say_who_holds_it(live, client):
     holder = live.client(name="holder")
-    running = holder.call("evaluate_code", code="import time; time.sleep(30)", timeoutMs=1000)
+    running = holder.call("evaluate_code", code="import time; time.sleep(60)", timeoutMs=1000)
     waiting = client.call("evaluate_code", code="43", isolate=True, timeoutMs=1000)
     assert waiting["status"] == "queued"
     assert f"{running['evaluationId']} of holder" in str(waiting["notes"])
@@ -96,7 +96,7 @@ def test_on_the_jvm_what_a_client_left_is_interrupted_not_done(tmp_path):
     with serving(tmp_path, "--nrepl", str(repl("jvm").endpoint.port)) as live, live.client() as client:
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
         leaver = live.client(name="leaver")
-        running = leaver.call("evaluate_code", code="(while true)", isolate=True, timeoutMs=1000)
+        running = leaver.call("evaluate_code", code="(while true)", isolate=True, timeoutMs=5000)
         beside = client.call("evaluate_code", code="(+ 1 2)")
         assert (running["status"], beside["result"]) == ("running", "3")
         leaver.close()
@@ -170,7 +170,7 @@ def _lose_connections(tmp_path, tunnel):
             until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
             asked = {"replSessionKey": "bas", "who": "apart", "isolate": True}
             assert client.call("evaluate_code", code="1", **asked)["ok"]
-            slow = '(.sleep (python/__import__ "time") 3)'
+            slow = '(.sleep (python/__import__ "time") 30)'
             running = client.call("evaluate_code", code=slow, timeoutMs=1000, **asked)
             assert running["status"] == "running"
             tunnel.cut_newest()

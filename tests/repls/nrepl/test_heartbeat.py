@@ -14,13 +14,15 @@ from codriver.repls.nrepl.nrepl_adapter import connect
 
 pytestmark = pytest.mark.anyio
 QUICK = Beat(silence_s=0.05, answer_s=0.2)
+PATIENT = Beat(silence_s=0.05, answer_s=20)
+"""For a REPL that is to be kept, however late its answers come."""
 VALUE, DONE = {"value": "3", "ns": "user"}, {"status": ["done"]}
 
 
 @asynccontextmanager
-async def watched(endpoint, beat=QUICK):
+async def watched(endpoint, beat=QUICK, listener=lambda _evaluation, _event: None):
     with anyio.fail_after(60):
-        async with connect(endpoint, listener=lambda _evaluation, _event: None, beat=beat) as opened:
+        async with connect(endpoint, listener=listener, beat=beat) as opened:
             yield opened
 
 
@@ -59,7 +61,7 @@ async def tunnel(endpoint):
 
 
 async def test_a_silent_repl_is_asked_and_kept_while_it_answers():
-    async with scripted() as server, watched(server.endpoint) as opened:
+    async with scripted() as server, watched(server.endpoint, PATIENT) as opened:
         while len(server.seen("describe")) < 4:
             await anyio.sleep(0.01)
         assert opened._main.connection.cause is None
@@ -74,19 +76,26 @@ async def test_a_repl_that_does_not_answer_any_more_is_lost_with_the_reason():
 
 
 async def test_a_repl_that_does_one_thing_at_a_time_is_not_asked_while_it_works():
+    asked = []
+
+    def listener(_evaluation, _event):
+        asked.append(len(server.seen("describe")))
+
     async with (
         scripted({("eval", "code"): [1, VALUE, DONE]}) as server,
-        watched(server.endpoint) as opened,
+        watched(server.endpoint, PATIENT, listener) as opened,
         anyio.create_task_group() as tasks,
     ):
 
         async def go_silent():
             while not any(request.get("code") == "code" for request in server.seen("eval")):
-                await anyio.sleep(0.01)
+                await anyio.lowlevel.checkpoint()
             server.answers["describe"] = []
+            asked.append(len(server.seen("describe")))
 
         tasks.start_soon(go_silent)
         assert (await opened.evaluate(Request("e", "code"))).status == "done"
+        assert asked[0] == asked[1], "it was asked while it worked"
 
 
 async def test_a_broken_tunnel_is_noticed_and_what_ran_behind_it_is_told():
