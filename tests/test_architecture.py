@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -294,3 +295,13 @@ def test_the_screen_shows_only_what_that_function_painted():
     assert {line.strip() for line in text.splitlines() if "self._write(" in line} == {
         "self._write(ENTER)", "self._write(LEAVE)", 'self._write("".join(parts).encode("utf-8", "replace"))',
     }  # fmt: skip
+
+
+def test_mypy_knows_every_room_of_the_tests_and_everything_that_supports_them():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
+    named = {name.removesuffix(".*") for override in settings for name in override["module"]}
+    tests = ROOT / "tests"
+    rooms = {path.name for path in tests.iterdir() if path.is_dir() and list(path.rglob("*.py"))}
+    modules = {path.stem for folder in (tests, tests / "support") for path in folder.glob("*.py")}
+    missing = (rooms | modules) - {"bench", "support"} - named
+    assert not missing, f"name {missing} in pyproject's first override for mypy, or they are checked as strictly as code"

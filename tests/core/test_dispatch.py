@@ -70,8 +70,8 @@ def told():
 
 @pytest.fixture
 def core(told):
-    core = core_with(lambda effect: told.append((effect.value, core.state.life.port)))
-    return core
+    made = core_with(lambda effect: told.append((effect.value, made.state.life.port)))
+    return made
 
 
 def test_each_handler_sees_the_state_the_one_before_left(core):
@@ -195,9 +195,9 @@ def test_an_effect_may_dispatch_while_it_is_performed(told):
     def perform(effect):
         told.append(effect.value)
         if effect.value == "again":
-            core.dispatch(NOBODY, [AddPort(1, effect=Note(value="inner"))])
+            made.dispatch(NOBODY, [AddPort(1, effect=Note(value="inner"))])
 
-    core = core_with(perform)
-    core.report(AddPort(1, effect=Note(value="again")), AddPort(1, effect=Note(value="last")))
+    made = core_with(perform)
+    made.report(AddPort(1, effect=Note(value="again")), AddPort(1, effect=Note(value="last")))
     assert told == ["again", "inner", "last"]
-    assert core.state.life.port == 4
+    assert made.state.life.port == 4

@@ -1,7 +1,7 @@
 """A caller's regular expression costs no more than it may: what could is refused before it runs."""
 
 import pytest
-import regex
+import regex  # type: ignore[import-untyped]  # it has no annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from regex import _regex_core as library

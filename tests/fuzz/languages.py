@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from typing import Any
 
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
@@ -143,12 +144,14 @@ def datalog(data):
     st.data(),
 )
 def _compare(log, history, taken, where, data):
-    against_reference.compare.hypothesis.inner_test(Counter(), log, history, taken, where, data)
+    compare: Any = against_reference.compare
+    compare.hypothesis.inner_test(Counter(), log, history, taken, where, data)
 
 
 def datalog_answers(data):
     """A query has the rows that a slow and obvious solver finds, on any log."""
-    _compare.hypothesis.fuzz_one_input(data)
+    compare: Any = _compare
+    compare.hypothesis.fuzz_one_input(data)
 
 
 def lisp_reader(data):
@@ -180,12 +183,12 @@ def parinfer(data):
     found = indent_mode(text)
     if found.error is not None:
         assert found.text == text
-    found = balance(text)
-    assert found.changed == (found.text != text)
-    if found.changed:
-        assert check(found.text) is None
-        assert BRACKETS.sub("", found.text) == BRACKETS.sub("", text)
-        assert balance(found.text).text == found.text
+    balanced = balance(text)
+    assert balanced.changed == (balanced.text != text)
+    if balanced.changed:
+        assert check(balanced.text) is None
+        assert BRACKETS.sub("", balanced.text) == BRACKETS.sub("", text)
+        assert balance(balanced.text).text == balanced.text
 
 
 def edit(data):

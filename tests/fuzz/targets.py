@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from unittest.mock import patch
 
+from codriver.errors import RefusedError
 from codriver.log import redaction
 from codriver.log.history import (
     History,
@@ -22,15 +23,14 @@ from codriver.log.history import (
     to_transit,
 )
 from codriver.log.output_log import Entry
-from codriver.net import registration
 from codriver.net.client_sessions import OpenRequests
 from codriver.net.peers import first_bytes_verdict
+from codriver.net.server_record import read_record
 from codriver.protocol.replies import Replies
 from codriver.protocol.stream import MessageStream
 from codriver.repls.nrepl import message
 from codriver.settings.layers import SettingsError, as_rows, load
 from codriver.setup import jsonc
-from codriver.tools.base import RefusedError
 from codriver.tools.manifest import MANIFEST
 from codriver.wire.bencode import BencodeError, Decoder, encode
 from codriver.wire.lines import LineDecoder, LineTooLongError
@@ -214,7 +214,7 @@ def record(data):
     """A server's record is one that can be used, or is none."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         (Path(folder) / "server.json").write_bytes(data)
-        found = registration.read_record(Path(folder))
+        found = read_record(Path(folder))
     if found is not None:
         assert found.pid > 0
         assert 0 < found.port < 65536

@@ -30,7 +30,7 @@ def package_sources(package, suffix):
         paths = [path for path in files(package) or () if path.suffix == suffix]
     except ModuleNotFoundError:
         missing(package, "run `pip install 'codriver[dev]'`")
-    return {str(path): path.locate().read_bytes().decode() for path in paths}
+    return {str(path): Path(path.locate()).read_bytes().decode() for path in paths}
 
 
 @pytest.fixture(scope="session")

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from codriver.lisp.edit import Append, Done, Edited, Insert, Move, Refused, Rename, Replace, apply
@@ -314,7 +316,7 @@ def test_a_comment_that_comes_in_swallows_no_code():
     assert edited("(a)\n(b)\n", Replace(at(1, "(a)"), "; gone")) == "; gone\n(b)\n"
 
 
-TOUCHING = {
+TOUCHING: dict[str, Any] = {
     "a closer that moves up to a new comment": (
         "(comment\n  (a)\n  (b))\n", [Replace(at(2, "(a)"), "x ; c"), Replace(at(3, "(b))"), "")],
         "(comment\n  x ; c\n  )\n",

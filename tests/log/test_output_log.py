@@ -3,6 +3,7 @@
 import logging
 import sys
 import threading
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -199,8 +200,8 @@ def test_a_query_in_another_thread_sees_one_moment_of_the_log():
     writer.start()
     seen = 0
     while not is_over.is_set():
-        every = log.query("[:find [?l ...] :where [_ :output/line ?l]]").result
-        both = log.query("[:find ?l ?w :in $ [?w ...] :where [?l :output/who ?w]]", inputs=[["ann", "bob"]]).result
+        every: Any = log.query("[:find [?l ...] :where [_ :output/line ?l]]").result
+        both: Any = log.query("[:find ?l ?w :in $ [?w ...] :where [?l :output/who ?w]]", inputs=[["ann", "bob"]]).result
         assert every == list(range(every[0], every[0] + len(every))) if every else not every
         assert [who for _, who in both] == ["ann" if (line - 1) % 3 else "bob" for line, _ in both]
         assert [line for line, _ in both] == list(range(both[0][0], both[0][0] + len(both))) if both else not both

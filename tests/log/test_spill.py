@@ -2,17 +2,20 @@
 
 import os
 import random
+import secrets
 import shutil
 import stat
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_server import until
 
+from codriver.files.locking import try_lock
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import (
     SpillRoom,
@@ -355,11 +358,13 @@ def test_lines_of_a_long_text_are_found_with_their_numbers(held):
     transcript.out.append("x" * (2 * MIB) + "needle" + "y" * (2 * MIB) + "\nafter\n")
     written(held.store, transcript.out)
     assert not transcript.is_near
-    found = matching(transcript, "line 29999", max_bytes=50_000)
+    found: Any = matching(transcript, "line 29999", max_bytes=50_000)
     assert [match["line"] for match in found["matches"]] == [30_000, *range(299_991, 300_001)]
-    [match] = matching(transcript, "needle", max_bytes=50_000)["matches"]
+    found = matching(transcript, "needle", max_bytes=50_000)
+    [match] = found["matches"]
     assert (match["line"], match["text"]) == (300_001, "x" * 2000)
-    [match] = matching(transcript, "after", max_bytes=50_000)["matches"]
+    found = matching(transcript, "after", max_bytes=50_000)
+    [match] = found["matches"]
     assert match["line"] == 300_002
 
 
@@ -435,8 +440,8 @@ def test_two_servers_of_one_root_have_folders_of_their_own(tmp_path):
 
 def test_a_sweep_that_takes_a_lock_in_the_making_leads_to_another_folder(tmp_path, monkeypatch):
     names = iter(["1" * 12, "2" * 12])
-    monkeypatch.setattr(spill_files.secrets, "token_hex", lambda _: next(names))
-    lock, swept = spill_files.try_lock, []
+    monkeypatch.setattr(secrets, "token_hex", lambda _: next(names))
+    lock, swept = try_lock, []
 
     def beaten(descriptor):
         if not swept:

@@ -97,7 +97,7 @@ class Wire:
 
 async def test_a_line_goes_at_once_while_nothing_waits_and_never_before_one_that_does():
     wire, writers = Wire(), []
-    box = outbox(write_now=wire.write, start_writer=lambda: writers.append(box.waiting))
+    box: Outbox = outbox(write_now=wire.write, start_writer=lambda: writers.append(box.waiting))
     box.put(b"r1\n")
     box.offer(b"n1\n")
     assert (wire.sent, writers) == ([b"r1\n", b"n1\n"], [])

@@ -3,6 +3,7 @@
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from real_clients import Place, program
@@ -14,7 +15,7 @@ from codriver.setup.clients import Environment, Launch, entry_name, known_client
 CLIENTS = known_clients()
 PYTHON = "/bin/false"
 
-LISTED = {
+LISTED: dict[str, Any] = {
     "claude-code": (["claude", "mcp", "get", "codriver"], "Command: {python}", "Args: {relay} {port} --start"),
     "codex": (["codex", "mcp", "get", "codriver", "--json"], '"{python}"', '"{port}"', '_sec": 660', '"JAVA_HOME"'),
     "gemini": (["gemini", "mcp", "list"], "codriver: {python} {relay} {port} --start (stdio)"),

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import anyio
 import pytest
@@ -72,7 +73,8 @@ async def refusal(editor, *wanted, **options):
     with pytest.raises(EditsRefusedError) as caught:
         await edit(editor, *wanted, **options)
     assert everything(editor._workspace.parent) == before
-    return [(row["index"], row["message"]) for row in caught.value.details["problems"]]
+    problems: Any = caught.value.details["problems"]
+    return [(row["index"], row["message"]) for row in problems]
 
 
 def everything(folder):

@@ -124,8 +124,15 @@ class Way:
         self.listener.close()
 
 
+class PageServer(http.server.ThreadingHTTPServer):
+    script = ""
+    found = None
+
+
 class Page(http.server.BaseHTTPRequestHandler):
     """Serves the page, and takes what it found."""
+
+    server: PageServer
 
     def do_GET(self):
         text = f"<!doctype html><body><script>{self.server.script}</script>".encode()
@@ -185,8 +192,7 @@ def live(tmp_path_factory):
 @contextlib.contextmanager
 def page(host, targets, mark):
     """A page on a port of its own that tries every way to every target."""
-    server = http.server.ThreadingHTTPServer((host, 0), Page)
-    server.found = None
+    server = PageServer((host, 0), Page)
     lines, at = json.dumps(evaluation(mark)), json.dumps(targets)
     server.script = WAYS.replace("LINES", lines).replace("TARGETS", at)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

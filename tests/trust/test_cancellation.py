@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections import Counter
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 from codriver.app import serve
 from codriver.protocol import calls
 from codriver.settings.layers import load
+from codriver.tools import envelope
 
 pytestmark = [
     pytest.mark.slow,
@@ -46,9 +48,9 @@ class Stepped:
             try:
                 value = yield waited_for
             except BaseException as error:  # noqa: BLE001  # whatever is thrown in goes on inwards
-                step = lambda error=error: inner.throw(error)  # noqa: E731
+                step = partial(inner.throw, error)
             else:
-                step = lambda value=value: inner.send(value)  # noqa: E731
+                step = partial(inner.send, value)
 
 
 def children():
@@ -127,7 +129,7 @@ class Inside:
 
 def play(workspace, monkeypatch, loop, client):
     """Run a server in this thread and `client` in another one, until that has ended."""
-    inside, real = Inside(workspace), calls.answer
+    inside, real = Inside(workspace), envelope.answer
 
     async def answer(tool, call, arguments):
         with anyio.CancelScope() as scope:

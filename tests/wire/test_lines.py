@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +59,7 @@ def test_of_all_begun_lines_the_longest_makes_room():
     most = 350_000
     room, told = LineRoom(most), []
     hungry = [
-        LineDecoder(max_line_bytes=10 * LARGE, room=room, on_given_up=lambda number=number: told.append(number))
+        LineDecoder(max_line_bytes=10 * LARGE, room=room, on_given_up=partial(told.append, number))
         for number in range(3)
     ]
     for number, decoder in enumerate(hungry):

@@ -13,7 +13,8 @@ pytestmark = pytest.mark.anyio
 
 async def scan(folder, names=None):
     """The port files of a folder now."""
-    async with aclosing(watch(folder, names or known_port_files())) as looks:
+    # Whoever uses it for real never ends it.
+    async with aclosing(watch(folder, names or known_port_files())) as looks:  # type: ignore[type-var]
         return await anext(looks)
 
 
