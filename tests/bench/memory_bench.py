@@ -11,8 +11,8 @@ from pathlib import Path
 from live_server import serving
 from report import main
 
-from codriver.log.history import to_transit
 from codriver.log.output_log import Entry
+from codriver.log.transit_format import to_transit
 
 TITLE = "memory of the server"
 HISTORY_TITLE = "history: a start with 200 texts of 1 MB in its file"

@@ -15,14 +15,9 @@ from unittest.mock import patch
 
 from codriver.errors import RefusedError
 from codriver.log import redaction
-from codriver.log.history import (
-    History,
-    NewerFormatError,
-    UnreadableError,
-    read_transit,
-    to_transit,
-)
+from codriver.log.history import History
 from codriver.log.output_log import Entry
+from codriver.log.transit_format import NewerFormatError, UnreadableError, read_transit, to_transit
 from codriver.net.client_sessions import OpenRequests
 from codriver.net.peers import first_bytes_verdict
 from codriver.net.server_record import read_record

@@ -12,18 +12,11 @@ from transit.reader import Reader
 from transit.transit_types import Keyword
 from transit.writer import Writer
 
-from codriver.log.history import (
-    LOST_LINES,
-    RESERVED_LINES,
-    History,
-    UnreadableError,
-    read_transit,
-    remembered,
-    to_transit,
-)
-from codriver.log.history import history as module
-from codriver.log.history.transit_format import journal_line, transit_pieces
+from codriver.log import history as module
+from codriver.log.durable_files import LOST_LINES, RESERVED_LINES
+from codriver.log.history import History, UnreadableError, remembered
 from codriver.log.output_log import Entry, OutputLog
+from codriver.log.transit_format import journal_line, read_transit, to_transit, transit_pieces
 
 pytestmark = pytest.mark.anyio
 

@@ -16,17 +16,16 @@ from hypothesis import strategies as st
 from live_server import until
 
 from codriver.files.locking import try_lock
+from codriver.log import growing_text as texts
+from codriver.log import spill as spill_files
 from codriver.log.redaction import Redactor
+from codriver.log.spill import SpillFile, SpillFolder
 from codriver.log.transcripts import (
     SpillRoom,
     Store,
     Text,
     Transcripts,
 )
-from codriver.log.transcripts import spill as spill_files
-from codriver.log.transcripts import store as store_of_texts
-from codriver.log.transcripts import text as texts
-from codriver.log.transcripts.spill import SpillFile, SpillFolder
 from codriver.tools.text_parts import difference, excerpt, matching
 
 MIB = 2**20
@@ -38,7 +37,7 @@ def make_parts_small(patch):
     patch.setattr(texts, "PART_CHARACTERS", 64)
     patch.setattr(texts, "WRITTEN_CHARACTERS", 100)
     patch.setattr(texts, "TAIL_CHARACTERS", 16)
-    patch.setattr(spill_files, "BLOCK_CHARACTERS", 16)
+    patch.setattr(texts, "BLOCK_CHARACTERS", 16)
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def small_parts(monkeypatch):
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch):
     """Write at once: nobody else wants the processor."""
-    monkeypatch.setattr(store_of_texts, "GATHER_S", 0)
+    monkeypatch.setattr(spill_files, "GATHER_S", 0)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import sys
 import pytest
 from live_server import Live, serving, until
 
-from codriver.log.history import read_transit
+from codriver.log.transit_format import read_transit
 
 SIZE_KIB = 512
 

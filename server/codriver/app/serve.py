@@ -23,7 +23,7 @@ import codriver_relay
 from codriver import __version__
 from codriver.app.live_settings import LiveSettings
 from codriver.app.shutdown import Shutdown, guarded
-from codriver.app.wiring import build
+from codriver.app.wiring import build, now_ms
 from codriver.core.actions import (
     CancelQueued,
     EvaluationEnded,
@@ -37,7 +37,6 @@ from codriver.core.effects import Announce, Listen, WindDown
 from codriver.core.values import HELD, Failure
 from codriver.errors import StartError
 from codriver.files.paths import presence_folder, relay_file
-from codriver.log.clock import now_ms
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr
 from codriver.net import registration

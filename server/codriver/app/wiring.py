@@ -6,6 +6,7 @@ Nothing runs yet when all are built. What starts them, and ends them in the reve
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,13 +21,11 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 from codriver.editing import Editor
 from codriver.files.paths import cache_folder, workspace_state_folder
-from codriver.log.clock import now_ms
 from codriver.log.history import History
 from codriver.log.memory import Document, Memory, run_id
 from codriver.log.redaction import Redactor
-from codriver.log.run_recorder import Remembered, RunRecorder
 from codriver.log.transcripts import SpillRoom, Transcripts
-from codriver.log.writer import Logbook
+from codriver.log.writer import Logbook, Remembered, RunRecorder
 from codriver.net.client_sessions import Clients
 from codriver.protocol.server import Protocol
 from codriver.repls.supervisor import Repls
@@ -50,6 +49,11 @@ if TYPE_CHECKING:
 
 MAX_STREAM_BYTES = 32 * 2**20
 MAX_TRANSCRIPT_BYTES = 64 * 2**20
+
+
+def now_ms() -> int:
+    """Epoch milliseconds, as the state and the log tell the time."""
+    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from tinydb.storages import Storage
 from codriver import files
 from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, Rules
 from codriver.files.locking import try_lock
-from codriver.log.history.bounded_entries import cut
-from codriver.log.history.durable_files import set_aside
+from codriver.log.durable_files import set_aside
+from codriver.log.history import cut
 from codriver.log.output_log import SCHEMA, EntityStore, Entry
 
 if TYPE_CHECKING:

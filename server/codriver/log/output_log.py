@@ -1,7 +1,6 @@
 """The output log: everything that passed through the REPLs, as entities that can be asked about.
 
-An entity store in memory, capped by number and by bytes: an insert and an eviction cost the same at ten entities and at
-ten thousand.
+A bounded store in memory: an insert and an eviction cost the same at ten entities and at ten thousand.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from codriver.datalog import query as datalog
 from codriver.datalog.budget import Budget
 from codriver.datalog.entity_store import EntityStore, Record, Schema, Snapshot, Value
 from codriver.datalog.solve import solve
+from codriver.log.eviction import BoundedStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,15 +162,12 @@ class OutputLog:
         redact: Callable[[str], str] = _same,
         listener: Listener | None = None,
     ) -> None:
-        self._max_entities = max(1, max_entities)
-        self._max_bytes = max_bytes
         self._redact = redact
         self._listeners: tuple[Listener, ...] = (listener,) if listener else ()
-        self._store = EntityStore(SCHEMA)
+        self._store = BoundedStore(SCHEMA, max_entities, max_bytes)
         self._lock = threading.Lock()
         self._parse = lru_cache(maxsize=PARSED_QUERIES)(partial(datalog.parse, schema=SCHEMA))
         self._next_line = next_line
-        self._text_bytes = 0
         self._evicted = 0
 
     @property
@@ -196,7 +193,7 @@ class OutputLog:
     @property
     def text_bytes(self) -> int:
         """The length of all texts held, in bytes of UTF-8."""
-        return self._text_bytes
+        return self._store.bytes
 
     @property
     def evicted(self) -> int:
@@ -224,10 +221,9 @@ class OutputLog:
         with self._lock:
             line = self._next_line
             entry = Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation)
-            self._store.add(entry.to_record())
+            retracted = self._store.insert(entry.to_record(), _bytes(text))
             self._next_line = line + 1
-            self._text_bytes += _bytes(text)
-            retracted = self._evict()
+            self._evicted += len(retracted)
             report = Report((entry,), retracted, self._store.first_line or line, line)
         for listener in self._listeners:
             try:
@@ -315,16 +311,6 @@ class OutputLog:
         """The log's entities as they are now."""
         with self._lock:
             return self._store.snapshot()
-
-    def _evict(self) -> tuple[int, ...]:
-        """Take out what is over the caps; the lines that left."""
-        left: list[int] = []
-        while len(self._store) > 1 and (len(self._store) > self._max_entities or self._text_bytes > self._max_bytes):
-            line = cast("int", self._store.first_line)
-            self._text_bytes -= _bytes(cast("str", self._store.remove(line)[TEXT]))
-            left.append(line)
-        self._evicted += len(left)
-        return tuple(left)
 
 
 class _Sources(Mapping[str, Snapshot]):

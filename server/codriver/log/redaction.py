@@ -1,4 +1,4 @@
-"""Secrets of the environment are taken out of text before it goes anywhere.
+"""Redaction: secrets of the environment are taken out of text where it enters the log and where it leaves.
 
 A secret is the value, at least 8 characters long, of an environment variable whose name ends in `_KEY`, `_SECRET`,
 `_TOKEN` or `_PASSWORD`. It becomes `<<redacted:NAME>>`, also where it stands as languages print it within a string:

@@ -1,4 +1,4 @@
-"""What the server complains of, on stderr, and never at the cost of what it does.
+"""Logging to stderr by a thread of its own, which never blocks the server.
 
 Whoever starts a server may give it a pipe for stderr and never read it. A write to a full pipe blocks, and with it
 everything the server does for anybody. So a thread of its own writes, and what it cannot get rid of is dropped.

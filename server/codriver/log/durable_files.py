@@ -1,29 +1,101 @@
-"""The line numbers of the log, which no two runs may give: a small file says from where the next run may count.
+"""The files of a history: read in pieces, whole whenever the process or the machine ends, never through a link.
 
-It is kept ahead of what is given, so that it is written once for many lines, and a crash skips some.
+Everything here blocks, and raises `OSError` where the disk does not allow it, or where something else than a regular
+file of this user lies in a file's place. The smallest of the files reserves line numbers, so that no two runs give one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
 import threading
-from contextlib import suppress
+import time
 from typing import TYPE_CHECKING
 
-from codriver.files import UnsafeFileError
-from codriver.log.history.durable_files import (
-    MAX_LINE_FILE_BYTES,
-    read,
-    replace,
-    set_aside,
-)
+from codriver import files
+from codriver.files import Links, Rules, UnsafeFileError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
+
+MAX_LINE_FILE_BYTES = 64
+
+
+def read(path: Path, most_bytes: int) -> Iterator[bytes]:
+    """The file, in pieces; nothing where there is none.
+
+    Raises:
+        UnsafeFileError: it is no regular file of this user alone, or has more bytes.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        yield from files.read_pieces(path, Rules(Links.NEVER, most_bytes, is_granting=True), root=path.parent)
+
+
+def append(path: Path, content: bytes) -> None:
+    """Append to a file that only its owner can read, and wait until it is on disk.
+
+    A line that an earlier failure tore is ended first, so that it takes no other with it.
+    """
+    descriptor = files.open_for_writing(path, links=Links.NEVER, root=path.parent)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size and _last_byte(path, size) != b"\n":
+            content = b"\n" + content
+        _write(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if not size:
+        with files.locate(path, Links.NEVER, root=path.parent) as place:
+            place.sync()
+
+
+def _last_byte(path: Path, size: int) -> bytes:
+    with files.locate(path, Links.NEVER, root=path.parent) as place:
+        descriptor = place.open(Rules(Links.NEVER, size))
+        try:
+            os.lseek(descriptor, size - 1, os.SEEK_SET)
+            return os.read(descriptor, 1)
+        finally:
+            os.close(descriptor)
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def replace(path: Path, content: bytes | Iterable[bytes], *, is_durable: bool = True) -> None:
+    """Replace a file, as a whole or not at all, and wait until it is on disk if it is to be durable."""
+    files.replace(path, content, links=Links.NEVER, root=path.parent, is_durable=is_durable)
+
+
+def sweep(path: Path) -> None:
+    """Remove what a crash left of files that were to replace this one, or those beside it with longer names."""
+    for leftover in path.parent.glob(f".{path.name}*.tmp"):
+        with contextlib.suppress(OSError):
+            leftover.unlink()
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a file to one that says when; the new path."""
+    stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
+    number = 0
+    while True:
+        aside = path.with_name(f"{path.name}.unreadable-{stamp}" + (f"-{number}" if number else ""))
+        if not os.path.lexists(aside):
+            path.rename(aside)
+            return aside
+        number += 1
+
+
+# Line numbers
 
 # At most that many line numbers are skipped by a crash. They are renewed when half are used; a log that is faster than
 # that renews them itself, which takes 0.2 ms, so 0.1 µs a line.
@@ -33,7 +105,10 @@ LINE_NUMBER = re.compile(rb"[0-9]{1,18}\n")
 
 
 class Numbering:
-    """Which lines the log has given and may give, for the life of one server. `load` comes first."""
+    """Line numbers that the log has given and may give, for the life of one server. `load` comes first.
+
+    The file is kept ahead of what is given, so that it is written once for many lines, and a crash skips some.
+    """
 
     def __init__(self, path: Path) -> None:
         self.next_line = 1
@@ -80,7 +155,7 @@ class Numbering:
             if not content and not os.path.lexists(self._file):
                 return 1
         except UnsafeFileError:
-            with suppress(OSError):
+            with contextlib.suppress(OSError):
                 set_aside(self._file)
         except OSError as error:
             logger.debug("%s cannot be read: %s", self._file, error)

@@ -1,4 +1,7 @@
-"""What one evaluation said, and what all of them did that are not forgotten."""
+"""Transcripts of evaluations: values, output and error output as text, while they run and afterwards.
+
+Short texts are in memory. Of long ones the newest part is, and the rest lies in files that end with the server.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,28 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import anyio
 
 from codriver.core.evaluation_queue import HEAD_CHARACTERS
-from codriver.log.transcripts.store import Store
-from codriver.log.transcripts.text import Piece, Stream, Text
+from codriver.log.growing_text import Cut, Piece, Stream, Text, head, tail
+from codriver.log.spill import SpillRoom, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from codriver.log.redaction import Redactor
-    from codriver.log.transcripts.store import SpillRoom
+
+__all__ = [
+    "Cut",
+    "Part",
+    "Piece",
+    "SpillRoom",
+    "Store",
+    "Stream",
+    "Text",
+    "Transcript",
+    "Transcripts",
+    "head",
+    "read",
+    "tail",
+]
 
 T = TypeVar("T")
 

@@ -1,27 +1,34 @@
-"""The history at work: what it holds in memory, and when that goes to which of its files."""
+"""The history: the code evaluated in this workspace, over all runs of its servers.
+
+It is kept in a transit file, `{:format-version 1 :entities [...]}`, that is only ever replaced as a whole. Replacing it
+for every entry gets expensive as it grows, so a file that is no longer small has a journal beside it: new entries are
+appended there, one line of JSON each, and move into the file when the journal has grown as long, when things are quiet,
+and at the end. A third small file holds the line up to which the log may count, ahead of what it has given.
+
+The promise: `kill -9` at any moment loses at most what was added in the last 500 ms, and never a line number's being
+unique. What is held is bounded in number and in bytes, in memory, on disk, and while a file is read that is larger.
+"""
 
 from __future__ import annotations
 
+import heapq
+import json
 import logging
 import os
+import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import anyio
 
 from codriver.files import UnsafeFileError
-from codriver.log.history.bounded_entries import Held, Newest, cut
-from codriver.log.history.durable_files import (
-    append,
-    read,
-    replace,
-    set_aside,
-    sweep,
-)
-from codriver.log.history.numbering import Numbering
-from codriver.log.history.transit_format import (
+from codriver.log import durable_files
+from codriver.log.durable_files import Numbering, set_aside
+from codriver.log.eviction import BoundedStore
+from codriver.log.output_log import SCHEMA, Entry
+from codriver.log.transit_format import (
     NewerFormatError,
     UnreadableError,
     journal_line,
@@ -29,13 +36,14 @@ from codriver.log.history.transit_format import (
     read_transit,
     transit_pieces,
 )
-from codriver.log.output_log import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from codriver.log.output_log import Snapshot
+
+__all__ = ["History", "Loaded", "NewerFormatError", "UnreadableError", "cut", "remembered"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +56,10 @@ QUIET_S = 2.0  # without a new entry, until the journal moves into the file
 SMALL_BYTES = 32 * 2**10  # up to here the file is replaced at every flush: within a millisecond or two
 JOURNAL = ".journal"
 EVALUATED_CODE = "evaluatedCode"
+MAX_TEXT_BYTES = 64 * 2**10
+END_BYTES = MAX_TEXT_BYTES // 2 - 100
+"""What is kept of each end of a longer text; the words between them have room in the rest."""
+EMPTY_TEXT_BYTES = sys.getsizeof("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +84,7 @@ class History:
         self._numbering = Numbering(path.with_name(f"{path.name}.lines"))
         self._max_entities = max_entities
         self._max_bytes = max_bytes
-        self._held = Held(max_entities, max_bytes)
+        self._held = BoundedStore(SCHEMA, max_entities, max_bytes)
         self._lock = threading.Lock()
         self._disk = threading.Lock()
         self._pending: list[Entry] = []
@@ -94,7 +106,7 @@ class History:
         newest = self._new()
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sweep(self._file)
+            durable_files.sweep(self._file)
             newest = self._read_file(problems)
             self._read_journal(newest, problems)
         except OSError as error:
@@ -102,7 +114,7 @@ class History:
             problems.append(f"the history {self._file} cannot be used, so this run's is kept in memory only: {error}")
         kept = newest.with_sizes()
         for entry, size in kept:
-            self._held.add(entry, size)
+            self._held.insert(entry.to_record(), size)
         self._numbering.load(newest.last_line, problems)
         if self._journal_bytes or not newest.is_complete:
             self._rewrite()
@@ -133,12 +145,13 @@ class History:
             return
         entry = cut(entry)
         with self._lock:
-            self._held.add(entry)
+            self._held.insert(entry.to_record(), size_of(entry))
             if self._is_writable and not self._is_closed:
                 self._pending.append(entry)
                 self._added_at_s = time.monotonic()
-                if self._pending[0].line < self._held.first_line:  # the disk is behind, and must not hold them either
-                    self._pending = [e for e in self._pending if e.line >= self._held.first_line]
+                first = self._held.first_line or 0
+                if self._pending[0].line < first:  # the disk is behind, and must not hold them either
+                    self._pending = [e for e in self._pending if e.line >= first]
 
     def saw_line(self, line: int) -> None:
         """The log has given this line: no later run gives it again."""
@@ -176,7 +189,7 @@ class History:
             if self._file_bytes + self._journal_bytes + len(lines) <= SMALL_BYTES:
                 self._replace_file()
             else:
-                append(self._journal, lines)
+                durable_files.append(self._journal, lines)
                 self._journal_bytes += len(lines)
                 if self._journal_bytes > self._file_bytes + SMALL_BYTES:
                     self._replace_file()
@@ -257,7 +270,7 @@ class History:
         """Write all entities as the file; what the journal holds is then in it."""
         snapshot = self.snapshot()
         sizes: list[int] = []
-        replace(self._file, _noting(sizes, transit_pieces(map(Entry.from_record, snapshot.records))))
+        durable_files.replace(self._file, _noting(sizes, transit_pieces(map(Entry.from_record, snapshot.records))))
         self._file_bytes = sum(sizes)
         self._journal.unlink(missing_ok=True)
         self._journal_bytes = 0
@@ -277,7 +290,7 @@ def _pieces(path: Path, max_bytes: int) -> Iterator[bytes]:
         UnreadableError: something else than a file of this user lies there, or it is too large.
     """
     try:
-        yield from read(path, max(MAX_READ_BYTES, 4 * max_bytes))
+        yield from durable_files.read(path, max(MAX_READ_BYTES, 4 * max_bytes))
     except UnsafeFileError as error:
         raise UnreadableError(error.strerror) from None
 
@@ -298,3 +311,69 @@ def remembered(path: Path) -> tuple[Entry, ...]:
         if line is not None:
             newest.add(line)
     return tuple([entry for entry, _ in newest.with_sizes()])
+
+
+# Bounds of what is held
+
+
+def cut(entry: Entry) -> Entry:
+    """The entry, of a text of more than 64 KiB only head and tail, with words on what is left out between them."""
+    text = entry.text
+    if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and _bytes(text) <= MAX_TEXT_BYTES):
+        return entry
+    head = text[:END_BYTES].encode("utf-8", "replace")[:END_BYTES].decode("utf-8", "ignore")
+    tail = text[-END_BYTES:].encode("utf-8", "replace")[-END_BYTES:].decode("utf-8", "ignore")
+    omitted = len(text) - len(head) - len(tail)
+    return replace(entry, text=f"{head}\n... {omitted:,} of {len(text):,} characters are left out here ...\n{tail}")
+
+
+def size_of(entry: Entry) -> int:
+    """Bytes that the entry's texts take: in memory, or in the file where that is more."""
+    others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
+    size = max(sys.getsizeof(entry.text) - EMPTY_TEXT_BYTES, _written(entry.text))
+    return size + sum([sys.getsizeof(text) - EMPTY_TEXT_BYTES for text in others if text])
+
+
+def _written(text: str) -> int:
+    return _bytes(json.dumps(text, ensure_ascii=False)) - 2
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+class Newest:
+    """The entries with the highest lines of those that come in any order, within the same limits.
+
+    Of two with one line the later counts. `last_line` is the highest that came, 0 before any did; `is_complete` whether
+    all are here as they came.
+    """
+
+    def __init__(self, max_entities: int, max_bytes: int) -> None:
+        self._max_entities = max(1, max_entities)
+        self._max_bytes = max_bytes
+        self._entries: dict[int, tuple[Entry, int]] = {}
+        self._lines: list[int] = []
+        self._bytes = 0
+        self.last_line = 0
+        self.is_complete = True
+
+    def add(self, entry: Entry) -> None:
+        """Take an entry, and let go the lowest that are then too much."""
+        kept = cut(entry)
+        self.is_complete &= kept is entry
+        self.last_line = max(self.last_line, entry.line)
+        size = size_of(kept)
+        if entry.line in self._entries:
+            self._bytes -= self._entries[entry.line][1]
+        else:
+            heapq.heappush(self._lines, entry.line)
+        self._entries[entry.line] = kept, size
+        self._bytes += size
+        while len(self._lines) > 1 and (len(self._lines) > self._max_entities or self._bytes > self._max_bytes):
+            self._bytes -= self._entries.pop(heapq.heappop(self._lines))[1]
+            self.is_complete = False
+
+    def with_sizes(self) -> list[tuple[Entry, int]]:
+        """The entries, their lines rising, each with what it takes in bytes."""
+        return [self._entries[line] for line in sorted(self._entries)]
