@@ -89,6 +89,24 @@ class Report:
         goal = None if at_most is None else f"<= {at_most:g} {unit}"
         self._add(title, [Row(title, name, value, unit, goal=goal, met=None if at_most is None else value <= at_most)])
 
+    def grid(
+        self, title: str, cells: Mapping[str, Mapping[str, float]], at_most: Mapping[str, float] | None = None
+    ) -> None:
+        """A table of whole numbers by row and column; goals bound the first column of the rows they name."""
+        columns = list(next(iter(cells.values()), {}))
+        widths = [max(12, len(column)) for column in columns]
+        heads = "".join(f"  {column:>{width}}" for column, width in zip(columns, widths, strict=True))
+        _write(f"\n{title}\n  {'':40}{heads}")
+        for name, values in cells.items():
+            goal = (at_most or {}).get(name)
+            met = None if goal is None else values[columns[0]] <= goal
+            for column, value in values.items():
+                bounded = {"goal": f"<= {goal:g}", "met": met} if goal and column == columns[0] else {}
+                self.rows.append(Row(title, f"{name}: {column}", value, "B", **bounded))
+            numbers = "".join(f"  {values[column]:>{width},}" for column, width in zip(columns, widths, strict=True))
+            verdict = "" if goal is None else f"  <= {goal:,}: {'met' if met else 'MISSED'}"
+            _write(f"  {name:40}{numbers}{verdict}")
+
     def skip(self, title: str, why: str) -> None:
         """Say that something was not measured."""
         _write(f"\n{title}: not measured: {why}")

@@ -1,0 +1,142 @@
+"""What a model has to read: lists, answers, skills and whole tasks, for each client, with other servers side by side.
+
+Run with `python tests/bench/run.py tokens`. Everything but the tasks is exact, and the same on every machine. The JVM
+nREPL that the tests need is wanted for Clojure; other servers are installed from PyPI when they were not.
+"""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from peers import ENVIRONMENTS, PEERS, MissingPeerError, serving_peer
+from reading_cost import (
+    LISTING,
+    OF_EVERY_PROFILE,
+    PROFILES,
+    SCHEMAS,
+    Reader,
+    answers_of,
+    clojure,
+    python,
+    skills_of,
+    workspace_of,
+)
+from reading_tasks import TASKS, run_calls
+from real_repls import missing, repl
+from report import main
+
+WIRE, READ = "bytes on the wire", "bytes that the model reads"
+
+WIRE_GOALS = {"python, 1+2": 230, "clojure, 1+2": 230, "python, 1/0": 430, "clojure, 1/0": 430}
+WIRE_GOALS |= {f"{name}, exception six frames deep": 1000 for name in ("python", "clojure")}
+WIRE_GOALS |= {f"{name}, list of 1,000,000": 700 for name in ("python", "clojure")}
+WIRE_GOALS |= {f"{name}, {SCHEMAS}": 1500 for name in ("python", "clojure")}
+READ_GOALS = {"python, 1+2": 60, "clojure, 1+2": 60, "the two skills": 8000}
+READ_GOALS |= {f"python, {LISTING}": 7600, f"clojure, {LISTING}": 10_800}
+READ_GOALS |= {f"{name}, {row}": 6200 for name in ("python", "clojure") for row in ("10 MB printed", "200,000 lines")}
+
+TASKS_BEFORE = {
+    "fix a failing test": 17_059,
+    "find a slow function": 47_482,
+    "build a parser test-first": 21_585,
+    "recover after an endless loop": 182_320,
+    "take over from another agent": 111_428,
+}
+"""Bytes read for each task before answers were made lean; the goal is a third."""
+
+
+def languages(report):
+    """The languages that can be had here."""
+    yield python()
+    if why := missing("jvm"):
+        report.skip("what a model reads in a Clojure workspace", why)
+    else:
+        yield clojure(repl("jvm").endpoint)
+
+
+def measure(report):
+    costs = {}
+    for language in languages(report):
+        with tempfile.TemporaryDirectory() as folder, workspace_of(language, folder) as live:
+            costs |= answers_of(language, live)
+            if language.name == "python":
+                costs |= skills_of(live)
+    profiles = tuple(f", {profile}" for profile in PROFILES)
+    plain = {row: cost for row, cost in costs.items() if not row.endswith(profiles)}
+    report.grid("bytes of one answer", {row: {WIRE: cost.wire} for row, cost in plain.items()}, WIRE_GOALS)
+    read = {row: cost for row, cost in plain.items() if cost.read}
+    report.grid("what the model reads of it", {row: {READ: cost.read} for row, cost in read.items()}, READ_GOALS)
+    _measure_profiles(report, costs)
+    _measure_peers(report, costs)
+    _measure_tasks(report)
+
+
+def _measure_profiles(report, costs):
+    """The rows that may differ by client, side by side."""
+    rows = [row for row in costs if row.endswith((LISTING, SCHEMAS, *OF_EVERY_PROFILE))]
+    grid = {
+        row: {name: costs[row if name == "unknown" else f"{row}, {name}"].wire for name in PROFILES} for row in rows
+    }
+    report.grid("bytes on the wire by client", grid)
+
+
+def _measure_peers(report, costs):
+    """The rows of the Python workspace beside those of other servers."""
+    rows = {row.partition(", ")[2]: cost for row, cost in costs.items() if row.startswith("python, ")}
+    shown = (LISTING, *python().rows)
+    found = {"codriver": {row: rows[row] for row in shown}}
+    for peer in PEERS:
+        try:
+            found[peer.package] = _answers_of_peer(peer)
+        except MissingPeerError as error:
+            report.skip(f"beside {peer.package}", str(error))
+    for title, part in ((WIRE, "wire"), (READ, "read")):
+        grid = {row: {name: getattr(costs[row], part) for name, costs in found.items()} for row in shown}
+        report.grid(f"Python, beside other servers: {title}", grid)
+
+
+def _answers_of_peer(peer):
+    language = python()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in language.files.items():
+            (Path(folder) / name).write_text(text)
+        with serving_peer(peer, Path(folder)) as client:
+            reader = Reader(client, folder, ENVIRONMENTS / peer.package)
+            costs = {LISTING: reader.listing()[0]}
+            reader.call(peer.tool, **peer.arguments("0"))
+            for row, code in language.rows.items():
+                costs[row], _ = reader.call(peer.tool, **peer.arguments(code))
+        return costs
+
+
+def _measure_tasks(report):
+    """All that one agent reads for a task, its tools and instructions once."""
+    known = {language.name: language for language in languages(report)}
+    grid = {}
+    for task in TASKS:
+        if task.language in known:
+            read, of_list = _cost_of_task(task, known[task.language])
+            grid[task.name] = {"bytes read": read, "of them answers": read - of_list}
+    before = {name: TASKS_BEFORE[name] for name in grid}
+    columns = next(iter(grid.values()))
+    grid["all of them"] = {column: sum(row[column] for row in grid.values()) for column in columns}
+    before["all of them"] = sum(before.values())
+    report.grid("what a model reads for a task", grid, {name: bytes_read // 3 for name, bytes_read in before.items()})
+
+
+def _cost_of_task(task, language):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        workspace_of(replace(language, files=language.files | task.files), folder) as live,
+    ):
+        with live.client(name="agent-a") as other:
+            run_calls(Reader(other, live.workspace), task.before, live.workspace)
+        with live.client(name=PROFILES["unknown"]) as client:
+            reader = Reader(client, live.workspace)
+            listing, _ = reader.listing()
+            run_calls(reader, task.calls, live.workspace)
+            return reader.read, listing.read
+
+
+if __name__ == "__main__":
+    main(measure)
