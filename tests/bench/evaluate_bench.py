@@ -1,7 +1,8 @@
 """One evaluation of `(+ 1 2)` on JVM nREPL: through relay and server, against raw nREPL clients, in one paired run.
 
-Beside them a server that only translates, which shows how much of it any server on asyncio would take. And a value of
-3 MB from the embedded Python, which the answer shows in part and the server keeps whole.
+Beside them a server that only translates, which shows how much of it any server on asyncio would take. `1+2` on the
+embedded Python, beside a server that evaluates in its own process. And a value of 3 MB from the embedded Python, which
+the answer shows in part and the server keeps whole.
 
 Run with `python tests/bench/evaluate_bench.py`; the first part needs the JVM nREPL that the tests need.
 """
@@ -11,10 +12,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from live_server import Relayed, serving, until
+from peers import BY_PACKAGE, MissingPeerError, serving_peer
 from real_repls import missing, repl
 from report import in_turns, main
 
@@ -22,6 +24,10 @@ import codriver_relay
 from codriver.wire.bencode import Decoder, encode
 
 TITLE = "evaluate (+ 1 2) on JVM nREPL"
+LEAST = "client, relay, a server that only translates"
+EMBEDDED_TITLE = "evaluate 1+2 on the embedded Python"
+PEER = "mcp-python"
+ONE_PLUS_TWO = {"name": "evaluate_code", "arguments": {"code": "1+2"}}
 LONG_TITLE = "a value of 3 MB from the embedded Python"
 LONG = "'x' * 3_000_000"
 
@@ -77,6 +83,7 @@ def evaluate(client):
 
 def measure(report):
     measure_long(report)
+    measure_embedded(report)
     if why := missing("jvm"):
         report.skip(TITLE, why)
         return
@@ -92,13 +99,18 @@ def measure(report):
         quick, plain = Raw(port, quick=True), Raw(port, quick=False)
         ways = {
             "raw client, QUICKACK re-armed": quick.evaluate,
-            "client, relay, a server that only translates": lambda: evaluate(least),
+            LEAST: lambda: evaluate(least),
             "client, server": lambda: evaluate(direct),
             "client, relay, server": lambda: evaluate(relayed),
         }
         samples = in_turns(ways, report.rounds(30), batch=10, warm_up=5)
         base = "raw client, QUICKACK re-armed"
         report.table(TITLE, "ms", samples, base=base, at_most={"client, relay, server": 1.5})
+        report.table(
+            "the same against a server that only translates, behind the same relay", "ms",
+            {name: samples[name] for name in (LEAST, "client, relay, server")},
+            base=LEAST, at_most={"client, relay, server": 1.4},
+        )  # fmt: skip
         slow = in_turns({"raw client, plain": plain.evaluate}, report.rounds(5), batch=5)["raw client, plain"]
         through = samples["client, relay, server"]
         report.table(
@@ -124,6 +136,24 @@ def measure_long(report):
         samples = in_turns(ways, report.rounds(10), batch=2, warm_up=2)
         report.table(LONG_TITLE, "ms", samples, base="raw client, QUICKACK re-armed", at_most={"client, server": 2})
         raw.socket.close()
+
+
+def measure_embedded(report):
+    """Beside a server that evaluates in its own process, on stdio."""
+    with tempfile.TemporaryDirectory() as folder, serving(folder, "--repl", "python") as live, live.client() as direct:
+        assert direct.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
+        peer = BY_PACKAGE[PEER]
+        try:
+            with serving_peer(peer, live.workspace) as other, closing(live.relay()) as relayed:
+                ways = {
+                    PEER: lambda: other.line("tools/call", {"name": peer.tool, "arguments": peer.arguments("1+2")}),
+                    "client, server": lambda: direct.line("tools/call", ONE_PLUS_TWO),
+                    "client, relay, server": lambda: relayed.line("tools/call", ONE_PLUS_TWO),
+                }
+                samples = in_turns(ways, report.rounds(30), batch=10, warm_up=5)
+            report.table(EMBEDDED_TITLE, "ms", samples, base=PEER, at_most={"client, relay, server": 1.2})
+        except MissingPeerError as error:
+            report.skip(EMBEDDED_TITLE, str(error))
 
 
 if __name__ == "__main__":
