@@ -264,10 +264,8 @@ SHOWN_BY = SERVER / "commands" / "terminal.py"
 WRITERS = {"print", "input", "click.echo", "click.secho", "click.echo_via_pager", "click.prompt", "click.confirm",
            "click.style", "click.progressbar", "click.get_text_stream", "click.get_binary_stream"}  # fmt: skip
 STREAM_USE = re.compile(r"sys\.(__)?std(out|err)(__)?\.(?!isatty$|fileno$)\w+")
-# What else writes to a descriptor, in these functions alone: a pipe, and the screen, which shows what `painted` gives.
-DESCRIPTORS = {
-    ("daemonize", "detach"), ("daemonize", "reached"), ("watch_screen", "wake"), ("watch_screen", "_write"),
-}  # fmt: skip
+# What else writes to a descriptor, in these functions alone: a pipe.
+DESCRIPTORS = {("daemonize", "detach"), ("daemonize", "reached"), ("watch_screen", "wake")}
 
 
 def writes(path):
@@ -289,12 +287,22 @@ def test_no_command_writes_past_the_one_function_that_makes_control_characters_v
     assert path == SHOWN_BY or list(writes(path)) == []
 
 
-def test_the_screen_shows_only_what_that_function_painted():
+def test_the_screen_shows_only_what_has_its_control_characters_visible():
     text = (SERVER / "commands" / "watch_screen.py").read_text()
-    assert "[painted(line" in text
-    assert {line.strip() for line in text.splitlines() if "self._write(" in line} == {
-        "self._write(ENTER)", "self._write(LEAVE)", 'self._write("".join(parts).encode("utf-8", "replace"))',
-    }  # fmt: skip
+    shown = [
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and re.match(r"(add|ins|echo)\w*(ch|str)$|put|tparm", ast.unparse(node.func).split(".")[-1])
+    ]
+    assert shown == ["self._window.addstr(piece.text, self._style(piece))"]
+    assert "for piece in harmless(line):" in text
+
+
+def test_curses_is_imported_for_a_screen_alone():
+    assert [path.name for path in modules() if "curses" in set(imports(path))] == ["watch_screen.py"]
+    code = "import sys, codriver.commands.watch; sys.exit('curses' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 
 
 def test_mypy_knows_every_room_of_the_tests_and_everything_that_supports_them():

@@ -134,6 +134,10 @@ def test_it_can_be_scrolled_back(live, client):
         terminal.shows("= 'row 11'", "paused")
         terminal.press("\x1b[F")
         terminal.shows("= 'row 29'")
+        terminal.press("\x1bOA\x1bOA")
+        terminal.until(lambda lines: not any("= 'row 28'" in line for line in lines), "two rows less")
+        terminal.press("\x1bOF\x1bOH")
+        terminal.until(lambda lines: not any("= 'row 29'" in line for line in lines), "the start")
         assert terminal.grid.faults == []
 
 
@@ -172,7 +176,7 @@ def test_what_programs_print_cannot_reach_the_terminal(live, client):
         assert terminal.grid.faults == []
 
 
-@pytest.mark.parametrize(("end", "status"), [("q", 0), ("\x03", 130), ("TERM", 143), ("HUP", 129)])
+@pytest.mark.parametrize(("end", "status"), [("q", 0), ("\x03", 130), ("\x1c", 131), ("TERM", 143), ("HUP", 129)])
 def test_however_it_ends_the_terminal_is_as_it_was(live, end, status):
     with watching(live) as terminal:
         terminal.shows("q quit")
@@ -286,6 +290,47 @@ def test_no_color_is_heeded(live, client):
         client.call("evaluate_code", code="'grey ' + 'on grey'")
         terminal.shows("= 'grey on grey'")
         assert not re.search(rb"\x1b\[[0-9;]+m", terminal.output)
+
+
+@pytest.mark.parametrize("given", [{"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {"LC_ALL": "xx_XX.UTF-8"}])
+def test_text_is_shown_as_it_is_in_any_locale(live, client, given):
+    client.call("evaluate_code", code="'für 漢字'")
+    with Terminal(live.command("watch"), {**live.environ, **given}) as terminal:
+        terminal.shows("= 'für 漢字'")
+        terminal.press("/漢")
+        terminal.shows("/漢_", "= 'für 漢字'")
+        assert terminal.grid.faults == []
+
+
+def test_a_terminal_of_a_name_nobody_knows_is_taken_for_the_usual_one(live, client):
+    with Terminal(live.command("watch"), live.environ, name="xterm-of-tomorrow") as terminal:
+        terminal.shows("q quit", "live")
+        terminal.press("q")
+        assert terminal.end() == 0
+        assert terminal.is_restored
+
+
+def test_where_no_terminal_is_described_plain_lines_come_and_why(live, client):
+    client.call("evaluate_code", code="'plain ' + 'enough'")
+    code = "import codriver.commands.watch_screen as it; it.USUAL = 'xterm-of-2050'; import codriver.commands.cli as c"
+    command = [sys.executable, "-c", f"{code}; c.main()", *live.command("watch", "--search", "plain")[3:]]
+    with Terminal(command, live.environ, name="xterm-of-tomorrow") as terminal:
+        terminal.shows("the live screen needs a terminal that terminfo describes", "= 'plain enough'")
+        assert b"\x1b[?" not in terminal.output
+        terminal.press("\x03")
+        assert terminal.end() == 130
+
+
+def test_where_python_has_no_curses_plain_lines_come_and_why(live, client):
+    client.call("evaluate_code", code="'without ' + 'curses'")
+    code = "import sys; sys.modules['curses'] = None; from codriver.commands.cli import main; main()"
+    with Terminal(
+        [sys.executable, "-c", code, *live.command("watch", "--search", "without")[3:]], live.environ
+    ) as terminal:
+        terminal.shows("the live screen needs curses, which Python has on Linux and macOS", "= 'without curses'")
+        assert b"\x1b[?" not in terminal.output
+        terminal.press("\x03")
+        assert terminal.end() == 130
 
 
 def test_a_query_can_be_given_its_inputs_as_json_or_as_plain_words(live, client):

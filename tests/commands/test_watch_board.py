@@ -15,7 +15,7 @@ from codriver.commands.watch_board import (
     next_filter,
     width,
 )
-from codriver.commands.watch_screen import KEYS, parse_keys
+from codriver.commands.watch_screen import KEYS, named_keys
 
 NOW = 1_700_000_000_000
 
@@ -130,9 +130,9 @@ def test_the_filter_goes_round_everything_errors_and_callers_both_ways():
     ],
 )
 def test_keys_are_told_from_what_a_terminal_sends(sent, keys):
-    assert parse_keys(sent) == keys
+    assert list(named_keys(sent)) == keys
 
 
 @given(st.text("\x1b[O~AB;15qö \x7f\x00", max_size=20))
 def test_any_input_is_read_to_its_end_as_keys_and_characters(sent):
-    assert all(key in KEYS.values() or (len(key) == 1 and key.isprintable()) for key in parse_keys(sent))
+    assert all(key in KEYS.values() or (len(key) == 1 and key.isprintable()) for key in named_keys(sent))

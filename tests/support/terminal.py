@@ -1,7 +1,7 @@
 """A terminal for tests: a process behind a pseudo-terminal, and the screen that its output makes.
 
-The screen knows the control sequences that Codriver sends and no others: anything else, a character beyond the right
-edge, or a line beyond the bottom is a fault that the test sees.
+The screen knows the control sequences that curses sends to an xterm, by its terminfo entry, and no others: anything
+else, a character beyond the right edge, or a line beyond the bottom is a fault that the test sees.
 """
 
 import codecs
@@ -19,7 +19,27 @@ import unicodedata
 from functools import partial
 
 WAIT_S = 60
-SEQUENCE = re.compile(r"\x1b\[([?]?)([0-9;]*)([A-Za-z])")
+SEQUENCE = re.compile(r"\x1b(?:\[([?]?)([0-9;]*)([@A-Za-z])|M|\(B|[=>]|\]104\x07)")
+IGNORED = {(None, None), ("4", "l"), ("22;0;0", "t"), ("23;0;0", "t")}
+"""What changes nothing that is looked at: the character set, the keypad, the palette, the title, no inserting."""
+MOVES = {
+    "A": lambda row, column, count, _: (row - count, column),
+    "B": lambda row, column, count, _: (row + count, column),
+    "C": lambda row, column, count, _: (row, column + count),
+    "D": lambda row, column, count, _: (row, column - count),
+    "G": lambda row, _column, count, _: (row, count),
+    "d": lambda _row, column, count, _: (count, column),
+    "H": lambda _row, _column, count, other: (count, other),
+}
+"""By final byte: the row and column that the cursor goes to, from 1, by where it is and the numbers given."""
+
+EDITS = {
+    "K": lambda line, at, _, given: [" "] * (at + 1) + line[at + 1 :] if given == [1] else line[:at],
+    "X": lambda line, at, count, _: line[:at] + [" "] * count + line[at + count :],
+    "P": lambda line, at, count, _: line[:at] + line[at + count :],
+    "@": lambda line, at, count, _: line[:at] + [" "] * count + line[at:],
+}
+"""By final byte: a line of which some was erased, deleted or inserted at the cursor."""
 
 
 class Grid:
@@ -34,7 +54,8 @@ class Grid:
         """As a terminal that cuts off what does not fit any more."""
         self.columns, self.lines = columns, lines
         self.clear()
-        self.row = self.column = 0
+        self.row = self.column = self.top = 0
+        self.bottom = lines - 1
 
     def clear(self):
         self.cells = [[" "] * self.columns for _ in range(self.lines)]
@@ -55,7 +76,10 @@ class Grid:
                     self.faults.append(f"unknown sequence {text[place : place + 16]!r}")
                     place += 1
                     continue
-                self.control(*found.groups())
+                if found[0] == "\x1bM":
+                    self.feed_line(-1)
+                else:
+                    self.control(*found.groups())
                 place = found.end()
             else:
                 self.put(char)
@@ -63,25 +87,53 @@ class Grid:
         return ""
 
     def control(self, private, numbers, final):
-        given = [int(number or 0) for number in numbers.split(";")]
+        given = [int(number or 0) for number in (numbers or "").split(";")]
+        count, column = max(given[0], 1), min(self.column, self.columns - 1)
         if private and final in "hl":
             self.modes[given[0]] = final == "h"
-        elif final == "H":
-            row, column = [*given, 1, 1][:2] if numbers else (1, 1)
-            if not (1 <= row <= self.lines and 1 <= column <= self.columns):
-                self.faults.append(f"the cursor was sent to {row};{column}")
-            self.row, self.column = min(row, self.lines) - 1, min(column, self.columns) - 1
-        elif final == "K":
-            self.cells[self.row][self.column :] = [" "] * (self.columns - self.column)
-        elif final == "J" and given == [2]:
-            self.clear()
-        elif final != "m":
+        elif final in MOVES:
+            self.move(*MOVES[final](self.row + 1, column + 1, count, [*given, 1][1] or 1))
+        elif final in EDITS:
+            line = self.cells[self.row]
+            line[:] = [*EDITS[final](line, column, count, given), *[" "] * self.columns][: self.columns]
+        elif final == "b":
+            for _ in range(count):
+                self.put(self.last)
+        elif final == "J" and given in ([0], [2]):
+            self.cells[self.row][column * (given == [0]) :] = [" "] * (self.columns - column * (given == [0]))
+            for row in range(self.row + 1 if given == [0] else 0, self.lines):
+                self.cells[row] = [" "] * self.columns
+        elif final == "r" and (given == [1, self.lines] or given[0] < given[1] <= self.lines):
+            self.top, self.bottom = count - 1, given[1] - 1
+            self.row = self.column = 0
+        elif final in ("S", "T"):
+            self.scroll(count if final == "S" else -count)
+        elif final != "m" and (numbers, final) not in IGNORED:
             self.faults.append(f"unknown sequence ESC [ {private}{numbers} {final}")
 
+    def feed_line(self, step):
+        """Go a line down or up, as far as there is one; at the edge of what scrolls, it scrolls."""
+        if self.row == (self.bottom if step > 0 else self.top):
+            self.scroll(step)
+        else:
+            self.row = min(max(self.row + step, 0), self.lines - 1)
+
+    def scroll(self, count):
+        part = self.cells[self.top : self.bottom + 1]
+        empty = [[" "] * self.columns for _ in range(min(abs(count), len(part)))]
+        part = [*part[count:], *empty] if count > 0 else [*empty, *part[:count]]
+        self.cells[self.top : self.bottom + 1] = part
+
+    def move(self, row, column):
+        if not (1 <= row <= self.lines and 1 <= column <= self.columns):
+            self.faults.append(f"the cursor was sent to {row};{column}")
+        self.row, self.column = min(max(row, 1), self.lines) - 1, min(max(column, 1), self.columns) - 1
+
     def put(self, char):
-        if char in "\r\n":
-            self.column = 0 if char == "\r" else self.column
-            self.row = min(self.row + (char == "\n"), self.lines - 1)
+        if char in "\r\n\b":
+            self.column = 0 if char == "\r" else min(self.column, self.columns - 1) - (char == "\b")
+            if char == "\n":
+                self.feed_line(1)
             return
         if not char.isprintable():
             self.faults.append(f"control character {char!r}")
@@ -90,6 +142,7 @@ class Grid:
         if self.column + size > self.columns:
             self.faults.append(f"{char!r} beyond the right edge of line {self.row + 1}")
             return
+        self.last = char
         for place in range(size):
             self.cells[self.row][self.column + place] = "" if place else char
         self.column += size
@@ -98,7 +151,7 @@ class Grid:
 class Terminal:
     """A process on a pseudo-terminal of its own."""
 
-    def __init__(self, command, env, *, columns=120, lines=24):
+    def __init__(self, command, env, *, columns=120, lines=24, name="xterm-256color"):
         self.master, self.slave = pty.openpty()
         self._size(columns, lines)
         self.found = termios.tcgetattr(self.slave)
@@ -108,7 +161,7 @@ class Terminal:
         self.output = b""
         self.process = subprocess.Popen(
             command,
-            env={**env, "TERM": "xterm-256color"},
+            env={**env, "TERM": name},
             preexec_fn=partial(os.login_tty, os.dup(self.slave)),  # noqa: PLW1509  # nothing else makes it the terminal
         )
 

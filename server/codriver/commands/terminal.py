@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -51,9 +51,15 @@ def say_json(value: object, *, indent: int | None = None) -> None:
     click.echo(text)
 
 
-def painted(pieces: Iterable[str | Styled], *, colours: bool = True) -> str:
-    """The pieces for a terminal: nothing in it but text and, if wanted, our own colours."""
-    return "".join([_painted(piece, colours=colours) for piece in pieces])
+def painted(pieces: Iterable[str | Styled]) -> str:
+    """The pieces for a terminal: nothing in it but text and our own colours."""
+    return "".join([_painted(piece) for piece in harmless(pieces)])
+
+
+def harmless(pieces: Iterable[str | Styled]) -> list[Styled]:
+    """The pieces as a terminal may be sent them: the control characters in their texts are visible."""
+    styled = (Styled(piece) if isinstance(piece, str) else piece for piece in pieces)
+    return [replace(piece, text=visible(piece.text)) for piece in styled]
 
 
 def plain(pieces: Iterable[str | Styled]) -> str:
@@ -61,11 +67,6 @@ def plain(pieces: Iterable[str | Styled]) -> str:
     return "".join([piece if isinstance(piece, str) else piece.text for piece in pieces])
 
 
-def _painted(piece: str | Styled, *, colours: bool) -> str:
-    if isinstance(piece, str):
-        return visible(piece)
-    text = visible(piece.text)
-    if not colours:
-        return text
+def _painted(piece: Styled) -> str:
     flags = {name: True for name in ("bold", "dim", "reverse") if getattr(piece, name)}
-    return click.style(text, fg=piece.fg, **flags)
+    return click.style(piece.text, fg=piece.fg, **flags) if flags or piece.fg else piece.text

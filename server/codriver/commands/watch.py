@@ -47,12 +47,26 @@ def watch_command(*, who: str | None, search: str, workspace: Path) -> None:
     """Watch live who evaluates what, where, and what comes of it. Keys: space, f, /, arrows, q."""
     workspace = workspace.resolve()
     try:
-        if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-            _watch_on_screen(workspace, View(only=who, search=search))
+        if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb" and (screen := _screen()):
+            _watch_on_screen(workspace, View(only=who, search=search), screen)
         else:
             _watch_plainly(workspace, who, search.lower())
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+def _screen() -> Screen | None:
+    """The terminal as a screen; None, which is said, where it cannot be one."""
+    try:
+        from codriver.commands.watch_screen import Screen, UnknownTerminalError  # noqa: PLC0415  # only for a terminal
+    except (ImportError, AttributeError):  # no curses, or no signals
+        say("the live screen needs curses, which Python has on Linux and macOS: here come plain lines", err=True)
+        return None
+    try:
+        return Screen(is_coloured=not os.environ.get("NO_COLOR"))
+    except UnknownTerminalError:
+        say("the live screen needs a terminal that terminfo describes: here come plain lines; set TERM", err=True)
+        return None
 
 
 def _watch_plainly(workspace: Path, who: str | None, search: str) -> None:
@@ -85,20 +99,17 @@ def _newest(connection: client.Connection, count: int) -> tuple[list[dict[str, A
         return entries, max([int(entry["line"]) for entry in entries], default=0)
 
 
-def _watch_on_screen(workspace: Path, view: View) -> None:
+def _watch_on_screen(workspace: Path, view: View, terminal: Screen) -> None:
     """The board, drawn whenever something changed, until `q`."""
-    from codriver.commands.watch_screen import Screen  # noqa: PLC0415  # only where there are terminals like these
-
     connection = client.connect(workspace, name="codriver-watch")  # whether there is a server is said in plain text
     feed = _Feed(workspace, connection)
-    colours = not os.environ.get("NO_COLOR")
-    with Screen() as screen:
+    with terminal as screen:
         threading.Thread(target=feed.run, args=(screen.wake,), daemon=True).start()
         while True:
             with feed.lock:
                 lines = feed.board.screen(view, *screen.size, now=time.time_ns() // 1_000_000)
                 busy = bool(feed.board.unfinished())
-            screen.draw(lines, colours=colours)
+            screen.draw(lines)
             try:
                 keys = screen.keys(CLOCK_S if busy else 60)
             except EOFError:

@@ -1,36 +1,47 @@
-"""A terminal as a screen and a keyboard, given back as it was found: also after Ctrl-C, a crash, or being stopped."""
+"""The terminal as a screen and a keyboard, by `curses`; given back as it was found, also after Ctrl-C or a crash."""
 
 from __future__ import annotations
 
-import codecs
 import contextlib
+import curses
+import locale
 import os
+import re
 import select
 import signal
 import sys
-import termios
-import tty
+from itertools import groupby
 from typing import TYPE_CHECKING, Self
 
-from codriver.commands.terminal import painted
+from codriver.commands.terminal import harmless
+from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from types import FrameType
 
     from codriver.commands.terminal import Styled
 
-ENTER = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"  # another screen, no cursor, no wrapping, empty
-LEAVE = b"\x1b[m\x1b[?7h\x1b[?25h\x1b[?1049l"
-KEYS = {
+KEYS: dict[int | str, str] = {
+    curses.KEY_UP: "up", curses.KEY_DOWN: "down", curses.KEY_PPAGE: "page-up", curses.KEY_NPAGE: "page-down",
+    curses.KEY_HOME: "home", curses.KEY_END: "end", curses.KEY_ENTER: "enter", curses.KEY_BACKSPACE: "backspace",
     "\x1b[A": "up", "\x1bOA": "up", "\x1b[B": "down", "\x1bOB": "down",
     "\x1b[5~": "page-up", "\x1b[6~": "page-down", "\x1b[H": "home", "\x1b[F": "end",
     "\x1b[1~": "home", "\x1b[4~": "end", "\x1bOH": "home", "\x1bOF": "end",
     "\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace", "\x1b": "escape",
 }  # fmt: skip
-"""By what terminals send. Source: xterm control sequences, "PC-Style Function Keys"."""
+"""By the number that curses gives a key, or by what is sent by terminals that are not quite as terminfo has them.
+Source: xterm control sequences, "PC-Style Function Keys"."""
+SEQUENCE = re.compile(r"\x1b(?:O.|\[[^@-~]*[@-~]?)?|.", re.DOTALL)
+"""One key as it is sent: an escape sequence up to its final byte, known or not, else one character."""
+COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+"""In the order of their numbers; the bright ones follow."""
 FALLBACK = (80, 24)
-ENDING = (signal.SIGTERM, signal.SIGHUP)
+USUAL = "xterm"
+"""The terminal that one of a name unknown here is taken for: nearly all understand what it does."""
+ESCAPE_MS = 50
+"""How long after an escape the rest of a sequence may come, over a slow line too."""
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Stopped(SystemExit):  # the end of the program, no error
@@ -40,40 +51,49 @@ class Stopped(SystemExit):  # the end of the program, no error
         super().__init__(128 + number)
 
 
-class Screen:
-    """The terminal behind standard output, and the keys of the one behind standard input. A context manager."""
+class UnknownTerminalError(CodriverError):
+    """The system's database of terminals describes neither this terminal nor the usual one."""
 
-    def __init__(self) -> None:
+
+class Screen:
+    """The terminal behind standard output, and the keys of the one behind standard input. A context manager.
+
+    Raises:
+        UnknownTerminalError: nothing is known of terminals here.
+    """
+
+    def __init__(self, *, is_coloured: bool) -> None:
         self._out = sys.stdout.fileno()
         self._keys = sys.stdin.fileno() if sys.stdin.isatty() else None
-        self._found: list[object] | None = None
-        self._drawn: list[str] = []
-        self._size = (0, 0)
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._wake_in, self._wake_out = os.pipe()
+        self._is_coloured = is_coloured
+        self._styles: dict[str, int] = {}
+        self._is_stale = True
+        self._has_read = True
         self._handlers: dict[int, object] = {}
+        _find_terminal(self._out)
+        self._wake_in, self._wake_out = os.pipe()
 
     def __enter__(self) -> Self:
         os.set_blocking(self._wake_in, False)
         os.set_blocking(self._wake_out, False)
         for number in ENDING:
             self._handlers[number] = signal.signal(number, _end)
-        self._handlers[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, _nothing)
-        self._handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._suspend)
+        # Before curses begins, which leaves a handler that it finds alone.
+        self._handlers[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, self._notice_size)
+        # Ignored when curses begins: else curses would take it, and ignore it during each drawing.
+        self._handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
         # A signal also wakes the wait for keys.
         self._woken_before = signal.set_wakeup_fd(self._wake_out, warn_on_full_buffer=False)
-        if self._keys is not None:
-            self._found = termios.tcgetattr(self._keys)
         try:
-            self._take()
+            self._begin()
         except BaseException:
-            self._give_back()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_exc: object) -> None:
         interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not stop the tidying up
-        self._give_back()
+        _give_back()
         signal.signal(signal.SIGINT, interrupted)
         signal.set_wakeup_fd(self._woken_before)
         for number, handler in self._handlers.items():
@@ -90,20 +110,20 @@ class Screen:
             return FALLBACK
         return (columns, lines) if columns and lines else FALLBACK
 
-    def draw(self, drawn: Sequence[Sequence[str | Styled]], *, colours: bool = True) -> None:
+    def draw(self, lines: Sequence[Iterable[str | Styled]]) -> None:
         """Show these lines from the top; only what changed is written."""
-        lines = [painted(line, colours=colours) for line in drawn]
-        parts: list[str] = []
-        if self._size != self.size:
-            self._size = self.size
-            self._drawn = []
-            parts.append("\x1b[m\x1b[2J")
-        for number, line in enumerate(lines):
-            if number >= len(self._drawn) or self._drawn[number] != line:
-                parts.append(f"\x1b[{number + 1};1H{line}\x1b[m\x1b[K")
-        self._drawn = lines
-        if parts:
-            self._write("".join(parts).encode("utf-8", "replace"))
+        columns, rows = self.size
+        if self._is_stale or self._window.getmaxyx() != (rows, columns):
+            self._is_stale = False
+            curses.resizeterm(rows, columns)
+            self._window.clear()
+        for row, line in enumerate(lines[:rows]):
+            self._window.move(row, 0)
+            self._window.clrtoeol()
+            with contextlib.suppress(curses.error):  # behind the last cell there is no place for the cursor
+                for piece in harmless(line):
+                    self._window.addstr(piece.text, self._style(piece))
+        self._window.refresh()
 
     def wake(self) -> None:
         """End the wait for keys. Any thread may call."""
@@ -125,72 +145,99 @@ class Screen:
                 os.read(self._wake_in, 65536)
         if self._keys is None or self._keys not in ready:
             return []
-        try:
-            data = os.read(self._keys, 1024)
-        except OSError:
-            data = b""
-        if not data:
+        pressed = list(self._pressed())
+        # Half a character makes it ready once and gives no key; the end of the terminal does so for ever.
+        if not (pressed or self._has_read):
             raise EOFError
-        return parse_keys(self._decoder.decode(data))
+        self._has_read = bool(pressed)
+        return list(named_keys(pressed))
 
-    def _take(self) -> None:
-        if self._keys is not None:
-            tty.setcbreak(self._keys, termios.TCSANOW)
-        self._drawn, self._size = [], (0, 0)
-        self._write(ENTER)
+    def _pressed(self) -> Iterator[int | str]:
+        """What was pressed, as curses has it."""
+        with contextlib.suppress(curses.error):  # no more
+            while True:
+                yield self._window.get_wch()
 
-    def _give_back(self) -> None:
-        with contextlib.suppress(OSError):  # the terminal may be gone, and then nobody sees it
-            self._write(LEAVE)
-        if self._keys is not None and self._found is not None:
-            with contextlib.suppress(termios.error):
-                termios.tcsetattr(self._keys, termios.TCSADRAIN, self._found)  # type: ignore[arg-type]  # from tcgetattr
+    def _begin(self) -> None:
+        _speak_utf8()
+        self._window = curses.initscr()
+        signal.signal(signal.SIGTSTP, self._suspend)
+        curses.cbreak()
+        curses.noecho()
+        curses.set_escdelay(ESCAPE_MS)
+        self._window.keypad(True)  # noqa: FBT003  # has no name
+        self._window.nodelay(True)  # noqa: FBT003  # as above
+        with contextlib.suppress(curses.error):  # not every terminal can hide it
+            curses.curs_set(0)
+        if self._is_coloured:
+            self._styles = _styles()
+
+    def _style(self, piece: Styled) -> int:
+        if not self._is_coloured:
+            return curses.A_NORMAL
+        flags = (piece.bold and curses.A_BOLD, piece.dim and curses.A_DIM, piece.reverse and curses.A_REVERSE)
+        return sum(flags) | self._styles.get(piece.fg or "", curses.A_NORMAL)
+
+    def _notice_size(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_stale = True
 
     def _suspend(self, _number: int, _frame: FrameType | None) -> None:
-        """Ctrl-Z: give the terminal back, stop, and take it again when called back."""
-        self._give_back()
+        """Ctrl-Z: give the terminal back, and stop; the next drawing after being called back takes it again."""
+        _give_back()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, self._suspend)
-        self._take()
-
-    def _write(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self._out, data) :]
+        self._is_stale = True
 
 
-def parse_keys(text: str) -> list[str]:
-    """The keys in what a terminal sent; what is no key that we know is left out."""
-    keys: list[str] = []
-    while text:
-        if text in KEYS:
-            return [*keys, KEYS[text]]
-        size = 1
-        if text[0] == "\x1b":
-            size = _sequence_size(text)
-        key, text = text[:size], text[size:]
-        if key in KEYS:
-            keys.append(KEYS[key])
-        elif key.isprintable():
-            keys.append(key)
-    return keys
+def named_keys(pressed: Iterable[int | str]) -> Iterator[str]:
+    """The keys by their names; one that has none here is left out."""
+    for is_text, keys in groupby(pressed, lambda key: isinstance(key, str)):
+        for key in SEQUENCE.findall("".join(map(str, keys))) if is_text else keys:
+            if key in KEYS:
+                yield KEYS[key]
+            elif isinstance(key, str) and key.isprintable():
+                yield key
 
 
-def _sequence_size(text: str) -> int:
-    """The length of the escape sequence at the start: ESC O x, or ESC [ up to a final byte."""
-    if text[1:2] == "O":
-        return 3
-    if text[1:2] != "[":
-        return 1
-    for place in range(2, len(text)):
-        if "@" <= text[place] <= "~":
-            return place + 1
-    return len(text)
+def _find_terminal(out: int) -> None:
+    """Find the terminal's description, as `initscr` ends the program where there is none."""
+    try:
+        curses.setupterm(fd=out)
+    except curses.error:
+        os.environ["TERM"] = USUAL
+        try:
+            curses.setupterm(fd=out)
+        except curses.error as error:
+            raise UnknownTerminalError(str(error)) from error
+
+
+def _speak_utf8() -> None:
+    """Have the C library, by which curses writes, take text as UTF-8, as Python does in any locale."""
+    for name in ("C.UTF-8", "C.utf8", "UTF-8"):  # one of them is on every Linux and macOS
+        if locale.nl_langinfo(locale.CODESET).upper() in ("UTF-8", "UTF8"):
+            return
+        with contextlib.suppress(locale.Error):
+            locale.setlocale(locale.LC_CTYPE, name)
+
+
+def _styles() -> dict[str, int]:
+    """The style that shows each colour on the terminal's own ground; none where the terminal has no colours."""
+    styles: dict[str, int] = {}
+    with contextlib.suppress(curses.error):
+        curses.start_color()
+        curses.use_default_colors()
+        for number, name in enumerate((*COLOURS, *(f"bright_{name}" for name in COLOURS))):
+            base, is_bold = (number, False) if number < curses.COLORS else (number % len(COLOURS), True)
+            curses.init_pair(number + 1, base, -1)
+            styles[name] = curses.color_pair(number + 1) | (curses.A_BOLD if is_bold else curses.A_NORMAL)
+    return styles
+
+
+def _give_back() -> None:
+    with contextlib.suppress(curses.error):  # it may be gone, or given back already
+        curses.endwin()
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
     raise Stopped(number)
-
-
-def _nothing(_number: int, _frame: FrameType | None) -> None:
-    """Being woken is all."""
