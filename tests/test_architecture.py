@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "app": {
         "core", "editing", "errors", "files", "log", "net", "protocol", "repls", "settings", "skills", "tools",
     },
-    "commands": {"app", "errors", "files", "log", "net", "settings", "setup"},
+    "commands": {"app", "errors", "files", "log", "net", "repls", "settings", "setup"},
     "__main__": {"commands"},
 }  # fmt: skip
 

@@ -255,3 +255,4 @@ def test_overnight_one_can_ask_what_happened_and_have_it_forgotten(tmp_path, mon
     assert said_by(server, "forget") == "runs: 2\n"
     assert said_by(server, "forget", "runs") == "forgotten: runs\n"
     assert said_by(server, "runs") == ""
+    assert "no run of this workspace is remembered yet" in server.run("runs").stderr

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
 from codriver.app.source_files import server_of, stamps
 from codriver.core.actions import Say
+from codriver.files.polling import Poller
 from codriver.tools.base import Call
 from codriver.tools.envelope import answer
 from codriver.tools.manifest import BY_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from codriver.app.source_files import Stamp
@@ -39,22 +41,20 @@ class Watcher:
 
     async def run(self) -> None:
         """Look, load, rest, until cancelled."""
+        poller = Poller(partial(stamps, self._services.workspace), interval_s=LOOK_S, rest_times=COST)
         while True:
-            took_s = 0.0
             if self._services.settings.watch:
-                began = anyio.current_time()
-                now = await anyio.to_thread.run_sync(stamps, self._services.workspace)
-                took_s = anyio.current_time() - began
-                saved = self._saved(now)
-                if len(saved) > MAX_AT_ONCE:
-                    text = f"{len(saved)} files changed at once and were not loaded: load those that you need"
-                    self._say(text, error=False)
-                    saved = ()
-                for file in saved:
-                    await self._load(file)
+                await self._take(self._saved(await poller.next()))
             else:
                 self._loaded = None
-            await anyio.sleep(max(LOOK_S, COST * took_s))
+                await anyio.sleep(LOOK_S)
+
+    async def _take(self, saved: Sequence[Path]) -> None:
+        if len(saved) > MAX_AT_ONCE:
+            self._say(f"{len(saved)} files changed at once and were not loaded: load those that you need", error=False)
+            return
+        for file in saved:
+            await self._load(file)
 
     def _saved(self, now: Mapping[Path, Stamp]) -> tuple[Path, ...]:
         """The files that were saved since they were last loaded and are written to their end, the oldest save first."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.core.actions import LatchError, ResourcesChanged, Say, ToolsChanged
+from codriver.files.polling import Poller
 from codriver.skills import Selection, switched_off
 from codriver.tools.manifest import MANIFEST
 
@@ -37,9 +38,9 @@ class LiveSettings:
 
     async def run(self, core: Core, skills: SkillLibrary) -> None:
         """Look at the files until cancelled; tell in the log what became of each change."""
+        poller = Poller(self._reloader.look, interval_s=LOOK_S, rests_first=True)
         while True:
-            await anyio.sleep(LOOK_S)
-            news = await anyio.to_thread.run_sync(self._reloader.look)
+            news = await poller.next()
             if news is None:
                 continue
             before, self.settings, core.settings = self.settings, news.settings, news.settings

@@ -37,6 +37,7 @@ from codriver.core.effects import Announce, Listen, WindDown
 from codriver.core.values import HELD, Failure
 from codriver.errors import StartError
 from codriver.files.paths import presence_folder, relay_file
+from codriver.files.polling import Poller
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr
 from codriver.net import registration
@@ -186,9 +187,9 @@ class Server:
 
     async def _watch_skills(self) -> None:
         """Notice and announce changed skills."""
+        poller = Poller(self._parts.skills.changed, interval_s=SKILLS_S, rests_first=True)
         while True:
-            await anyio.sleep(SKILLS_S)
-            if await anyio.to_thread.run_sync(self._parts.skills.changed):
+            if await poller.next():
                 self._core.report(ResourcesChanged())
 
     async def _listen(self, effect: Listen) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from codriver.files.workspace_walk import walk
 from codriver.repls.kinds import dialects_by_suffix
 
 if TYPE_CHECKING:
@@ -16,10 +18,6 @@ if TYPE_CHECKING:
 MAX_FILES: Final = 20_000
 """Files looked at in one round: a folder with more is no project, and a round would take seconds."""
 
-SKIPPED: Final = frozenset({
-    "node_modules", "target", "build", "dist", "out", "venv", "__pycache__", "site-packages", "vendor",
-})  # fmt: skip
-
 Stamp = tuple[int, int, int]
 """When a file was written, how long it is, and which one it is: another stamp, another save."""
 
@@ -28,25 +26,13 @@ def stamps(workspace: Path) -> dict[Path, Stamp]:
     """Every source file of the workspace and its stamp. Hidden folders and those of dependencies are passed over."""
     found: dict[Path, Stamp] = {}
     suffixes = frozenset(dialects_by_suffix())
-    waiting, seen = [str(workspace)], 0
-    while waiting and seen < MAX_FILES:
-        try:
-            entries = list(os.scandir(waiting.pop()))
-        except OSError:
-            continue
-        for entry in entries:
-            seen += 1
-            if entry.name.startswith("."):
-                continue
-            try:
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in SKIPPED:
-                        waiting.append(entry.path)
-                elif os.path.splitext(entry.name)[1] in suffixes and entry.is_file():  # noqa: PTH122  # thousands of names
-                    status = entry.stat()
-                    found[Path(entry.path)] = (status.st_mtime_ns, status.st_size, status.st_ino)
-            except OSError:  # it was there a moment ago
-                continue
+    for _folder, _depth, files in walk(workspace, max_entries=MAX_FILES):
+        for file in files:
+            if os.path.splitext(file.name)[1] in suffixes:  # noqa: PTH122  # thousands of names
+                with contextlib.suppress(OSError):  # it was there a moment ago
+                    if file.is_file():
+                        status = file.stat()
+                        found[Path(file.path)] = (status.st_mtime_ns, status.st_size, status.st_ino)
     return found
 
 

@@ -36,6 +36,8 @@ def runs_command(*, workspace: Path, as_json: bool) -> None:
             say_json({"run": run.id, "startedAt": run.started, "endedAt": run.ended, "entries": run.entries})
         else:
             say(one_line(f"{number:>4}  {run.id}  {_length(run, is_running=number == 'now')}, {run.entries} entries"))
+    if not numbers and not as_json:
+        say("no run of this workspace is remembered yet: a server remembers its own when it ends", err=True)
 
 
 @click.command("forget", short_help="List what is remembered of this workspace, or clear it.")

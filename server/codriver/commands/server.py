@@ -18,6 +18,7 @@ from codriver.files.paths import presence_folder
 from codriver.log.control_characters import one_line
 from codriver.net import registration, server_record
 from codriver.net.client import NoServerError, connect, process_of
+from codriver.repls import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +40,8 @@ POLL_S = 0.02
 @click.option(
     "--repl",
     multiple=True,
-    metavar="python|lisp|none|COMMAND",
-    help="Start this REPL: python, lisp, clojure, bb, nbb, hy, lein, …, any command line, or none. Can be repeated.",
+    metavar="WORD|COMMAND",
+    help=f"Start this REPL: {', '.join(kinds.by_word())}, any command line, or {kinds.NO_REPL}. Can be repeated.",
 )
 @click.option(
     "--idle-exit", type=click.IntRange(0, 604_800), metavar="SECONDS", help="Stop when nobody was connected this long."

@@ -193,6 +193,24 @@ class Place:
             raise
         return temporary
 
+    def replace(
+        self,
+        data: bytes | Iterable[bytes],
+        *,
+        mode: int | None = PRIVATE_FILE,
+        owner: tuple[int, int] | None = None,
+        is_durable: bool = True,
+    ) -> None:
+        """Write the whole file in one step, so that nobody ever sees half of it. Takes what `stage` takes."""
+        temporary = self.stage(data, mode=mode, owner=owner, is_durable=is_durable)
+        try:
+            self.put(temporary)
+        except BaseException:
+            self.discard(temporary)
+            raise
+        if is_durable:
+            self.sync()
+
     def put(self, temporary: str) -> None:
         """Give a staged file the name, in place of what has it. A folder is not replaced."""
         os.replace(temporary, self.name, src_dir_fd=self._folder, dst_dir_fd=self._folder)

@@ -77,14 +77,7 @@ def replace(
         now = place.status()
         if now is not None and not stat.S_ISREG(now.st_mode) and not stat.S_ISLNK(now.st_mode):
             raise NotRegularError(place.path, now.st_mode)
-        temporary = place.stage(data, mode=mode, is_durable=is_durable)
-        try:
-            place.put(temporary)
-        except BaseException:
-            place.discard(temporary)
-            raise
-        if is_durable:
-            place.sync()
+        place.replace(data, mode=mode, is_durable=is_durable)
 
 
 def open_for_writing(path: Path, *, links: Links, root: Path | None = None, truncate: bool = False) -> int:

@@ -185,13 +185,7 @@ def _prepare(folder: Path) -> tuple[int, bool]:
 def _write(folder: Path, name: str, text: str) -> None:
     """Write a small file that is the user's alone, as a whole; a link with its name is replaced, not followed."""
     with place(folder, name, is_last_followed=False) as there:
-        temporary = there.stage(text.encode())
-        try:
-            there.put(temporary)
-        except BaseException:
-            there.discard(temporary)
-            raise
-        there.sync()
+        there.replace(text.encode())
 
 
 def _remove(folder: Path, name: str) -> None:

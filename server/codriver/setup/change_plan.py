@@ -145,13 +145,7 @@ def _put(place: Place, text: str) -> None:
     """Give a file this text in one step. Its mode stays; a new file has for others what any new file has."""
     status = place.status()
     mode, owner = (None, None) if status is None else (stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
-    staged = place.stage(text.encode("utf-8"), mode=mode, owner=owner)
-    try:
-        place.put(staged)
-    except BaseException:
-        place.discard(staged)
-        raise
-    place.sync()
+    place.replace(text.encode("utf-8"), mode=mode, owner=owner)
 
 
 def read_file(file: Path, root: Path | None) -> str | None:

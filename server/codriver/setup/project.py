@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
 from codriver.files import Links, Rules, toml_file
 from codriver.files.toml_file import TomlFileError
+from codriver.files.workspace_walk import walk
 from codriver.repls import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from codriver.setup.clients import Environment
 
@@ -23,8 +24,6 @@ PROJECT_FILE: Final = Rules(Links.WITHIN, 4 * files.MEBIBYTE)
 
 SOURCES_SEEN: Final = 2000
 """How many files are looked at to find out what language a folder without a project file has."""
-
-SKIPPED: Final = frozenset({"node_modules", "target", "venv", "__pycache__", "build", "dist"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +129,9 @@ def _names(value: object) -> tuple[str, ...]:
 
 def _source(workspace: Path, suffix: str) -> str | None:
     """The first source file that ends so, relative to the workspace; None when there is none near the top."""
-    waiting, seen = [workspace], 0
-    while waiting and seen < SOURCES_SEEN:
-        try:
-            entries = sorted(waiting.pop(0).iterdir())
-        except OSError:
-            continue
-        for entry in entries:
-            seen += 1
-            if entry.name.startswith(".") or entry.name in SKIPPED:
-                continue
-            if entry.is_dir() and not entry.is_symlink():
-                waiting.append(entry)
-            elif entry.suffix == suffix:
-                return entry.relative_to(workspace).as_posix()
+    for _folder, _depth, found in walk(workspace, max_entries=SOURCES_SEEN):
+        for file in sorted(entry.path for entry in found if entry.name.endswith(suffix)):
+            return Path(file).relative_to(workspace).as_posix()
     return None
 
 

@@ -7,17 +7,17 @@ the connection to find out.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import anyio
-
 from codriver import files
 from codriver.files import Links, Rules
+from codriver.files.polling import Poller
+from codriver.files.workspace_walk import walk
 from codriver.repls import kinds
 
 if TYPE_CHECKING:
@@ -37,11 +37,6 @@ SEARCH_S: Final = 1.0
 
 RESCAN_INTERVALS: Final = 12
 """A search for new folders at each so many looks: every 3 s at four looks a second."""
-
-SKIPPED: Final = frozenset({
-    "node_modules", "target", "build", "dist", "out", "venv", "__pycache__", "site-packages", "vendor",
-})  # fmt: skip
-"""Folders that hold no project of the user's; hidden ones are skipped too."""
 
 PORT_CHARS: Final = 32
 PORT_FILE_RULES: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
@@ -69,57 +64,38 @@ async def watch(workspace: Path, names: Sequence[str], *, interval_s: float = 0.
     """
     before: tuple[Found, ...] | None = None
     places: tuple[Path, ...] = ()
-    look = 0
+    looks = itertools.count()
+
+    def look() -> tuple[Found, ...]:
+        nonlocal places
+        if next(looks) % RESCAN_INTERVALS == 0:
+            places = _places(workspace, names)
+        return _read_all(workspace, places)
+
+    poller = Poller(look, interval_s=interval_s)
     while True:
-        if look % RESCAN_INTERVALS == 0:
-            places = await anyio.to_thread.run_sync(_places, workspace, names)
-        found = await anyio.to_thread.run_sync(_read_all, workspace, places)
+        found = await poller.next()
         if found != before:
             before = found
             yield found
-        look += 1
-        await anyio.sleep(interval_s)
 
 
 def _places(workspace: Path, names: Sequence[str]) -> tuple[Path, ...]:
     """Where a port file may appear: in the workspace, in its projects, and where one is now in any other folder."""
     deadline = time.monotonic() + SEARCH_S
     places = [workspace / name for name in names]
-    queue = deque([(workspace, 0)])
     marks = kinds.project_marks()
-    searched = projects = 0
-    while queue and searched < MAX_FOLDERS and time.monotonic() < deadline:
-        folder, depth = queue.popleft()
-        searched += 1
-        subfolders, is_project = _search(folder, marks)
-        is_watched = is_project and projects < MAX_PROJECTS
+    projects = 0
+    for path, depth, files_there in itertools.islice(walk(workspace, max_depth=MAX_DEPTH), MAX_FOLDERS):
+        is_watched = projects < MAX_PROJECTS and any(file.name in marks for file in files_there)
         projects += is_watched
         if depth:
             # Path.exists would raise for a folder that may not be entered.
-            here = [folder / name for name in names]
-            places += here if is_watched else [path for path in here if os.path.exists(path)]  # noqa: PTH110  # see above
-        if depth < MAX_DEPTH:
-            queue.extend((child, depth + 1) for child in subfolders)
+            here = [Path(path, name) for name in names]
+            places += here if is_watched else [place for place in here if os.path.exists(place)]  # noqa: PTH110  # see above
+        if time.monotonic() > deadline:
+            break
     return tuple(places)
-
-
-def _search(folder: Path, marks: frozenset[str]) -> tuple[list[Path], bool]:
-    """The folders in `folder` that may hold projects, and whether it is one itself."""
-    subfolders: list[Path] = []
-    is_project = False
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name in marks:
-                    is_project = True
-                elif entry.name.startswith(".") or entry.name in SKIPPED:
-                    continue
-                elif entry.is_dir(follow_symlinks=False):
-                    subfolders.append(Path(entry.path))
-    except OSError:
-        # A folder that may not be read, or is gone by now, holds nothing for us.
-        return [], False
-    return sorted(subfolders), is_project
 
 
 def _read_all(workspace: Path, places: Iterable[Path]) -> tuple[Found, ...]:
