@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from codriver.core.foreign_repl import is_first, stray
+from codriver.core.repl_connections import is_first, stray
 from codriver.core.state import Life, Origin, Repl, State
 from codriver.core.values import Evaluation, Profile
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from codriver.core import actions, dispatch, effects, state, values
-from codriver.core.records import replace
+from codriver.core.values import replace
 
 RECORDS = [
     kind

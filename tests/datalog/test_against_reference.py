@@ -8,9 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codriver.datalog.budget import Budget
 from codriver.datalog.entity_store import EntityStore
-from codriver.datalog.errors import QueryError
+from codriver.datalog.errors import Budget, QueryError
 from codriver.datalog.query import parse, parse_rules
 from codriver.datalog.solve import solve
 from codriver.datalog.value_types import from_json

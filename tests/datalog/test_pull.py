@@ -3,8 +3,8 @@
 import pytest
 
 from codriver.datalog.edn import Text, read
-from codriver.datalog.pull import pull
 from codriver.datalog.query import parse_pull
+from codriver.datalog.solve import pull
 from codriver.log.output_log import SCHEMA, OutputLog
 
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from regex import _regex_core as library
 
 from codriver.datalog import regexes
-from codriver.datalog.regex_syntax import shape
-from codriver.datalog.regexes import InvalidPatternError, compile_pattern
+from codriver.datalog.regexes import InvalidPatternError, compile_pattern, shape
 
 RECURSION = [
     "(?R)",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.datalog.budget import Budget
+from codriver.datalog.errors import Budget
 from codriver.datalog.functions import FUNCTIONS
 from codriver.datalog.value_types import MAX_ITEMS, MAX_NESTING, Boolean, ValueMap, own
 

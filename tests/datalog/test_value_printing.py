@@ -4,8 +4,7 @@ import pytest
 
 from codriver.datalog.edn import Keyword
 from codriver.datalog.regexes import compile_pattern
-from codriver.datalog.value_printing import printed, text_of
-from codriver.datalog.value_types import Boolean, ValueMap
+from codriver.datalog.value_types import Boolean, ValueMap, printed, text_of
 
 PRINTED = [
     (None, "nil"),

@@ -18,8 +18,8 @@ from codriver.log import redaction
 from codriver.log.history import History
 from codriver.log.output_log import Entry
 from codriver.log.transit_format import NewerFormatError, UnreadableError, read_transit, to_transit
+from codriver.net.admission import first_bytes_verdict
 from codriver.net.client_sessions import OpenRequests
-from codriver.net.peers import first_bytes_verdict
 from codriver.net.server_record import read_record
 from codriver.protocol.replies import Replies
 from codriver.protocol.stream import MessageStream

@@ -12,17 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from live_server import WAIT_S, serving, until
 
+from codriver.net.admission import first_bytes_verdict, is_loopback, peer_uid, token_matches
 from codriver.net.kernel_sockets import (
     GONE,
     Peer,
     ask_kernel,
     look_up,
-)
-from codriver.net.peers import (
-    first_bytes_verdict,
-    is_loopback,
-    peer_uid,
-    token_matches,
 )
 
 FOREIGN = [

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.editing.diff import cut, unified
+from codriver.editing.batch import cut, unified
 
 
 def patched(before, diff):

@@ -13,7 +13,7 @@ import pytest
 
 from codriver.editing import Create, Editor, Limits, Wanted
 from codriver.errors import RefusedError
-from codriver.lisp.edit_types import Append, Replace
+from codriver.lisp.edit import Append, Replace
 from codriver.lisp.targeting import Target
 
 pytestmark = [

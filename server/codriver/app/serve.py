@@ -41,10 +41,9 @@ from codriver.files.polling import Poller
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr
 from codriver.net import registration
-from codriver.net.admission import Admission
+from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits, listen
-from codriver.net.peers import is_loopback
 from codriver.net.server_record import ServerRecord
 from codriver.repls.launch.discovery import Finder
 from codriver.settings import trust

@@ -6,8 +6,8 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from codriver.core.records import replace
 from codriver.core.state import Told
+from codriver.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Reversible

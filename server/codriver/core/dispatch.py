@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.core.actions import ACTIONS, Action
 from codriver.core.effects import EFFECTS, Effect
 from codriver.core.enrichment import NOT_YET, fill
-from codriver.core.records import replace
+from codriver.core.values import replace
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:

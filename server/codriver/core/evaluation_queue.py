@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codriver.core import client_departure, orphans
+from codriver.core import client_departure
 from codriver.core.actions import (
     Action,
     CancelQueued,
@@ -20,10 +20,8 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import Append, Effect, RunEvaluation, SettleEvaluation
-from codriver.core.lanes import holder, lane
-from codriver.core.records import replace
-from codriver.core.state import Repl, Session, State, with_item
-from codriver.core.values import HELD, MAIN_SESSION, Evaluation, Failure
+from codriver.core.state import Repl, Session, State, holder, lane, with_item
+from codriver.core.values import HELD, MAIN_SESSION, Evaluation, Failure, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,7 +104,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
         state = _put_new(state, evaluation, repl, session, action.now)
         return Outcome(state, follow_ups=(_lost(evaluation, why, "server-stopped"),))
     if repl.phase != "connected" or holder(state, evaluation) is not None:
-        return orphans.end_unwanted(_put_new(state, evaluation, repl, session, action.now))
+        return client_departure.end_unwanted(_put_new(state, evaluation, repl, session, action.now))
     evaluation = _running(evaluation, repl, action.now)
     state = _put_new(state, evaluation, repl, session, action.now)
     return Outcome(state, _run(evaluation, action.request, repl))
@@ -189,7 +187,7 @@ def cancel(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcom
 def want_input(state: State, evaluation: Evaluation, _action: InputWanted) -> Outcome:
     """Wait for input, unless nobody will think of giving it."""
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
-    ended = orphans.end_unwanted(waiting.state)
+    ended = client_departure.end_unwanted(waiting.state)
     return replace(ended, effects=(*waiting.effects, *ended.effects))
 
 

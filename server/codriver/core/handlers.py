@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.core import actions, evaluation_queue, lifecycle, mcp_clients, repl_connections, server_messages
+from codriver.core import actions, evaluation_queue, lifecycle, mcp_clients, repl_connections
 from codriver.core.evaluation_queue import of_unfinished
 from codriver.core.repl_connections import announcing, of_known
 
@@ -42,8 +42,8 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.EvaluationEnded: of_unfinished(evaluation_queue.end),
         actions.StopAsked: of_unfinished(evaluation_queue.ask_to_stop),
         actions.CancelQueued: of_unfinished(evaluation_queue.cancel),
-        actions.Say: server_messages.say,
-        actions.LatchError: server_messages.latch_error,
-        actions.HistoryRestored: server_messages.history_restored,
+        actions.Say: lifecycle.say,
+        actions.LatchError: lifecycle.latch_error,
+        actions.HistoryRestored: lifecycle.history_restored,
     }
 )

@@ -1,17 +1,17 @@
-"""The server's own life cycle: stopped → starting → started → stopping → stopped.
+"""The server's own life cycle, and its messages about itself: lines in the log, errors latched until it stops.
 
-An action that does not fit the phase changes nothing.
+stopped → starting → started → stopping → stopped. An action that does not fit the phase changes nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core.actions import Listening, Start, Stop, Stopped
+from codriver.core.actions import HistoryRestored, LatchError, Listening, Say, Start, Stop, Stopped
 from codriver.core.dispatch import Outcome
-from codriver.core.effects import Announce, Listen, WindDown
-from codriver.core.records import replace
-from codriver.core.state import Life
+from codriver.core.effects import Announce, Append, Listen, WindDown
+from codriver.core.state import Latch, Life, with_item
+from codriver.core.values import replace
 
 if TYPE_CHECKING:
     from codriver.core.state import State
@@ -56,3 +56,29 @@ def stopped(state: State, _action: Stopped) -> Outcome:
     if state.life.phase != "stopping":
         return Outcome(state)
     return Outcome(replace(state, life=replace(state.life, phase="stopped")))
+
+
+def say(state: State, action: Say) -> Outcome:
+    """Append a line to the output log."""
+    said = Append(
+        category="otherErrorOutput" if action.error else "otherOutput",
+        text=action.text,
+        session_key=action.repl,
+    )
+    return Outcome(state, effects=(said,))
+
+
+def latch_error(state: State, action: LatchError) -> Outcome:
+    """Remember an error; one that is known already is counted, under its newest text."""
+    known = state.latches.get(action.code)
+    latch = Latch(action.code, action.text, action.now)
+    if known is not None:
+        latch = replace(known, text=action.text, count=known.count + 1)
+    return Outcome(replace(state, latches=with_item(state.latches, action.code, latch)))
+
+
+def history_restored(state: State, action: HistoryRestored) -> Outcome:
+    """Tell of a history that could not be read whole."""
+    if action.problem is None:
+        return Outcome(state)
+    return Outcome(state, follow_ups=(LatchError("history", action.problem), Say(action.problem, error=True)))

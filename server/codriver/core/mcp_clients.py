@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core import activity, client_departure, orphans
+from codriver.core import activity, client_departure
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import NotifyClients
-from codriver.core.records import replace
 from codriver.core.state import Client, with_item, without_item
+from codriver.core.values import replace
 
 if TYPE_CHECKING:
     from codriver.core.actions import ClientConnected, ClientGone, ClientTold, GraceOver, ResourcesChanged, ToolsChanged
@@ -36,7 +36,7 @@ def gone(state: State, action: ClientGone) -> Outcome:
 
 def grace_over(state: State, action: GraceOver) -> Outcome:
     """Nothing that the client left may hold up others any more."""
-    return orphans.mark(state, action.client)
+    return client_departure.mark(state, action.client)
 
 
 def resources_changed(state: State, _action: ResourcesChanged) -> Outcome:

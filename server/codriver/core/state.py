@@ -1,4 +1,4 @@
-"""The state of the server at this moment, as one immutable value.
+"""The state of the server at this moment, as one immutable value; and the lanes that evaluations run in, by it.
 
 Everything that outlives a call is here: the life cycle, the REPLs with their sessions, the clients, the evaluations.
 Live things (sockets, tasks, buffers) are elsewhere, found by the ids kept here, so that the state can always be
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from codriver.core.values import MAIN_SESSION
+from codriver.core.values import HELD, MAIN_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,3 +174,20 @@ class State:
                 # The evaluation waits for it.
                 names.add("evaluate")
         return frozenset(names)
+
+
+def lane(state: State, evaluation: Evaluation) -> tuple[str, str]:
+    """The lane of an evaluation."""
+    repl = state.repls.get(evaluation.repl)
+    profile = repl.profile if repl is not None else None
+    shared = profile is not None and (profile.is_serial or profile.isolation == "none")
+    return (evaluation.repl, MAIN_SESSION if shared else evaluation.session)
+
+
+def holder(state: State, evaluation: Evaluation) -> Evaluation | None:
+    """The evaluation that holds the lane in which this one waits, if any."""
+    own = lane(state, evaluation)
+    for other in state.unfinished():
+        if other.status in HELD and other.id != evaluation.id and lane(state, other) == own:
+            return other
+    return None

@@ -18,7 +18,7 @@ from codriver.datalog.syntax_tree import Binding, Blank, CollectionBinding, Tupl
 from codriver.datalog.value_types import MAX_ITEMS, kind, own
 
 if TYPE_CHECKING:
-    from codriver.datalog.budget import Budget
+    from codriver.datalog.errors import Budget
 
 Row = tuple[Any, ...]
 Rows = list[Row]

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codriver.datalog import entity_lookup, operators
-from codriver.datalog.binding_analysis import is_or_ready, provided
 from codriver.datalog.entity_lookup import Group
 from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, reason
+from codriver.datalog.scope import is_or_ready, provided
 from codriver.datalog.syntax_tree import (
     Argument,
     Blank,
@@ -34,7 +34,7 @@ from codriver.datalog.syntax_tree import (
     binding_variables,
     variables,
 )
-from codriver.datalog.value_printing import printed
+from codriver.datalog.value_types import printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -14,9 +14,8 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from codriver.datalog import operators
-from codriver.datalog.binding_analysis import bound_after
 from codriver.datalog.query_plan import Plan, plan
-from codriver.datalog.scope import Context, Scope
+from codriver.datalog.scope import Context, Scope, bound_after
 from codriver.datalog.where import with_source
 
 if TYPE_CHECKING:

@@ -11,35 +11,109 @@ DataScript takes any.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from codriver.datalog import operators
-from codriver.datalog.aggregates import AGGREGATES
-from codriver.datalog.budget import OutOfRowsError
 from codriver.datalog.edn import Text, read
-from codriver.datalog.functions import reason
-from codriver.datalog.line_variables import LineVariables
-from codriver.datalog.pull import pull
-from codriver.datalog.query import parse_pull
-from codriver.datalog.query_answer import QueryAnswer
-from codriver.datalog.query_inputs import Inputs, read_inputs
+from codriver.datalog.errors import OutOfRowsError
+from codriver.datalog.functions import AGGREGATES, reason
+from codriver.datalog.query import Inputs, parse_pull, read_inputs
 from codriver.datalog.query_plan import plan
 from codriver.datalog.regexes import OutOfTimeError
 from codriver.datalog.rules import RuleSolver
 from codriver.datalog.scope import Context, Scope
-from codriver.datalog.syntax_tree import Aggregate, Element, Pull, Query, Source, Variable
-from codriver.datalog.value_printing import printed
-from codriver.datalog.value_types import characters, to_json
+from codriver.datalog.syntax_tree import (
+    Aggregate,
+    Clause,
+    Constant,
+    Element,
+    Or,
+    Pattern,
+    Pull,
+    Query,
+    RuleCall,
+    Rules,
+    Source,
+    Variable,
+)
+from codriver.datalog.value_types import characters, printed, to_json
 from codriver.datalog.where import check_rule_calls, rule_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from codriver.datalog.budget import Budget
     from codriver.datalog.entity_store import Snapshot
+    from codriver.datalog.errors import Budget
     from codriver.datalog.operators import Row, Rows
-    from codriver.datalog.query_answer import Cut
     from codriver.datalog.syntax_tree import PullPattern
+
+Cut = Literal["rows", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAnswer:
+    """The answer of a query, as JSON values.
+
+    `result` has the shape that `:find` asks for. `count` is the number of rows in it. `cut` says what ended the query
+    before its end; the rows given are then right, but not all.
+    """
+
+    result: object
+    count: int
+    cut: Cut | None = None
+
+
+def pull(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, object] | None:
+    """The entity's `id` and what the pattern asks for, by names without namespace; None if there is no such entity."""
+    record = snapshot.entity(entity)
+    if record is None:
+        return None
+    shown: dict[str, object] = {"id": record[0]}
+    if pattern.wildcard:
+        shown |= snapshot.schema.document(record)
+    for attribute in pattern.attributes:
+        value = record[snapshot.schema.positions[attribute.keyword]]
+        if value is not None:
+            shown[attribute.key] = value
+        elif attribute.default is not None:
+            shown[attribute.key] = attribute.default
+    return shown
+
+
+class LineVariables:
+    """Finds the variables that are an entity, or the value of the attribute `line`. Lives for one query."""
+
+    def __init__(self, line: str, rules: Rules) -> None:
+        self._line = Constant(line)
+        self._rules = rules
+        self._of_rules: dict[str, list[set[str]]] = {}
+
+    def of(self, clauses: Iterable[Clause]) -> set[str]:
+        """Those among the variables of clauses."""
+        found: set[str] = set()
+        for clause in clauses:
+            match clause:
+                case Pattern(entity=entity, attribute=attribute, value=value):
+                    if isinstance(entity, Variable):
+                        found.add(entity.name)
+                    if isinstance(value, Variable) and attribute == self._line:
+                        found.add(value.name)
+                case Or(variables=names, branches=branches):
+                    for branch in branches:
+                        found |= self.of(branch) & set(names)
+                case RuleCall(name=name, arguments=arguments):
+                    for rule, inner in zip(self._rules[name], self._of_rule(name), strict=False):
+                        pairs = zip(rule.head, arguments, strict=True)
+                        found |= {a.name for head, a in pairs if head in inner and isinstance(a, Variable)}
+        return found
+
+    def _of_rule(self, name: str) -> list[set[str]]:
+        """Those of each of a rule's branches; a rule that calls itself adds nothing by that."""
+        if name not in self._of_rules:
+            self._of_rules[name] = []
+            self._of_rules[name] = [self.of(branch.clauses) for branch in self._rules[name]]
+        return self._of_rules[name]
 
 
 def solve(

@@ -12,6 +12,7 @@ from enum import Enum
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
+from codriver.datalog.edn import Keyword
 from codriver.datalog.regexes import InvalidPatternError, Pattern, compile_pattern
 
 if TYPE_CHECKING:
@@ -163,3 +164,30 @@ def _items(value: Iterable[object]) -> Iterable[object]:
     if isinstance(value, frozenset):
         return in_order(value)
     return value.items() if isinstance(value, dict) else value
+
+
+def text_of(value: Any) -> str:
+    """The value as `str` prints it."""
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, str) else printed(value)
+
+
+def printed(value: Any) -> str:
+    """The value as `pr-str` prints it."""
+    match value:
+        case None:
+            return "nil"
+        case Keyword():
+            return str(value)
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        case Pattern():
+            return f'#"{value.text}"'
+        case tuple():
+            return "[" + " ".join(map(printed, value)) + "]"
+        case frozenset():
+            return "#{" + " ".join(sorted(map(printed, value))) + "}"
+        case dict():
+            return "{" + ", ".join(f"{printed(k)} {printed(v)}" for k, v in value.items()) + "}"
+    return str(value)

@@ -12,10 +12,18 @@ from weakref import WeakValueDictionary
 import anyio
 import anyio.to_thread
 
-from codriver.editing.batch import Create, EditsRefusedError, FileResult, Limits, Wanted, plan
-from codriver.editing.diff import unified
-from codriver.editing.editable_paths import NotEditableError, locate, show
-from codriver.editing.file_changes import MISSING, Change, FilesChangedError, UnreadableError, commit, read
+from codriver.editing.batch import Create, EditsRefusedError, FileResult, Limits, Wanted, plan, unified
+from codriver.editing.file_changes import (
+    MISSING,
+    Change,
+    FilesChangedError,
+    NotEditableError,
+    UnreadableError,
+    commit,
+    editable_path,
+    read,
+    show,
+)
 from codriver.errors import RefusedError
 from codriver.lisp.targeting import Problem
 
@@ -123,7 +131,7 @@ class Editor:
         problems = []
         for index, want in enumerate(wanted):
             try:
-                path = locate(self._workspace, want.file, allow_outside=allow_outside)
+                path = editable_path(self._workspace, want.file, allow_outside=allow_outside)
             except NotEditableError as error:
                 problems.append((index, want.file, Problem(str(error))))
             else:

@@ -9,8 +9,7 @@ from codriver.lisp.source_text import SHOWN_CHARS
 from codriver.lisp.tokens import LINE_END
 
 if TYPE_CHECKING:
-    from codriver.lisp.editable_forms import Unit
-    from codriver.lisp.source_text import Document
+    from codriver.lisp.source_text import Document, Unit
 
 
 MAX_ELSEWHERE = 5

@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from codriver.datalog import query as datalog
-from codriver.datalog.budget import Budget
+from codriver.datalog import query
 from codriver.datalog.entity_store import EntityStore, Record, Schema, Snapshot, Value
+from codriver.datalog.errors import Budget
 from codriver.datalog.solve import solve
 from codriver.log.eviction import BoundedStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.datalog.query_answer import QueryAnswer
+    from codriver.datalog.solve import QueryAnswer
 
 __all__ = [
     "SCHEMA",
@@ -166,7 +166,7 @@ class OutputLog:
         self._listeners: tuple[Listener, ...] = (listener,) if listener else ()
         self._store = BoundedStore(SCHEMA, max_entities, max_bytes)
         self._lock = threading.Lock()
-        self._parse = lru_cache(maxsize=PARSED_QUERIES)(partial(datalog.parse, schema=SCHEMA))
+        self._parse = lru_cache(maxsize=PARSED_QUERIES)(partial(query.parse, schema=SCHEMA))
         self._next_line = next_line
         self._evicted = 0
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from codriver.core.effects import Append
-    from codriver.datalog.query_answer import QueryAnswer
+    from codriver.datalog.solve import QueryAnswer
     from codriver.log.history import History
     from codriver.log.memory import Document, Memory
     from codriver.log.output_log import Category, Queryable, Question, Report, Snapshot

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from codriver.errors import CodriverError, StartError
 from codriver.files.paths import presence_folder
-from codriver.net import server_record, server_verification
+from codriver.net import server_record
 from codriver.net.kernel_sockets import KernelSilentError
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _connect(workspace: Path, folder: Path, name: str) -> Connection:
             connection.close()
             raise
         connection.wait_as_long_as_it_takes()
-    except (server_verification.NotTheServerError, StrangeServerError) as error:
+    except (server_record.NotTheServerError, StrangeServerError) as error:
         raise NoServerError(workspace, f"what listens on {there}, is not its server: {error}") from error
     except TimeoutError as error:
         why = f"what listens on {there}, does not answer within {HEALTH_S:g} s; `codriver doctor` says how to end it"
@@ -277,9 +277,9 @@ def _reach(workspace: Path, folder: Path, port: int) -> Connection:
     """
     claimed = server_record.read_record(folder)
     is_its = claimed is not None and claimed.port == port
-    connection = Connection(server_verification.host_of(claimed if is_its else None), port, timeout_s=HEALTH_S)
+    connection = Connection(server_record.host_of(claimed if is_its else None), port, timeout_s=HEALTH_S)
     try:
-        server_verification.verify(connection.socket, folder)
+        server_record.verify(connection.socket, folder)
         token = os.environ.get("CODRIVER_TOKEN") or server_record.read_token(folder)
         connection.introduce(workspace, token=token, session=claimed.session_id if claimed and is_its else None)
     except BaseException:
@@ -328,8 +328,8 @@ def process_of(workspace: Path, claimed: ServerRecord) -> int | None:
     """
     folder = presence_folder(workspace)
     try:
-        return server_verification.process_of(claimed, folder) or _ask_process(workspace, folder, claimed)
-    except server_verification.NotTheServerError:
+        return server_record.process_of(claimed, folder) or _ask_process(workspace, folder, claimed)
+    except server_record.NotTheServerError:
         return None
     except KernelSilentError:
         return _ask_process(workspace, folder, claimed)

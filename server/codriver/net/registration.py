@@ -19,13 +19,7 @@ from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.locking import try_lock
-from codriver.net.server_record import (
-    ServerRecord,
-    place,
-    read_port,
-    read_record,
-    read_token,
-)
+from codriver.net.server_record import ServerRecord, place, read_port, read_record, read_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Tasks that are begun often and do little: one for each call, one for each evaluation.
+"""Tasks that are begun often and do little, one for each call or evaluation; and tasks that a context owns.
 
 A task group of anyio takes some 25 µs to begin a task, asyncio itself takes 5, and an evaluation needs two of them.
 What a task group does besides is done here only as far as these tasks need it: none is lost, none outlives its owner,
@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import anyio
+
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import AsyncIterator, Coroutine
+
+    from anyio.abc import TaskGroup
 
 logger = logging.getLogger(__name__)
 
@@ -45,3 +50,22 @@ class TaskSet:
         self._tasks.discard(task)
         if not task.cancelled() and (fault := task.exception()) is not None:
             logger.error("a task failed", exc_info=fault)
+
+
+@asynccontextmanager
+async def own_tasks() -> AsyncIterator[TaskGroup]:
+    """A task group whose tasks are cancelled when the context is left.
+
+    What is raised in the context leaves it as it is: a plain task group would wrap it in a group of exceptions, and
+    whoever looks for it would not find it.
+    """
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield tasks
+        except Exception as error:  # noqa: BLE001 - raised again below
+            failure = error
+        finally:
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -1,12 +1,17 @@
-"""Error messages for requests that the SDK refuses: it gives a code alone, here are the problem and the way out."""
+"""JSON-RPC errors in words: for a line that is no message, and for requests that the SDK refuses with a code alone."""
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp.shared.exceptions import MCPError
-from mcp_types.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
+from mcp_types.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from pydantic import ValidationError
+
+from codriver.wire.json_weight import MAX_DEPTH
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -55,3 +60,148 @@ def _problems(error: ValidationError) -> str:
     if len(problems) > MAX_TOLD:
         said.append(f"and {len(problems) - MAX_TOLD} more")
     return "; ".join(said)
+
+
+TOO_MANY = -32000
+"""Of those that JSON-RPC leaves to servers."""
+
+TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} deep: no more is read, so send it flatter"
+MAX_DIGITS = 4300
+"""Digits of an integer that are read: the time to read one grows with their square. Source: Python, `sys`."""
+NO_BATCH = "batches are part of MCP 2025-03-26 alone: send one message a line"
+NO_MESSAGE = "this is no JSON-RPC 2.0 request, notification or response"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error to be answered. `identity`: the id of the request, None where it cannot be known."""
+
+    identity: str | int | None
+    code: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class HugeInteger:
+    """An integer in JSON that is too long to be read."""
+
+    digits: int
+
+
+def read_json(line: bytes) -> Any:
+    """The JSON value in a line, integers beyond `MAX_DIGITS` as `HugeInteger`.
+
+    Raises:
+        ValueError: it is not JSON.
+        RecursionError: it is too deep.
+    """
+    return json.loads(line.decode(), parse_int=_integer)  # of bytes, `json` would take other encodings, too
+
+
+def refusal(line: bytes) -> Refusal | None:
+    """What is wrong with a line that is no message; None for a notification, which is never answered."""
+    try:
+        value = read_json(line)
+    except RecursionError:
+        return Refusal(None, INVALID_REQUEST, TOO_DEEP)
+    except ValueError:
+        return Refusal(None, PARSE_ERROR, "this line is not JSON: send one JSON-RPC message a line, in UTF-8")
+    if isinstance(value, list):
+        return Refusal(None, INVALID_REQUEST, NO_BATCH)
+    return _of_object(value) if isinstance(value, dict) else Refusal(None, INVALID_REQUEST, NO_MESSAGE)
+
+
+def _of_object(value: dict[str, Any]) -> Refusal | None:
+    given = value.get("id")
+    identity = given if isinstance(given, str) or type(given) is int else None
+    if isinstance(given, HugeInteger):
+        text = f"the id has {given.digits} digits: an id is a string, or an integer of at most {MAX_DIGITS} digits"
+        return Refusal(None, INVALID_REQUEST, text)
+    is_request_or_told = value.get("jsonrpc") == "2.0" and isinstance(value.get("method"), str)
+    if is_request_or_told and "id" not in value:
+        return None
+    if is_deep(value):
+        return Refusal(identity, INVALID_REQUEST, TOO_DEEP)
+    if huge := _longest(value):
+        text = f"a number in this message has {huge} digits, and at most {MAX_DIGITS} are read: send it as a string"
+        return Refusal(identity, INVALID_PARAMS if is_request_or_told else INVALID_REQUEST, text)
+    if is_request_or_told and identity is not None and not isinstance(value.get("params"), dict | None):
+        text = "params must be an object, with each parameter by its name"
+        return Refusal(identity, INVALID_PARAMS, text)
+    return Refusal(identity, INVALID_REQUEST, NO_MESSAGE)
+
+
+def is_deep(value: object) -> bool:
+    """Whether arrays and objects lie more than `MAX_DEPTH` deep in one another."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [item for outer in level for item in _items(outer)]
+    return any(isinstance(item, dict | list) for item in level)
+
+
+def _longest(value: object) -> int:
+    """The digits of the longest integer that was not read, 0 when all were. The value is not deep."""
+    if isinstance(value, HugeInteger):
+        return value.digits
+    return max(map(_longest, _items(value)), default=0)
+
+
+def _items(value: object) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _integer(text: str) -> int | HugeInteger:
+    digits = len(text) - text.startswith("-")
+    return int(text) if digits <= MAX_DIGITS else HugeInteger(digits)
+
+
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+ESCAPE = re.compile(
+    rb"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|\\."
+)
+"""Escapes in order, so that none begins in the middle of another. JSON has backslashes in strings alone."""
+REPLACEMENT = rb"\ufffd"
+HALF = re.compile("[\ud800-\udfff]")
+
+
+def has_halves(line: bytes) -> bool:
+    """Whether a line of JSON has a half of a pair."""
+    if not SURROGATE.search(line):
+        return False
+    return any(found["half"] for found in ESCAPE.finditer(line))
+
+
+def without_halves(line: bytes) -> bytes:
+    """The line with U+FFFD for each half."""
+    return ESCAPE.sub(lambda found: REPLACEMENT if found["half"] else found[0], line)
+
+
+def name_for(identity: object) -> str | None:
+    """What stands for an id with halves, always the same; None for any other."""
+    if not isinstance(identity, str) or not HALF.search(identity):
+        return None
+    return f"codriver-id-{identity.encode('utf-16-be', 'surrogatepass').hex()}"
+
+
+def renamed(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The message with such ids replaced: its own, and that of the request it cancels; and its own by the new name."""
+    renamed_ids: dict[str, str] = {}
+    if name := name_for(message.get("id")):
+        renamed_ids[name] = message["id"]
+        message = {**message, "id": name}
+    params = message.get("params")
+    if isinstance(params, dict) and message.get("method") == "notifications/cancelled":
+        message = {
+            **message,
+            "params": {**params, "requestId": name_for(params.get("requestId")) or params.get("requestId")},
+        }
+    return message, renamed_ids
+
+
+def spelt_out(line: bytes, name: str, identity: str) -> bytes:
+    """The answer with the id that came instead of its name, which is the first thing in it of that kind."""
+    return line.replace(json.dumps(name).encode(), json.dumps(identity).encode(), 1)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_types.jsonrpc import INVALID_REQUEST
 
-from codriver.protocol.parse_errors import Refusal
-from codriver.protocol.surrogates import spelt_out
+from codriver.protocol.error_messages import Refusal, spelt_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

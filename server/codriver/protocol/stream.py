@@ -25,8 +25,16 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from codriver.errors import PeerError
-from codriver.protocol.parse_errors import TOO_MANY, HugeInteger, Refusal, read_json, refusal
-from codriver.protocol.surrogates import has_halves, renamed, without_halves
+from codriver.protocol.error_messages import (
+    TOO_MANY,
+    HugeInteger,
+    Refusal,
+    has_halves,
+    read_json,
+    refusal,
+    renamed,
+    without_halves,
+)
 from codriver.wire.json_weight import Excess, excess, may_be_heavy
 from codriver.wire.lines import LineDecoder, LinesCrowdedError
 

@@ -20,7 +20,7 @@ from mcp_types import (
 )
 from mcp_types.jsonrpc import INVALID_REQUEST
 
-from codriver.protocol.parse_errors import TOO_MANY
+from codriver.protocol.error_messages import TOO_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable

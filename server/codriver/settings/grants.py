@@ -9,7 +9,7 @@ import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.net.peers import is_loopback
+from codriver.net.admission import is_loopback
 from codriver.repls import kinds
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codriver.core import activity, foreign_repl
+from codriver.core import activity, repl_connections
 from codriver.core.actions import ClientTold
 from codriver.log.transcripts import read
 from codriver.tools.session_choice import key_of
@@ -48,8 +48,8 @@ def _line(call: Call, evaluation: Evaluation) -> str:
 def notes_of_home(call: Call, evaluation: Evaluation) -> list[str]:
     """With a caller's first evaluation in a REPL: that it seems to be another project's, where it does."""
     repl = call.state.repls.get(evaluation.repl)
-    strange = foreign_repl.stray(call.state, repl) if repl is not None else None
-    return [strange] if strange and foreign_repl.is_first(call.state, evaluation) else []
+    strange = repl_connections.stray(call.state, repl) if repl is not None else None
+    return [strange] if strange and repl_connections.is_first(call.state, evaluation) else []
 
 
 async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> list[str]:

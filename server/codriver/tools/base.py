@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
     from codriver.core.state import State
-    from codriver.datalog.query_answer import QueryAnswer
+    from codriver.datalog.solve import QueryAnswer
     from codriver.editing import Editor
     from codriver.log.output_log import OutputLog, Question
     from codriver.log.transcripts import Transcripts

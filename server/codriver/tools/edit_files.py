@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from codriver.editing import HY, Create, Limits, Wanted, lint
-from codriver.editing.diff import cut
+from codriver.editing.batch import cut
 from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
-from codriver.lisp.edit_types import Append, Insert, Move, Rename, Replace, TextEdit
+from codriver.lisp.edit import Append, Insert, Move, Rename, Replace, TextEdit
 from codriver.lisp.targeting import Target
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.editing import Diagnostics, FileResult
-    from codriver.lisp.edit_types import Done
+    from codriver.lisp.edit import Done
     from codriver.lisp.reader import Unbalanced
 
 MAX_DIFF_CHARS = 12_000

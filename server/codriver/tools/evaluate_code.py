@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -16,16 +17,64 @@ from codriver.core.values import Form, Request
 from codriver.errors import RefusedError
 from codriver.lisp.reader import top_level_forms
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Schema, Tool, answer_schema
-from codriver.tools.code_room import check_room
 from codriver.tools.evaluation_answers import describe, stop, wait
-from codriver.tools.isolation import isolated
-from codriver.tools.session_choice import Target, evaluation_of, resolve
+from codriver.tools.session_choice import Target, evaluation_of, isolated, resolve
 from codriver.tools.syntax_check import check_brackets, check_python, speaks_lisp
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from codriver.core.values import Evaluation
+
+MAX_BYTES_OF_A_CLIENT = 32 * 2**20
+"""Two of the longest messages that are read unless `maxLineBytes` says otherwise."""
+MAX_BYTES = 128 * 2**20
+SURE_BYTES = 64 * 1024
+"""A client may have so much, however much the others have: 32 MiB for as many clients as there may be."""
+EVALUATION_BYTES = 8 * 1024
+"""An evaluation weighs this much beside its code, so that their number has a bound too."""
+FORM_BYTES = 200
+
+
+class TooMuchCodeError(RefusedError):
+    """The code would be more than a client, or all of them, may have waiting."""
+
+    reason = "too-much-code"
+
+    def __init__(self, waiting: int, most: int, whose: str) -> None:
+        super().__init__(
+            f"the code was not sent: {waiting:,} bytes of {whose} are running or queued, and {most:,} are the most "
+            "that is allowed",
+            hint="wait for evaluations to end, or end some with interrupt_evaluation; load_file keeps code in a file",
+            details={"waiting": waiting, "most": most},
+        )
+
+
+def check_room(unfinished: Iterable[Evaluation], client: str, request: Request) -> None:
+    """Whether one more request may be queued beside what has not ended. A client with none there may send any one.
+
+    Raises:
+        TooMuchCodeError: it would be too much.
+    """
+    own = total = 0
+    for evaluation in unfinished:
+        if evaluation.request is not None:
+            held = weight(evaluation.request)
+            total += held
+            own += held if evaluation.client == client else 0
+    more = weight(request)
+    if own and own + more > MAX_BYTES_OF_A_CLIENT:
+        raise TooMuchCodeError(own, MAX_BYTES_OF_A_CLIENT, "this client")
+    if own + more > SURE_BYTES and total and total + more > MAX_BYTES:
+        raise TooMuchCodeError(total, MAX_BYTES, "all clients")
+
+
+def weight(request: Request) -> int:
+    """How many bytes a queued request holds, without walking through its forms."""
+    code = sys.getsizeof(request.code)
+    return EVALUATION_BYTES + (2 * code + FORM_BYTES * len(request.forms) if request.forms else code)
+
 
 FILE = files.Rules(files.Links.ANY, most_bytes=16 * 2**20)
 """Of a file to load: wherever its caller says, who could as well send its text."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.core import lanes
 from codriver.core.actions import CancelQueued
+from codriver.core.state import holder
 from codriver.log.transcripts import (
     Cut,
     Transcript,
@@ -18,9 +18,9 @@ from codriver.log.transcripts import (
     tail,
 )
 from codriver.repls.adapter_values import NAMESPACE_MISSING
+from codriver.tools.answer_budget import Images
 from codriver.tools.answer_notes import notes_of_home, notes_of_others, notes_of_repetition
 from codriver.tools.base import Answer, Call
-from codriver.tools.images import Images
 from codriver.tools.session_choice import evaluation_of, key_of
 
 if TYPE_CHECKING:
@@ -107,18 +107,18 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     if repl is not None and repl.phase != "connected":
         why = f": {repl.note}" if repl.note else ""
         return [f"the REPL {repl.key} is not ready yet ({repl.phase}{why}); the code runs as soon as it is"]
-    holder = lanes.holder(state, evaluation)
-    if holder is None:
+    ahead = holder(state, evaluation)
+    if ahead is None:
         return ["other evaluations are ahead of it in this session"]
     now = call.services.now()
-    since_s = max(0, now - (holder.started_at or now)) // 1000
-    how = ", which waits for input," if holder.status == "needs-input" else ""
+    since_s = max(0, now - (ahead.started_at or now)) // 1000
+    how = ", which waits for input," if ahead.status == "needs-input" else ""
     ways = ["give it input with send_input" if how else "wait with get_evaluation"]
     ways.append("end that one with interrupt_evaluation")
     profile = repl.profile if repl is not None else None
     if profile is not None and not profile.is_serial and profile.isolation != "none":
         ways.append("evaluate with isolate: true")
-    return [f"the session is held by evaluation {holder.id} of {holder.who}{how} for {since_s} s; {', or '.join(ways)}"]
+    return [f"the session is held by evaluation {ahead.id} of {ahead.who}{how} for {since_s} s; {', or '.join(ways)}"]
 
 
 async def describe(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from codriver.core import foreign_repl
+from codriver.core import repl_connections
 from codriver.core.evaluation_queue import session_key
 from codriver.core.values import HELD
 from codriver.repls.adapter_values import CAPABILITIES
@@ -110,7 +110,7 @@ def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]
         row["running"] = {"evaluationId": running.id, "who": running.who, "code": running.head}
     if repl.profile is not None:
         row |= _abilities(repl, repl.profile)
-        strange = foreign_repl.stray(state, repl)
+        strange = repl_connections.stray(state, repl)
         if strange:
             row["elsewhere"] = True
         notes = [*([strange] if strange else []), *repl.profile.notes]

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field, WithJsonSchema
 
 from codriver.log.output_log import Category, Question
-from codriver.tools.answer_budget import shorten
+from codriver.tools.answer_budget import Images, shorten
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.images import Images
 
 _SCALARS: Final = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 _COLLECTION: Final = {"type": "array", "items": {"anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}}]}}

@@ -15,15 +15,14 @@ from pydantic import Field
 from codriver.errors import RefusedError
 from codriver.log.output_log import Question
 from codriver.net.fair_threads import NoTurnError
-from codriver.tools.answer_budget import shorten
+from codriver.tools.answer_budget import Images, shorten
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.images import Images
 from codriver.tools.repl_output_log import MAX_TEXT_BYTES, Input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codriver.datalog.query_answer import Cut, QueryAnswer
+    from codriver.datalog.solve import Cut, QueryAnswer
     from codriver.log.output_log import Report
 
 T = TypeVar("T")

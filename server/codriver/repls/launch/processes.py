@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from codriver.errors import StartError
-from codriver.net.context_tasks import own_tasks
+from codriver.net.tasks import own_tasks
 from codriver.repls.adapter_values import Endpoint
 from codriver.repls.launch.port_files import read_port_file
 

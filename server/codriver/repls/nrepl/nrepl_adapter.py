@@ -14,7 +14,7 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS
 from codriver.errors import ReplDisconnectedError
-from codriver.net.context_tasks import own_tasks
+from codriver.net.tasks import own_tasks
 from codriver.repls.adapter_values import Ending, Endpoint, Interruption
 from codriver.repls.errors import CapabilityMissingError, OpTimedOutError
 from codriver.repls.nrepl.evaluator import Evaluator

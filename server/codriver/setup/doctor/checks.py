@@ -21,15 +21,10 @@ from codriver.files import (
     is_private,
 )
 from codriver.files.paths import port_file, presence_folder
-from codriver.net import server_verification
-from codriver.net.peers import is_loopback
+from codriver.net import server_record
+from codriver.net.admission import is_loopback
 from codriver.net.registration import RELAY_RULES, is_running, relay_files
-from codriver.net.server_record import (
-    is_claimed,
-    place,
-    read_port,
-    read_record,
-)
+from codriver.net.server_record import is_claimed, place, read_port, read_record
 from codriver.repls import kinds
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
@@ -195,7 +190,7 @@ def _say_no_server(file: Path, problem: str) -> Check:
 def _end_of(record: ServerRecord, folder: Path) -> str:
     """How to end a server that hangs: its process is named only where the kernel says which one it is."""
     with contextlib.suppress(OSError, CodriverError):
-        process = server_verification.process_of(record, folder)
+        process = server_record.process_of(record, folder)
         if process is not None:
             return f"kill -9 {process}, then codriver serve"
     return "codriver stop, which says what to do if it stays; then codriver serve"

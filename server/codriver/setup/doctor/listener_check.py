@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from codriver.net.peers import is_loopback
+from codriver.net.admission import is_loopback
 
 TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 LISTENING: Final = "0A"

@@ -1,15 +1,35 @@
-"""Arithmetic and comparison functions of queries. Numbers stay bounded in size."""
+"""Number functions of queries: arithmetic and comparison. Numbers stay bounded in size. And what any function is."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from codriver.datalog.signature import Function
 from codriver.datalog.value_types import MAX_INTEGER, Boolean, compare, kind, quotient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function and the number of its arguments; `most` None is any number. A timed one is given the clock first."""
+
+    call: Callable[..., Any]
+    least: int
+    most: int | None
+    is_timed: bool = False
+
+    def takes(self, count: int) -> bool:
+        """Whether it can be called with so many arguments."""
+        return self.least <= count and (self.most is None or count <= self.most)
+
+    def arity_text(self) -> str:
+        """What it takes, in words."""
+        if self.most is None:
+            return f"{self.least} or more arguments"
+        return f"{self.least} arguments" if self.least == self.most else f"{self.least} to {self.most} arguments"
 
 
 def as_number(value: Any) -> Any:
