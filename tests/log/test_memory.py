@@ -8,7 +8,7 @@ from live_server import Live
 
 from codriver.log.memory import MAX_DOCUMENTS, MAX_RUN_BYTES, Document, Memory
 from codriver.log.output_log import OutputLog
-from codriver.log.writer import Remembered, RunRecorder
+from codriver.log.writer import EarlierRuns, RunRecorder
 
 OUT = "evaluationOutput"
 
@@ -188,7 +188,7 @@ def test_datalog_asks_runs_and_documents_beside_the_log_and_only_then_are_they_r
     log = OutputLog(next_line=300)
     log.append(OUT, "both", timestamp_ms=7)
 
-    class Counted(Remembered):
+    class Counted(EarlierRuns):
         reads = 0
 
         def snapshot(self):

@@ -250,3 +250,10 @@ def test_what_is_undecodable_in_a_secret_does_not_leave_either():
         assert redactor(text) == "<<redacted:OLD_PASSWORD>>"
     assert redactor(repr(raw)) == "b'<<redacted:OLD_PASSWORD>>'"
     assert redactor(repr(secret)) == "'<<redacted:OLD_PASSWORD>>'"
+
+
+def test_a_secret_with_half_of_a_character_pair_is_found():
+    secret = "half \ud800 of a pair"
+    redact = Redactor({"HALF_KEY": secret})
+    assert redact(f"a {secret}!") == "a <<redacted:HALF_KEY>>!"
+    assert redact(json.dumps(secret)) == '"<<redacted:HALF_KEY>>"'

@@ -122,7 +122,7 @@ def test_what_is_in_files_is_not_in_memory(made):
     usage = store.usage()
     assert usage["keptBytes"] < 64 + 16
     assert usage["spilledBytes"] + usage["keptBytes"] >= 6000
-    assert not text.is_near
+    assert not text.is_in_memory
     assert text.read(6 * 500, 6 * 501).text == "00500\n"
 
 
@@ -154,7 +154,7 @@ def test_a_short_text_never_touches_the_disk(made, tmp_path):
     text.add("x" * (256 * 1024 - 1))
     written(store, text)
     assert not (tmp_path / "spill").exists()
-    assert text.is_near
+    assert text.is_in_memory
 
 
 def test_files_and_folders_are_the_users_alone(made, tmp_path):
@@ -356,7 +356,7 @@ def test_lines_of_a_long_text_are_found_with_their_numbers(held):
     transcript.out.append(numbered(300_000))
     transcript.out.append("x" * (2 * MIB) + "needle" + "y" * (2 * MIB) + "\nafter\n")
     written(held.store, transcript.out)
-    assert not transcript.is_near
+    assert not transcript.is_in_memory
     found: Any = matching(transcript, "line 29999", max_bytes=50_000)
     assert [match["line"] for match in found["matches"]] == [30_000, *range(299_991, 300_001)]
     found = matching(transcript, "needle", max_bytes=50_000)
@@ -463,7 +463,7 @@ def test_where_somebody_removed_all_of_it_what_is_printed_from_then_on_is_kept(t
     text.add("y" * MIB)  # to a file that is gone, for what it knows
     written(store, text)
     assert later.all() == "z" * MIB
-    assert not later.is_near
+    assert not later.is_in_memory
     assert set(text.all()) == {"y"}
     assert text.total == 2 * MIB
     store.close()

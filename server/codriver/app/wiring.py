@@ -25,7 +25,7 @@ from codriver.log.history import History
 from codriver.log.memory import Document, Memory, run_id
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import SpillRoom, Transcripts
-from codriver.log.writer import Logbook, Remembered, RunRecorder
+from codriver.log.writer import EarlierRuns, Logbook, RunRecorder
 from codriver.net.client_sessions import Clients
 from codriver.protocol.server import Protocol
 from codriver.repls.supervisor import Repls
@@ -104,7 +104,7 @@ def build(
     logbook = Logbook(
         history,
         transcripts,
-        Remembered(memory, run_id(started_ms)),
+        EarlierRuns(memory, run_id(started_ms)),
         next_line=loaded.next_line,
         max_entities=settings.log_max_entities,
         max_bytes=settings.log_max_bytes,

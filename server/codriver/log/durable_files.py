@@ -104,7 +104,7 @@ LOST_LINES = 200_000  # skipped when nobody knows any more which were given: mor
 LINE_NUMBER = re.compile(rb"[0-9]{1,18}\n")
 
 
-class Numbering:
+class LineNumbers:
     """Line numbers that the log has given and may give, for the life of one server. `load` comes first.
 
     The file is kept ahead of what is given, so that it is written once for many lines, and a crash skips some.

@@ -106,7 +106,7 @@ class Text:
             return self._first_place()
 
     @property
-    def is_near(self) -> bool:
+    def is_in_memory(self) -> bool:
         """Whether reading any of it needs no disk."""
         return not self._files
 

@@ -25,7 +25,7 @@ import anyio
 
 from codriver.files import UnsafeFileError
 from codriver.log import durable_files
-from codriver.log.durable_files import Numbering, set_aside
+from codriver.log.durable_files import LineNumbers, set_aside
 from codriver.log.eviction import BoundedStore
 from codriver.log.output_log import SCHEMA, Entry
 from codriver.log.transit_format import (
@@ -64,7 +64,10 @@ EMPTY_TEXT_BYTES = sys.getsizeof("")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a history held at the start. `report` says in words what was wrong with it, None if nothing was."""
+    """Entries restored at the start, and the line to go on with.
+
+    `report` says in words what was wrong with the files, None if nothing was.
+    """
 
     entities: tuple[Entry, ...]
     next_line: int
@@ -81,7 +84,7 @@ class History:
     def __init__(self, path: Path, *, max_entities: int = MAX_ENTITIES, max_bytes: int = MAX_BYTES) -> None:
         self._file = path
         self._journal = path.with_name(f"{path.name}{JOURNAL}")
-        self._numbering = Numbering(path.with_name(f"{path.name}.lines"))
+        self._line_numbers = LineNumbers(path.with_name(f"{path.name}.lines"))
         self._max_entities = max_entities
         self._max_bytes = max_bytes
         self._held = BoundedStore(SCHEMA, max_entities, max_bytes)
@@ -115,10 +118,10 @@ class History:
         kept = newest.with_sizes()
         for entry, size in kept:
             self._held.insert(entry.to_record(), size)
-        self._numbering.load(newest.last_line, problems)
+        self._line_numbers.load(newest.last_line, problems)
         if self._journal_bytes or not newest.is_complete:
             self._rewrite()
-        return Loaded(tuple([entry for entry, _ in kept]), self._numbering.next_line, "; ".join(problems) or None)
+        return Loaded(tuple([entry for entry, _ in kept]), self._line_numbers.next_line, "; ".join(problems) or None)
 
     def snapshot(self) -> Snapshot:
         """The entities as they are now, for a query: those restored, and those of this run."""
@@ -155,7 +158,7 @@ class History:
 
     def saw_line(self, line: int) -> None:
         """The log has given this line: no later run gives it again."""
-        self._numbering.saw(line)
+        self._line_numbers.saw(line)
 
     async def run(self) -> None:
         """Make durable what is added, until cancelled. Disk errors are logged, and tried again."""
@@ -163,7 +166,7 @@ class History:
         while True:
             await anyio.sleep(FLUSH_EVERY_S)
             try:
-                if self._pending or self._numbering.is_low:
+                if self._pending or self._line_numbers.is_low:
                     await anyio.to_thread.run_sync(self.flush)
                 elif self._journal_bytes and time.monotonic() - self._added_at_s >= QUIET_S:
                     await anyio.to_thread.run_sync(self._compact)
@@ -180,7 +183,7 @@ class History:
             OSError: it cannot be written; nothing is lost, and the next flush tries again.
         """
         with self._disk:
-            self._numbering.renew()
+            self._line_numbers.renew()
             if not self._pending:
                 return
             with self._lock:
@@ -206,7 +209,7 @@ class History:
         except OSError as error:
             logger.warning("the history could not be written at the end: %s", error)
         self._is_closed = True
-        self._numbering.close()
+        self._line_numbers.close()
 
     # Reading
 
@@ -343,7 +346,7 @@ def _bytes(text: str) -> int:
 
 
 class Newest:
-    """The entries with the highest lines of those that come in any order, within the same limits.
+    """Bounded reading of entries in any order: those with the highest lines are kept, within the same limits.
 
     Of two with one line the later counts. `last_line` is the highest that came, 0 before any did; `is_complete` whether
     all are here as they came.

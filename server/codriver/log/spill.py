@@ -229,7 +229,7 @@ def _write(descriptor: int, blocks: list[bytes]) -> None:
             left = left[os.write(descriptor, left) :]
 
 
-# What texts take in all
+# The room that all texts share
 
 STREAMS_IN_ALL = 4
 """How many texts of the greatest size fit into what all may take on disk."""

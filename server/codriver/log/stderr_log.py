@@ -25,8 +25,8 @@ FAREWELL_S = 1.0
 """How long an end waits for the last words to be read."""
 
 
-class PatientHandler(logging.Handler):
-    """Writes records to stderr, in a thread that lives from the first record to the end of the process."""
+class NonBlockingHandler(logging.Handler):
+    """Handler of log records that writes them to stderr in a thread, which lives until the process ends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class PatientHandler(logging.Handler):
 @contextmanager
 def on_stderr() -> Iterator[None]:
     """Write warnings and worse to stderr for the length of the context."""
-    handler = PatientHandler()
+    handler = NonBlockingHandler()
     logging.basicConfig(level=logging.WARNING, format="codriver: %(message)s", handlers=[handler])
     try:
         yield

@@ -41,7 +41,7 @@ Part = Literal["result", "stdout", "stderr", "stacks"]
 
 
 class Transcript:
-    """What one evaluation said. `result` holds the values of its forms, one a line.
+    """Transcript of one evaluation: its output, and as `result` the values of its forms, one a line.
 
     `first_line` and `last_line` are in the output log. `asked` stands for what was evaluated and where; `before` is the
     id of the evaluation before it that asked the same. `head` is the beginning of the code. No text of it has secrets.
@@ -84,9 +84,9 @@ class Transcript:
         return self.result.total + self.out.total + self.err.total
 
     @property
-    def is_near(self) -> bool:
+    def is_in_memory(self) -> bool:
         """Whether reading any of it needs no disk."""
-        return self.result.is_near and self.out.is_near and self.err.is_near
+        return self.result.is_in_memory and self.out.is_in_memory and self.err.is_in_memory
 
     def add_value(self, text: str) -> str:
         """Add the value of one more form; what of it may be seen."""
@@ -149,14 +149,14 @@ class Transcript:
 
 
 async def read(work: Callable[[], T], *transcripts: Transcript) -> T:
-    """What `work` gives, which reads these transcripts: in a thread of its own where that needs the disk."""
-    if all(transcript.is_near for transcript in transcripts):
+    """Do `work`, which reads these transcripts: in a thread of its own where that needs the disk."""
+    if all(transcript.is_in_memory for transcript in transcripts):
         return work()
     return await anyio.to_thread.run_sync(work)
 
 
 class Transcripts:
-    """The transcripts of a server's life, by evaluation id. No secret that `redactor` knows is in any.
+    """All transcripts of a server, by evaluation id, for its life. No secret that `redactor` knows is in any.
 
     A transcript lives from the moment its evaluation is accepted until it is forgotten: the `kept` newest are held, and
     together no more than `max_bytes` of text in memory, the oldest going first. What is long goes to the disk, where

@@ -106,7 +106,7 @@ def read_transit(chunks: Iterable[bytes]) -> Iterator[Entry]:
 
 
 class _Reading:
-    """One reading of a file: its map's keys as they come, and what is known by then."""
+    """Reader of one file: its map's keys as they come, and what is known by then."""
 
     def __init__(self, pieces: Pieces) -> None:
         self.version: int | None = None

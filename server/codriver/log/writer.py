@@ -36,7 +36,7 @@ WRITE_EVERY_S = 30.0
 
 
 class Logbook:
-    """The log with its neighbours, for the life of one server: the history and the transcripts learn what it took.
+    """Writer of the log, for the life of one server: the history and the transcripts learn each entry.
 
     `log` is for reading and querying; only `record` appends to it. Secrets are taken out on the way in.
     """
@@ -154,8 +154,8 @@ class Logbook:
         self._grew.set()
 
 
-class Remembered:
-    """The memory as a query sees it while a run goes on: all but that run, which is in the log."""
+class EarlierRuns:
+    """Source `$memory` of queries while a run goes on: all that is remembered but that run, which is in the log."""
 
     def __init__(self, memory: Memory, run: str) -> None:
         self._memory = memory
