@@ -265,7 +265,7 @@ WRITERS = {"print", "input", "click.echo", "click.secho", "click.echo_via_pager"
            "click.style", "click.progressbar", "click.get_text_stream", "click.get_binary_stream"}  # fmt: skip
 STREAM_USE = re.compile(r"sys\.(__)?std(out|err)(__)?\.(?!isatty$|fileno$)\w+")
 # What else writes to a descriptor, in these functions alone: a pipe.
-DESCRIPTORS = {("daemonize", "detach"), ("daemonize", "reached"), ("watch_screen", "wake")}
+DESCRIPTORS = {("server", "daemonize"), ("server", "reached"), ("watch_screen", "wake")}
 
 
 def writes(path):

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from codriver.app.source_files import server_of, stamps
+from codriver.app.hot_reload import server_of, stamps
 from codriver.core.state import Origin, Repl
 from codriver.core.values import Profile
 from codriver.repls import kinds

@@ -25,14 +25,14 @@ COMMANDS = {
     "tools": "call",
     "log": "log",
     "history": "log",
-    "runs": "runs",
-    "forget": "runs",
+    "runs": "log",
+    "forget": "log",
     "watch": "watch",
     "init": "setup",
     "doctor": "setup",
     "config": "setup",
-    "trust": "trust",
-    "completion": "completion",
+    "trust": "setup",
+    "completion": "options",
 }
 """By command: the module of `codriver.commands` that has it."""
 

@@ -1,32 +1,34 @@
-"""`codriver log` and `history`: what passed through the REPLs, for people."""
+"""`codriver log`, `history`, `runs`, `forget`: the output log, now and as it grows, and what is remembered of it."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from codriver.commands.answer_reading import reading
-from codriver.commands.log_follower import (
-    GAP,
-    WHOLE,
-    Follower,
-    FollowError,
-)
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.terminal import Styled, say, say_json
+from codriver.errors import CodriverError
+from codriver.files.paths import presence_folder, workspace_state_folder
 from codriver.log.control_characters import one_line
-from codriver.net import client
+from codriver.net import client, server_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from codriver.log.memory import Memory, Run
+    from codriver.log.output_log import Entry
+    from codriver.net.client import Connection
+
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
+RUNS = "runs"
 SHOWN_CHARACTERS = 2000
 SHOWN_BYTES = 2**18
 """What is asked for at once to be printed for people: more would hold up the server, and nobody could read it."""
@@ -38,6 +40,70 @@ COLOURS = {
     "otherOutput": "yellow",
 }
 SIGNS = {"evaluatedCode": "»", "evaluationResults": "=", "evaluationErrorOutput": "!", "otherErrorOutput": "!"}
+WAIT_MS = 20_000
+WHOLE = 16 * 2**20
+"""The longest texts that can be asked for, in bytes together."""
+GAP = "some lines left the log before they could be read: logMaxEntities says how many it holds"
+MAX_ENTITIES = 10_000
+"""What one answer carries; a server whose log is larger may skip some, which is said."""
+
+
+class FollowError(CodriverError):
+    """The server cannot be asked for its log."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__(f"the log cannot be followed: {answer.get('message', answer)}")
+
+
+@dataclass(slots=True)
+class Follower:
+    """Follows a log from the line `since` on. `who` and `categories` leave others out.
+
+    Texts that come at once have `max_text_bytes` together, long ones losing their end.
+    """
+
+    connection: Connection
+    since: int
+    who: str | None = None
+    categories: tuple[str, ...] = ()
+    max_text_bytes: int = WHOLE
+
+    def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], bool]:
+        """The entities that came since the last ones, and whether some left before they could be read.
+
+        None when none came within the time.
+
+        Raises:
+            FollowError: the server refuses.
+            ServerGoneError: it is gone.
+        """
+        query = "[:find (pull ?e [*]) :in $ ?since :where [?e :output/line ?line] [(> ?line ?since)]]"
+        inputs: list[object] = [self.since]
+        if self.who:
+            query = _with(query, "?who", "[?e :output/who ?who]")
+            inputs.append(self.who)
+        if self.categories:
+            query = _with(query, "[?category ...]", "[?e :output/category ?category]")
+            inputs.append(list(self.categories))
+        asked = {
+            "query": query,
+            "inputs": inputs,
+            "since": self.since,
+            "timeoutMs": wait_ms,
+            "limit": MAX_ENTITIES,
+            "maxTextBytes": self.max_text_bytes,
+        }
+        answer = self.connection.call("wait_for", asked)
+        if not answer.get("ok"):
+            raise FollowError(answer)
+        with reading("wait_for"):
+            self.since = int(answer["lastLine"])
+            return [row[0] for row in answer["result"]], bool(answer["gap"])
+
+
+def _with(query: str, binding: str, clause: str) -> str:
+    """The query with one more input and one more clause."""
+    return query.replace(" :where", f" {binding} :where").removesuffix("]") + f" {clause}]"
 
 
 @click.command("log")
@@ -65,41 +131,17 @@ def log_command(  # noqa: PLR0913  # one argument an option
     as_json: bool,
 ) -> None:
     """Print the newest entries of the output log."""
-    asked: dict[str, Any]
     if run is not None:
         if follow or query:
             raise click.UsageError("--run takes neither --follow nor --query: ask a server for $memory instead")
-        from codriver.commands.runs import run_entries  # noqa: PLC0415  # only here
-
-        wanted = [
-            entry.to_json()
-            for entry in run_entries(workspace, run)
-            if who in (None, entry.who)
-            and (not categories or entry.category in categories)
-            and (since is None or entry.line > since)
-        ]
-        _print(wanted[-limit:], as_json=as_json)
+        entries = _of_run(run_entries(workspace, run), who, categories, since)
+        _print(entries[-limit:], as_json=as_json)
         return
     with client.connect(workspace.resolve(), name="codriver-log") as connection:
         if query:
-            asked = {"query": query, "inputs": [_value(text) for text in inputs], "limit": limit, "maxTextBytes": WHOLE}
-            answer = connection.call("repl_output_log", asked)
-            is_answered = bool(answer.get("ok")) and "result" in answer
-            say_json(answer if as_json or not is_answered else answer["result"], indent=1)
-            sys.exit(0 if is_answered else 1)
+            sys.exit(_ask(connection, query, inputs, limit, as_json=as_json))
         max_bytes = WHOLE if as_json else SHOWN_BYTES
-        asked = {"limit": limit, "maxTextBytes": max_bytes}
-        if who:
-            asked["who"] = who
-        if categories:
-            asked["category"] = list(categories)
-        if since is not None:
-            asked["since"] = since
-        answer = connection.call("repl_output_log", asked)
-        if not answer.get("ok"):
-            raise FollowError(answer)
-        with reading("repl_output_log"):
-            last_line, entries = max(answer["lastLine"] or 0, since or 0), answer["result"]
+        entries, last_line = _newest(connection, who, categories, since, limit, max_bytes)
         follower = Follower(connection, last_line, who, categories, max_bytes)
         try:
             _print(entries, as_json=as_json)
@@ -110,6 +152,56 @@ def log_command(  # noqa: PLR0913  # one argument an option
                 _print(entries, as_json=as_json)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
+
+
+def _of_run(
+    entries: Sequence[Entry], who: str | None, categories: tuple[str, ...], since: int | None
+) -> list[dict[str, Any]]:
+    """The entries of a run that the options let through."""
+    return [
+        entry.to_json()
+        for entry in entries
+        if who in (None, entry.who)
+        and (not categories or entry.category in categories)
+        and (since is None or entry.line > since)
+    ]
+
+
+def _ask(connection: Connection, query: str, inputs: tuple[str, ...], limit: int, *, as_json: bool) -> int:
+    """Print the answer to a query; the exit status."""
+    asked = {"query": query, "inputs": [_value(text) for text in inputs], "limit": limit, "maxTextBytes": WHOLE}
+    answer = connection.call("repl_output_log", asked)
+    is_answered = bool(answer.get("ok")) and "result" in answer
+    say_json(answer if as_json or not is_answered else answer["result"], indent=1)
+    return 0 if is_answered else 1
+
+
+def _newest(
+    connection: Connection,
+    who: str | None,
+    categories: tuple[str, ...],
+    since: int | None,
+    limit: int,
+    max_bytes: int,
+) -> tuple[list[dict[str, Any]], int]:
+    """The newest entries that the options let through, and the line to go on from.
+
+    Raises:
+        FollowError: the server refuses.
+    """
+    asked: dict[str, Any] = {"limit": limit, "maxTextBytes": max_bytes}
+    if who:
+        asked["who"] = who
+    if categories:
+        asked["category"] = list(categories)
+    if since is not None:
+        asked["since"] = since
+    answer = connection.call("repl_output_log", asked)
+    if not answer.get("ok"):
+        raise FollowError(answer)
+    with reading("repl_output_log"):
+        entries: list[dict[str, Any]] = answer["result"]
+        return entries, max(answer["lastLine"] or 0, since or 0)
 
 
 def _value(text: str) -> object:
@@ -184,3 +276,96 @@ def shown(entry: dict[str, Any]) -> list[str | Styled]:
     indented = text.replace("\n", "\n" + " " * 40)
     styled = Styled(f"{SIGNS.get(category, ' ')} {indented}", fg=COLOURS.get(category))
     return [f"{entry['line']:>6} {when} {where}  ", styled]
+
+
+@click.command("runs", short_help="List the runs whose output log is remembered.")
+@workspace_option
+@json_option
+def runs_command(*, workspace: Path, as_json: bool) -> None:
+    """List the runs of this workspace's servers whose output log is remembered, the oldest first."""
+    workspace = workspace.resolve()
+    earlier, current = _runs(workspace, _memory(workspace))
+    numbers = [str(place - len(earlier)) for place in range(len(earlier))] + ["now"] * len(current)
+    for number, run in zip(numbers, [*earlier, *current], strict=True):
+        if as_json:
+            say_json({"run": run.id, "startedAt": run.started, "endedAt": run.ended, "entries": run.entries})
+        else:
+            say(one_line(f"{number:>4}  {run.id}  {_length(run, is_running=number == 'now')}, {run.entries} entries"))
+    if not numbers and not as_json:
+        say("no run of this workspace is remembered yet: a server remembers its own when it ends", err=True)
+
+
+@click.command("forget", short_help="List what is remembered of this workspace, or clear it.")
+@click.argument("kinds", nargs=-1, metavar="[KIND]...")
+@click.option("--all", "is_all", is_flag=True, help="Clear every kind.")
+@workspace_option
+def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> None:
+    """List what is remembered of this workspace; or clear KIND: `runs`, or any other that the list names.
+
+    A server that runs remembers its own run when it ends.
+    """
+    workspace = workspace.resolve()
+    memory = _memory(workspace)
+    documents = memory.documents()
+    known = [RUNS, *dict.fromkeys(document.kind for document in documents)]
+    for kind in kinds:
+        if kind not in known:
+            raise click.UsageError(f"nothing of the kind {kind!r} is remembered: {', '.join(known)}")
+    if not kinds and not is_all:
+        say(f"runs: {len(memory.run_ids())}")
+        for document in documents:
+            say(one_line(f"{document.kind}: {document.name}, {_day(document.time)} {document.text}".rstrip()))
+        return
+    for kind in known if is_all else kinds:
+        try:
+            if kind == RUNS:
+                memory.forget_runs(memory.run_ids())
+            else:
+                memory.forget(kind)
+        except OSError as error:
+            raise click.ClickException(f"{kind} cannot be cleared: {error}") from error
+        say(one_line(f"forgotten: {kind}"))
+
+
+def run_entries(workspace: Path, asked: str) -> Sequence[Entry]:
+    """The entries of the run that `asked` names: `-1` for the last before the one that goes on, or its id.
+
+    Raises:
+        ClickException: there is none.
+    """
+    workspace = workspace.resolve()
+    memory = _memory(workspace)
+    earlier, current = _runs(workspace, memory)
+    if asked.startswith("-") and asked[1:].isdecimal() and 0 < int(asked[1:]) <= len(earlier):
+        return memory.entries(earlier[int(asked)].id)
+    if asked in [run.id for run in (*earlier, *current)]:
+        return memory.entries(asked)
+    raise click.ClickException(f"no run {asked} is remembered here: `codriver runs` lists those that are")
+
+
+def _memory(workspace: Path) -> Memory:
+    """The memory, to be looked at: what is broken in it is said and left to a server."""
+    from codriver.log.memory import Memory  # noqa: PLC0415  # TinyDB is for these commands alone
+
+    return Memory(
+        workspace_state_folder(workspace), is_repairing=False, report=lambda problem: say(one_line(problem), err=True)
+    )
+
+
+def _runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
+    """The runs that are over, the oldest first, and the one that goes on, if it is remembered yet."""
+    folder = presence_folder(workspace)
+    record = server_record.read_record(folder) if server_record.is_claimed(folder) else None
+    session = record and record.session_id
+    runs = memory.runs()
+    return [run for run in runs if run.session != session], [run for run in runs if run.session == session]
+
+
+def _length(run: Run, *, is_running: bool) -> str:
+    if is_running:
+        return f"{_day(run.started)}, still running"
+    return f"{_day(run.started)} to {_day(run.ended)}" if run.ended else f"{_day(run.started)}, did not end properly"
+
+
+def _day(epoch_ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch_ms / 1000))

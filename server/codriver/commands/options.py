@@ -1,4 +1,4 @@
-"""Options that several commands share, and what a shell completes for them."""
+"""Options that several commands share, and completion: what a shell completes for them, `codriver completion`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from codriver.commands.answer_reading import reading
+from codriver.commands.terminal import say
 from codriver.errors import CodriverError
 from codriver.log.control_characters import one_line
 from codriver.net import client
@@ -70,3 +71,26 @@ def _completing(words: list[str], incomplete: str) -> list[str]:
 def _server(ctx: click.Context) -> client.Connection:
     workspace = ctx.params.get("workspace") or Path()
     return client.connect(Path(workspace).resolve(), name="codriver-completion")
+
+
+VARIABLE = "_CODRIVER_COMPLETE"
+
+
+@click.command("completion", short_help="Print the tab completion for a shell.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_command(ctx: click.Context, shell: str) -> None:
+    r"""Print what SHELL reads to complete commands, options, session keys, tool names and clients.
+
+    \b
+    bash  in ~/.bashrc:  eval "$(codriver completion bash)"
+    zsh   in ~/.zshrc:   eval "$(codriver completion zsh)"
+    fish  codriver completion fish > ~/.config/fish/completions/codriver.fish
+    """
+    from click.shell_completion import get_completion_class  # noqa: PLC0415  # only this command needs it
+
+    completion = get_completion_class(shell)
+    assert completion is not None  # noqa: S101  # the choices are the shells there are
+    # Its source() asks the installed bash for its version; the text alone serves all shells alike.
+    script = completion.source_template % completion(ctx.find_root().command, {}, "codriver", VARIABLE).source_vars()
+    say(script)

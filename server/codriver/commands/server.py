@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codriver.commands import daemonize
 from codriver.commands.answer_reading import reading
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.terminal import say, say_json
@@ -21,7 +20,7 @@ from codriver.net.client import NoServerError, connect, process_of
 from codriver.repls import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from codriver.net.server_record import ServerRecord
@@ -66,7 +65,7 @@ def serve_command(  # one argument an option
     It prints one line with its address when it can be reached, and finds REPLs that are started later by their port
     files. `codriver stop`, Ctrl-C or SIGTERM end it, and with it the REPLs that it started.
     """
-    on_reached = daemonize.detach() if detach else None
+    on_reached = daemonize() if detach else None
     from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
 
     given = {
@@ -183,3 +182,37 @@ def _settled_record(folder: Path) -> ServerRecord | None:
         )
         sys.exit(1)
     return server_record.read_record(folder)
+
+
+def daemonize() -> Callable[[], None]:
+    """Go on in a new process; what is returned is to be called when the server can be reached.
+
+    The process that was started waits for that call and then ends well, which leaves the new one without parents. If
+    the new one ends before, the other ends as it did: whoever started it learns what became of the start. Nothing is
+    done where processes cannot be copied. To be called before there is a second thread.
+    """
+    if not hasattr(os, "fork"):
+        return _stay
+    reading, writing = os.pipe()
+    if new := os.fork():
+        os.close(writing)
+        _end_as(new, reading)
+    os.close(reading)
+
+    def reached() -> None:
+        os.write(writing, b"\n")
+        os.close(writing)
+
+    return reached
+
+
+def _end_as(process_id: int, reading: int) -> None:
+    if os.read(reading, 1):
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1])
+    # A signal's number is told as shells tell it.
+    os._exit(status if status >= 0 else 128 - status)
+
+
+def _stay() -> None:
+    """Nothing is to be told to anybody."""

@@ -1,4 +1,4 @@
-"""`codriver init`, `doctor`, `config`: setting a workspace up, and finding out what is wrong."""
+"""`codriver init`, `trust`, `doctor`, `config`: setting a workspace up, and finding out what is wrong."""
 
 from __future__ import annotations
 
@@ -164,3 +164,53 @@ def config_check(*, workspace: Path) -> None:
     if not problems:
         say("the settings are fine")
     sys.exit(1 if problems else 0)
+
+
+@click.command("trust", short_help="Accept what this workspace's settings files say.")
+@workspace_option
+@click.option("--remove", is_flag=True, help="Take it back.")
+@click.option("--list", "is_listing", is_flag=True, help="List the workspaces that you have accepted; change nothing.")
+def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
+    """Accept what `codriver.toml` and `[tool.codriver]` of pyproject.toml say now.
+
+    Anybody may have written these files. Until you accept them, what in them would run a command, let others in, let
+    edits out of the workspace or show agents the workspace's own skills does not count, and a client that starts a
+    server here starts no interpreter that lies in the workspace. `codriver config check` names what does not count.
+
+    What you accept is kept outside the workspace. When the settings change, they have to be accepted again.
+
+    Exit status: 0 ok, 1 the files cannot be read or nothing could be kept, 2 wrong usage.
+    """
+    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
+
+    if remove and is_listing:
+        raise click.UsageError("--remove and --list exclude each other")
+    if is_listing:
+        _list_accepted()
+    elif remove:
+        was_there = trust.forget(workspace)
+        say(f"{one_line(str(workspace.resolve()))}: {'accepted no more' if was_there else 'was not accepted'}")
+    else:
+        _accept_as_written(workspace.resolve())
+
+
+def _list_accepted() -> None:
+    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
+
+    accepted = trust.list_accepted()
+    for entry in accepted:
+        say(one_line(entry.workspace) + ("" if entry.is_current else ": its settings changed since, or are gone"))
+    if not accepted:
+        say("you have accepted no workspace", err=True)
+        sys.exit(1)
+
+
+def _accept_as_written(workspace: Path) -> None:
+    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import load  # noqa: PLC0415  # as above
+
+    loaded = load(workspace, environ=os.environ)
+    trust.accept(workspace, loaded.tables)
+    say(f"{one_line(str(workspace))}: accepted, with what its settings say now")
+    for line in loaded.withheld:
+        say(f"  counts from now on: {one_line(line)}")

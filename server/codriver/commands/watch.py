@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codriver.commands.answer_reading import reading
-from codriver.commands.log import INTERRUPTED, SHOWN_BYTES, shown
-from codriver.commands.log_follower import GAP, Follower, FollowError
+from codriver.commands.log import GAP, INTERRUPTED, SHOWN_BYTES, Follower, FollowError, shown
 from codriver.commands.options import workspace_option
 from codriver.commands.terminal import say
 from codriver.commands.watch_board import (
