@@ -1,14 +1,18 @@
-"""The page about the inside of the server: who follows it to add a tool has one."""
+"""The page about the inside of the server: who follows it to add a tool or a REPL has one."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import socketserver
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
-from live_server import environ
+import pytest
+from live_server import environ, until
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "server" / "README.md").read_text()
@@ -19,30 +23,86 @@ def block(name):
     return re.search(rf"<!-- {name} -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)[1]
 
 
-def test_a_tool_added_as_the_page_says_is_listed_and_answers(tmp_path):
-    server = tmp_path / "server"
-    shutil.copytree(ROOT / "server" / "codriver", server / "codriver", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("skills", "wrapper-config"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    tools = server / "codriver" / "tools"
-    (tools / "count_words.py").write_text(block("tool-file"))
-    imported, listed = block("tool-lines").splitlines(keepends=True)
-    manifest = (tools / "manifest.py").read_text()
-    for line, before in ((imported, "    edit_files,\n"), (listed, "    *edit_files.TOOLS,\n")):
-        assert before in manifest
-        manifest = manifest.replace(before, line + before)
-    (tools / "manifest.py").write_text(manifest)
-    (tmp_path / "workspace").mkdir()
+class Copy:
+    """A copy of the server to add something to, and its commands in a workspace without a REPL."""
 
-    def codriver(*words):
-        command = [sys.executable, "-m", "codriver", *words, "--workspace", str(tmp_path / "workspace")]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=COMMAND_S, check=False,
-                              env={**environ(tmp_path), "PYTHONPATH": f"{server}{os.pathsep}{ROOT / 'relay'}",
+    def __init__(self, folder):
+        self.folder = folder
+        self.codriver = folder / "server" / "codriver"
+        self.workspace = folder / "workspace"
+        shutil.copytree(ROOT / "server" / "codriver", self.codriver, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("skills", "wrapper-config"):
+            shutil.copytree(ROOT / name, folder / name)
+        self.workspace.mkdir()
+
+    def insert(self, file, line, before):
+        text = (self.codriver / file).read_text()
+        assert before in text
+        (self.codriver / file).write_text(text.replace(before, line + before, 1))
+
+    def run(self, *words):
+        path = f"{self.codriver.parent}{os.pathsep}{ROOT / 'relay'}"
+        command = [sys.executable, "-m", "codriver", *words, "--workspace", str(self.workspace)]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=COMMAND_S, check=False,
+                              env={**environ(self.folder), "PYTHONPATH": path,
                                    "CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "CODRIVER_REPL": "none"})  # fmt: skip
 
-    try:
-        called = codriver("call", "--start", "count_words", '{"text": "how many words"}')
-        assert json.loads(called.stdout)["count"] == 3, called.stderr
-        assert "count_words" in codriver("tools").stdout
-    finally:
-        codriver("stop")
+
+@pytest.fixture
+def copy(tmp_path):
+    made = Copy(tmp_path)
+    yield made
+    made.run("stop")
+
+
+def test_a_tool_added_as_the_page_says_is_listed_and_answers(copy):
+    (copy.codriver / "tools" / "count_words.py").write_text(block("tool-file"))
+    imported, listed = block("tool-lines").splitlines(keepends=True)
+    copy.insert("tools/manifest.py", imported, before="    edit_files,\n")
+    copy.insert("tools/manifest.py", listed, before="    *edit_files.TOOLS,\n")
+    called = copy.run("call", "--start", "count_words", '{"text": "how many words"}')
+    assert json.loads(called.stdout)["count"] == 3, called.stderr
+    assert "count_words" in copy.run("tools").stdout
+
+
+@contextlib.contextmanager
+def shouting():
+    """A REPL that answers each line with the same in capitals; the port at which it listens."""
+
+    class Shout(socketserver.StreamRequestHandler):
+        def handle(self):
+            for line in self.rfile:
+                self.wfile.write(line.upper())
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Shout) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+
+
+def test_a_repl_added_as_the_page_says_is_found_and_evaluates(copy):
+    package = copy.codriver / "repls" / "shout"
+    package.mkdir()
+    (package / "__init__.py").write_text(block("repl-adapter"))
+    copy.insert("repls/kinds.py", block("repl-row"), before="    PYTHON,\n)")
+    imported, listed = block("repl-lines").splitlines(keepends=True)
+    copy.insert("app/wiring.py", imported, before="from codriver.repls.supervisor import Repls\n")
+    copy.insert("app/wiring.py", listed, before="    NREPL: connect_nrepl,\n")
+    with shouting() as port:
+        (copy.workspace / ".shout-port").write_text(str(port))
+        assert copy.run("call", "--start", "list_sessions", "{}").returncode == 0
+
+        def session():
+            (row,) = json.loads(copy.run("call", "list_sessions", "{}").stdout)["sessions"]
+            return row["phase"] == "connected" and row
+
+        row = until(session, "its REPL")
+        assert (row["key"], row["address"]) == ("shout", f"shout://127.0.0.1:{port}")
+        answer = json.loads(copy.run("call", "evaluate_code", '{"code": "louder", "who": "me"}').stdout)
+        assert (answer["status"], answer["result"]) == ("done", "LOUDER")
+        offered = copy.run("tools").stdout
+        assert "evaluate_code" in offered
+        assert "complete_symbol" not in offered, "its profile does not name it"

@@ -1,4 +1,4 @@
-"""What every adapter guarantees, against every real server that is installed."""
+"""The guarantees of every adapter: of nREPL's against each real server that is installed, and of one in memory."""
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -6,9 +6,12 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import memory_repl
 import pytest
 import real_repls
+from evaluations import evaluate
 
+from codriver.app import wiring
 from codriver.core.values import Form, PrintLimits, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.adapter_values import InputNeeded, Output, Value
@@ -20,10 +23,15 @@ from codriver.repls.errors import (
     NotAnReplError,
     ReplUnreachableError,
     RequestUnsafeError,
+    SessionNotOpenError,
 )
-from codriver.repls.nrepl.nrepl_adapter import connect
+from codriver.repls.kinds import split_address
 
 pytestmark = pytest.mark.anyio
+
+CONNECTORS = {**wiring.CONNECTORS, memory_repl.PROTOCOL: memory_repl.connect}
+MEMORY = "memory"
+NAMES = (*real_repls.NAMES, MEMORY)
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,15 @@ WORDS = {
         late='(js/setTimeout (fn [] (println "late")) 200)',
         kill="(js/process.kill js/process.pid 9)",
     ),
+    MEMORY: Words(
+        known="println",
+        unknown_type="NameError",
+        long='(repeat "x" 1000000)',
+        wait="(sleep {0})",
+        forever="(wait)",
+        late='(print-later 0.1 "late")',
+        kill="(exit)",
+    ),
     "squint": Words(
         **{**JS, "unknown_type": "ReferenceError"},
         long='(.repeat "x" 1000000)',
@@ -107,20 +124,32 @@ WORDS = {
 }
 
 
-@pytest.fixture(params=real_repls.NAMES)
+@pytest.fixture(params=NAMES)
 def name(request):
     return request.param
 
 
 @asynccontextmanager
-async def adapter(name, *, endpoint=None, workspace=None):
+async def adapter(name, *, address=None):
     events = []
-    async with connect(
-        endpoint or real_repls.repl(name).endpoint,
+    protocol, place = split_address(address or shared(name).address)
+    async with CONNECTORS[protocol](
+        place,
         listener=lambda identity, event: events.append((identity, event)),
-        workspace=workspace,
+        workspace=None,
+        is_remote=False,
     ) as opened:
         yield opened, events
+
+
+def shared(name):
+    """The running REPL that all tests share."""
+    return memory_repl.repl() if name == MEMORY else real_repls.repl(name)
+
+
+def fresh(name):
+    """A running REPL for a test that breaks it."""
+    return memory_repl.fresh() if name == MEMORY else real_repls.fresh(name)
 
 
 def forms(*texts):
@@ -152,14 +181,14 @@ def needs(opened, capability):
 
 async def test_a_value_comes_back(name):
     async with adapter(name) as (opened, events):
-        ending = await opened.evaluate(evaluation(WORDS[name].add))
+        ending = await evaluate(opened, evaluation(WORDS[name].add))
         assert (ending.status, values(events)) == ("done", [WORDS[name].three])
         assert {identity for identity, _ in events} == {"e"}
 
 
 async def test_every_form_gives_a_value_and_output_comes_in_its_place(name):
     async with adapter(name) as (opened, events):
-        await opened.evaluate(evaluation(WORDS[name].add, WORDS[name].say, WORDS[name].add))
+        await evaluate(opened, evaluation(WORDS[name].add, WORDS[name].say, WORDS[name].add))
         assert values(events)[::2] == [WORDS[name].three] * 2 or values(events) == [WORDS[name].three] * 2
         if name != "squint":
             kinds = "".join("v" if isinstance(event, Value) else "o" for _, event in events)
@@ -172,40 +201,40 @@ async def test_every_form_gives_a_value_and_output_comes_in_its_place(name):
 async def test_the_first_failing_form_stops_the_rest_and_is_named(name):
     words = WORDS[name]
     async with adapter(name) as (opened, events):
-        ending = await opened.evaluate(evaluation(words.add, words.fail, words.define.format("never", 1)))
+        ending = await evaluate(opened, evaluation(words.add, words.fail, words.define.format("never", 1)))
         assert ending.status == "failed"
         assert words.type in ending.failure.type
         assert words.message in ending.failure.message
         assert ending.failure.form == 2
         assert ending.failure.line in {2, None}
         assert values(events) == [words.three]
-        assert (await opened.evaluate(evaluation("never"))).status == "failed"
+        assert (await evaluate(opened, evaluation("never"))).status == "failed"
 
 
 async def test_the_session_works_after_a_failure(name):
     async with adapter(name) as (opened, _):
-        await opened.evaluate(evaluation(WORDS[name].fail))
-        assert (await opened.evaluate(evaluation(WORDS[name].add))).status == "done"
+        await evaluate(opened, evaluation(WORDS[name].fail))
+        assert (await evaluate(opened, evaluation(WORDS[name].add))).status == "done"
 
 
 async def test_an_unknown_name_is_an_error_with_its_type(name):
     async with adapter(name) as (opened, _):
-        ending = await opened.evaluate(evaluation("nosuchname"))
+        ending = await evaluate(opened, evaluation("nosuchname"))
         assert WORDS[name].unknown_type in ending.failure.type
         assert "nosuchname" in ending.failure.message
 
 
 async def test_code_that_cannot_be_read_is_an_error_and_the_session_works(name):
     async with adapter(name) as (opened, _):
-        ending = await opened.evaluate(Request("e", WORDS[name].broken))
+        ending = await evaluate(opened, Request("e", WORDS[name].broken))
         assert ending.status == "failed"
         assert ending.failure.message
-        assert (await opened.evaluate(evaluation(WORDS[name].add))).status == "done"
+        assert (await evaluate(opened, evaluation(WORDS[name].add))).status == "done"
 
 
 async def test_characters_of_every_kind_survive(name):
     async with adapter(name) as (opened, events):
-        await opened.evaluate(evaluation(WORDS[name].text))
+        await evaluate(opened, evaluation(WORDS[name].text))
         (value,) = values(events)
         decoded = value.encode("ascii").decode("unicode_escape") if value.isascii() else value
         assert decoded.strip("\"'") == "ж😀"
@@ -213,18 +242,18 @@ async def test_characters_of_every_kind_survive(name):
 
 async def test_a_long_value_comes_whole(name):
     async with adapter(name) as (opened, events):
-        await opened.evaluate(evaluation(WORDS[name].long))
+        await evaluate(opened, evaluation(WORDS[name].long))
         assert len(values(events)[-1]) == 1_000_002
 
 
 async def test_limits_are_honoured_where_the_profile_says_so(name):
     async with adapter(name) as (opened, events):
         needs(opened, "print-limits")
-        await opened.evaluate(
-            evaluation("list(range(99))" if name == "python" else "(range 99)"), PrintLimits(max_length=5)
+        await evaluate(
+            opened, evaluation("list(range(99))" if name == "python" else "(range 99)"), PrintLimits(max_length=5)
         )
         assert "..." in values(events)[-1]
-        await opened.evaluate(evaluation(WORDS[name].long), PrintLimits(max_value_bytes=500))
+        await evaluate(opened, evaluation(WORDS[name].long), PrintLimits(max_value_bytes=500))
         assert len(values(events)[-1]) <= 600
         assert [event for _, event in events if isinstance(event, Value)][-1].truncated
 
@@ -232,11 +261,11 @@ async def test_limits_are_honoured_where_the_profile_says_so(name):
 async def test_a_namespace_that_does_not_exist_is_refused_and_nothing_runs(name):
     words = WORDS[name]
     async with adapter(name) as (opened, events):
-        ending = await opened.evaluate(evaluation(words.say, namespace="no.such.place"))
+        ending = await evaluate(opened, evaluation(words.say, namespace="no.such.place"))
         assert ending.status == "failed"
         assert values(events) == []
         events.clear()
-        await opened.evaluate(evaluation(words.add))
+        await evaluate(opened, evaluation(words.add))
         assert values(events) == [words.three]
 
 
@@ -253,17 +282,17 @@ async def test_a_namespace_that_does_not_exist_is_refused_and_nothing_runs(name)
 async def test_a_namespace_holds_for_one_evaluation(name, code, value):
     namespace = value.strip('"')
     async with adapter(name) as (opened, events):
-        await opened.evaluate(evaluation(f"(require '{namespace})"))
+        await evaluate(opened, evaluation(f"(require '{namespace})"))
         events.clear()
-        await opened.evaluate(evaluation(code, namespace=namespace))
-        await opened.evaluate(evaluation(code))
+        await evaluate(opened, evaluation(code, namespace=namespace))
+        await evaluate(opened, evaluation(code))
         assert values(events) == [value, '"user"']
 
 
 @pytest.mark.parametrize("name", sorted(ON_THE_JVM))
 async def test_an_error_is_told_where_its_form_stands(name):
     async with adapter(name) as (opened, _):
-        ending = await opened.evaluate(Request("e", "(no-such 1)", forms=(Form("(no-such 1)", 5, 3),)))
+        ending = await evaluate(opened, Request("e", "(no-such 1)", forms=(Form("(no-such 1)", 5, 3),)))
         assert (ending.failure.line, ending.failure.column) == (5, 3)
 
 
@@ -274,14 +303,14 @@ async def test_sessions_keep_their_state_apart_or_are_refused(name):
                 await opened.open_session("mine")
             return
         await opened.open_session("mine")
-        if name in {"hy", "python"}:
-            await opened.evaluate(evaluation(WORDS[name].define.format("apart", 1), session="mine"))
-            assert (await opened.evaluate(evaluation("apart"))).status == "failed"
+        if name in {"hy", "python", MEMORY}:
+            await evaluate(opened, evaluation(WORDS[name].define.format("apart", 1), session="mine"))
+            assert (await evaluate(opened, evaluation("apart"))).status == "failed"
         else:
-            await opened.evaluate(evaluation("(ns apart.place)", session="mine"))
+            await evaluate(opened, evaluation("(ns apart.place)", session="mine"))
             events.clear()
-            await opened.evaluate(evaluation("(str *ns*)"))
-            await opened.evaluate(evaluation("(str *ns*)", session="mine"))
+            await evaluate(opened, evaluation("(str *ns*)"))
+            await evaluate(opened, evaluation("(str *ns*)", session="mine"))
             assert values(events) == ['"user"', '"apart.place"']
         await opened.close_session("mine")
         await opened.close_session("mine")
@@ -289,8 +318,8 @@ async def test_sessions_keep_their_state_apart_or_are_refused(name):
 
 async def test_a_session_that_is_not_open_is_refused(name):
     async with adapter(name) as (opened, _):
-        with pytest.raises(Exception, match="no session 'other'"):
-            await opened.evaluate(evaluation(WORDS[name].add, session="other"))
+        with pytest.raises(SessionNotOpenError, match="no session 'other'"):
+            await evaluate(opened, evaluation(WORDS[name].add, session="other"))
 
 
 @pytest.mark.parametrize("kind", ["wait", "forever"])
@@ -307,18 +336,18 @@ async def test_an_interrupt_ends_what_runs_and_the_session_works(name, kind):
         endings = []
 
         async def run():
-            endings.append(await opened.evaluate(evaluation(code, words.add)))
+            endings.append(await evaluate(opened, evaluation(words.text, code, words.add)))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
-            await until(lambda: opened._sessions.get("main").running)
+            await until(lambda: values(events))
             await anyio.sleep(0.3)
             interruption = await opened.interrupt()
         assert interruption.outcome in {"interrupted", "requested"}
         assert [ending.status for ending in endings] == ["interrupted"]
         assert words.three not in values(events)
         with anyio.fail_after(15):
-            assert (await opened.evaluate(evaluation(words.add))).status == "done"
+            assert (await evaluate(opened, evaluation(words.add))).status == "done"
 
 
 async def test_an_interrupt_when_nothing_runs_is_idle(name):
@@ -333,9 +362,9 @@ async def test_input_that_code_waits_for_is_asked_for_and_given(name):
             with pytest.raises(CapabilityMissingError):
                 await opened.send_input("x\n")
             return
-        read = "(read-line)" if name in {*ON_THE_JVM, "lisp"} else "(input)" if name == "hy" else "input()"
+        read = "(read-line)" if name in {*ON_THE_JVM, "lisp", MEMORY} else "(input)" if name == "hy" else "input()"
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(opened.evaluate, evaluation(read))
+            tasks.start_soon(evaluate, opened, evaluation(read))
             await until(lambda: any(isinstance(event, InputNeeded) for _, event in events))
             await opened.send_input("ж in\n")
         assert values(events)[-1].strip("\"'") in {"ж in", "\\u0436 in"}
@@ -346,8 +375,8 @@ async def test_output_that_comes_late_belongs_to_its_evaluation(name):
     if WORDS[name].late is None:
         pytest.skip("this server loses the output of threads")
     async with adapter(name) as (opened, events):
-        await opened.evaluate(evaluation(WORDS[name].late, identity="cause"))
-        await opened.evaluate(evaluation(WORDS[name].add, identity="other"))
+        await evaluate(opened, evaluation(WORDS[name].late, identity="cause"))
+        await evaluate(opened, evaluation(WORDS[name].add, identity="other"))
         await until(lambda: "late" in printed(events))
         assert [identity for identity, event in events if isinstance(event, Output) and "late" in event.text] == [
             "cause"
@@ -361,12 +390,12 @@ async def test_a_file_is_loaded_and_later_code_stays_where_it_was(name, tmp_path
     lines += [words.define.format("loaded", 41), words.add]
     file = tmp_path / "loaded.txt"
     async with adapter(name) as (opened, events):
-        ending = await opened.evaluate(evaluation(*lines, file=str(file), kind="load-file"))
+        ending = await evaluate(opened, evaluation(*lines, file=str(file), kind="load-file"))
         assert ending.status == "done"
         assert values(events)[-1] == words.three
         events.clear()
         if name in {*ON_THE_JVM, "basilisp", "nbb", "lisp"}:
-            await opened.evaluate(evaluation("(str *ns*)"))
+            await evaluate(opened, evaluation("(str *ns*)"))
             assert values(events) == ['"user"']
 
 
@@ -420,9 +449,9 @@ async def test_completions_are_found_in_the_namespace_that_is_named(name):
     home, expected = QUALIFIED[name]
     async with adapter(name) as (opened, _):
         private = [] if name == "squint" else ["(defn- hidden-one [] 0)"]
-        await opened.evaluate(evaluation("(ns orders)", "(defn total-sum! [] 1)", "(def stock 2)", *private))
+        await evaluate(opened, evaluation("(ns orders)", "(defn total-sum! [] 1)", "(def stock 2)", *private))
         assert {"orders/total-sum!", "orders/stock"} <= await completed(opened, "orders/", "orders")
-        ending = await opened.evaluate(evaluation(home))
+        ending = await evaluate(opened, evaluation(home))
         assert ending.status == "done"
         # Neither required nor aliased here: it is loaded, and its full name is enough.
         assert await completed(opened, "orders/", "shop") == {"orders/total-sum!", "orders/stock"}
@@ -438,7 +467,7 @@ async def test_completions_are_found_in_the_namespace_that_is_named(name):
         # An alias is no other that begins with it.
         assert await completed(opened, "st/", "shop") == set()
         # Where one namespace is everybody's, the next test finds the one that it expects.
-        await opened.evaluate(evaluation("(ns user)"))
+        await evaluate(opened, evaluation("(ns user)"))
 
 
 @pytest.mark.parametrize(("name", "code", "prefix", "candidate"), [
@@ -449,15 +478,17 @@ async def test_completions_are_found_in_the_namespace_that_is_named(name):
 ])  # fmt: skip
 async def test_completions_are_found_in_what_is_named_before_the_dot(name, code, prefix, candidate):
     async with adapter(name) as (opened, _):
-        await opened.evaluate(evaluation(code))
+        await evaluate(opened, evaluation(code))
         assert candidate in await completed(opened, prefix, None)
 
 
 async def test_where_clojure_has_no_op_for_completion_its_own_question_knows_namespaces_too():
     async with adapter("jvm") as (opened, events):
-        await opened.evaluate(evaluation("(ns orders)", "(defn total-sum [] 1)", "(ns shop (:require [orders :as o]))"))
+        await evaluate(
+            opened, evaluation("(ns orders)", "(defn total-sum [] 1)", "(ns shop (:require [orders :as o]))")
+        )
         for prefix, candidate in (("o/", "o/total-sum"), ("orders/to", "orders/total-sum"), ("map-in", "map-indexed")):
-            await opened.evaluate(evaluation(dialects.CLOJURE.expression("complete", name=prefix, ns="shop")))
+            await evaluate(opened, evaluation(dialects.CLOJURE.expression("complete", name=prefix, ns="shop")))
             rows: Any = dialects.CLOJURE.read(values(events)[-1])
             assert candidate in [row["candidate"] for row in rows]
 
@@ -483,7 +514,7 @@ async def test_the_stack_of_the_last_error_is_told(name):
                 await opened.last_stacktrace()
             return
         assert await opened.last_stacktrace() is None
-        await opened.evaluate(evaluation(WORDS[name].fail))
+        await evaluate(opened, evaluation(WORDS[name].fail))
         trace = await opened.last_stacktrace()
         assert WORDS[name].type in trace.type
         assert any(frame.tooling for frame in trace.frames) or name == "python"
@@ -496,18 +527,18 @@ async def test_a_caller_that_stops_waiting_stops_nothing(name):
         pytest.skip("this language cannot wait")
     async with adapter(name) as (opened, events):
         with anyio.move_on_after(0.1):
-            await opened.evaluate(evaluation(words.wait.format(6), words.add, identity="left"))
+            await evaluate(opened, evaluation(words.wait.format(6), words.add, identity="left"))
         assert values(events) == []
-        await opened.evaluate(evaluation(words.add, identity="next"))
+        await evaluate(opened, evaluation(words.add, identity="next"))
         order = [identity for identity, event in events if isinstance(event, Value) and event.text == words.three]
         assert order == ["left", "next"]
 
 
-@pytest.mark.parametrize("name", ["jvm", "basilisp"])
+@pytest.mark.parametrize("name", ["jvm", "basilisp", MEMORY])
 async def test_questions_are_answered_while_code_runs(name):
-    async with adapter(name) as (opened, _), anyio.create_task_group() as tasks:
-        tasks.start_soon(opened.evaluate, evaluation(WORDS[name].wait.format(20)))
-        await until(lambda: opened._sessions.get("main").running)
+    async with adapter(name) as (opened, events), anyio.create_task_group() as tasks:
+        tasks.start_soon(evaluate, opened, evaluation(WORDS[name].text, WORDS[name].wait.format(20)))
+        await until(lambda: values(events))
         with anyio.fail_after(15):
             assert await opened.macroexpand("(when 1 2)", None)
             if name == "jvm":
@@ -524,37 +555,109 @@ CHATTY = {
     "hy": '(for [_ (range 300)] (print (* "x" 5000)) (.sleep (__import__ "time") 0.005))',
     # What it prints in a loop goes elsewhere.
     "squint": WORDS["squint"].long,
+    MEMORY: f'(print-often 300 "{"x" * 5000}")',
 }
 
 
 async def test_a_repl_that_is_left_while_it_speaks_lives_on(name):
     code = CHATTY.get(name, f'(doseq [_ (range 1000)] (println "{"x" * 5000}"))')
-    with real_repls.fresh(name) as running:
-        async with adapter(name, endpoint=running.endpoint) as (opened, events):
-            opened.begin(evaluation(code), lambda _: None)
+    with fresh(name) as running:
+        async with adapter(name, address=running.address) as (opened, events):
+            opened.start_evaluation(evaluation(code), lambda _: None)
             with anyio.fail_after(30):
-                while not (printed(events) or (name == "squint" and opened._main.running)):
+                while not (printed(events) or name == "squint"):
                     await anyio.lowlevel.checkpoint()
-        async with adapter(name, endpoint=running.endpoint) as (opened, events):
+        async with adapter(name, address=running.address) as (opened, events):
             with anyio.fail_after(60):
-                await opened.evaluate(evaluation(WORDS[name].add))
+                await evaluate(opened, evaluation(WORDS[name].add))
             assert values(events) == [WORDS[name].three]
-        assert running.process.poll() is None
+        assert running.is_running()
 
 
 async def test_a_repl_that_dies_in_mid_evaluation_is_a_lost_connection(name):
     words = WORDS[name]
-    with real_repls.fresh(name) as running:
-        async with adapter(name, endpoint=running.endpoint) as (opened, _):
+    with fresh(name) as running:
+        async with adapter(name, address=running.address) as (opened, _):
             with anyio.fail_after(20), pytest.raises(ReplDisconnectedError):
-                await opened.evaluate(evaluation(words.kill))
+                await evaluate(opened, evaluation(words.kill))
             assert await opened.wait_closed()
             with pytest.raises(ReplDisconnectedError):
-                await opened.evaluate(evaluation(words.add))
+                await evaluate(opened, evaluation(words.add))
+            for capability in ("complete", "lookup", "macroexpand"):
+                if capability in opened.profile.capabilities:
+                    with pytest.raises(ReplDisconnectedError):
+                        await asked(opened, "main")[capability]()
+            await opened.close_session("main")
+            assert await opened.stacks() is None
+
+
+def asked(opened, session):
+    """By capability, an operation that asks for it."""
+    return {
+        "interrupt": lambda: opened.interrupt(session),
+        "stdin": lambda: opened.send_input("x\n", session),
+        "complete": lambda: opened.complete("ma", None, session),
+        "lookup": lambda: opened.lookup("map", None, session),
+        "macroexpand": lambda: opened.macroexpand("(when 1 2)", None, session),
+        "test": lambda: opened.run_tests(None, None, session),
+        "stacktrace": lambda: opened.last_stacktrace(session),
+    }
+
+
+async def test_what_the_profile_does_not_name_is_refused_with_its_line_on_what_would_help(name):
+    async with adapter(name) as (opened, _):
+        operations = {**asked(opened, "main"), "clojuredocs": lambda: opened.clojuredocs("clojure.core/map")}
+        missing = [capability for capability in operations if capability not in opened.profile.capabilities]
+        for capability in missing:
+            with pytest.raises(CapabilityMissingError) as refused:
+                await operations[capability]()
+            assert refused.value.hint == opened.profile.missing[capability]
+
+
+async def test_every_operation_refuses_a_session_that_is_not_open_and_closing_it_is_harmless(name):
+    async with adapter(name) as (opened, _):
+        for capability, operation in asked(opened, "other").items():
+            if capability in opened.profile.capabilities:
+                with pytest.raises(SessionNotOpenError):
+                    await operation()
+        assert await opened.stacks("other") is None
+        await opened.close_session("other")
+
+
+async def test_the_main_session_cannot_be_closed(name):
+    async with adapter(name) as (opened, events):
+        await opened.close_session("main")
+        await evaluate(opened, evaluation(WORDS[name].add))
+        assert values(events) == [WORDS[name].three]
+
+
+async def test_a_second_evaluation_of_a_session_waits_for_the_first(name):
+    words, endings = WORDS[name], []
+    async with adapter(name) as (opened, events):
+        opened.start_evaluation(evaluation(words.add, words.text, identity="first"), endings.append)
+        await evaluate(opened, evaluation(words.add, identity="second"))
+        assert len(endings) == 1
+        assert [identity for identity, event in events if isinstance(event, Value)] == ["first", "first", "second"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ON_THE_JVM - {"jvm"}])
+async def test_leaving_tells_every_evaluation_its_end(name):
+    if (wait := WORDS[name].wait) is None:
+        pytest.skip("this language cannot wait")
+    endings = []
+    with fresh(name) as running:
+        async with adapter(name, address=running.address) as (opened, _):
+            opened.start_evaluation(evaluation(wait.format(60), identity="one"), endings.append)
+            opened.start_evaluation(evaluation(WORDS[name].add, identity="two"), endings.append)
+        first, second = endings
+        # Some servers end what runs in a session that is closed, and say so, each in its own words.
+        assert isinstance(first, ReplDisconnectedError) or first.status in {"interrupted", "failed"}
+        assert isinstance(second, ReplDisconnectedError)
+        assert await opened.wait_closed()
 
 
 async def test_the_process_and_the_folder_are_known(name):
-    running = real_repls.repl(name)
+    running = shared(name)
     async with adapter(name) as (opened, _):
         assert opened.profile.process_id
         assert opened.profile.project_root == str(running.folder.resolve())
@@ -564,22 +667,23 @@ async def test_the_process_and_the_folder_are_known(name):
 async def test_a_request_that_would_break_the_server_is_not_sent(name):
     async with adapter(name) as (opened, events):
         with pytest.raises(RequestUnsafeError, match="not ASCII"):
-            await opened.evaluate(Request("e", '"' + "ж" * 20_000 + '"'))
-        await opened.evaluate(Request("e", '"' + "ж" * 7_000 + '"'))
-        await opened.evaluate(Request("e", '"' + "x" * 300_000 + '"'))
+            await evaluate(opened, Request("e", '"' + "ж" * 20_000 + '"'))
+        await evaluate(opened, Request("e", '"' + "ж" * 7_000 + '"'))
+        await evaluate(opened, Request("e", '"' + "x" * 300_000 + '"'))
         assert [len(value) for value in values(events)] == [7_002, 300_002]
 
 
 async def test_tests_run_with_the_failing_ones_first():
     async with adapter("jvm") as (opened, _):
-        await opened.evaluate(
+        await evaluate(
+            opened,
             evaluation(
                 "(ns suite.core (:require [clojure.test :refer [deftest is testing]]))",
                 "(deftest good (is (= 1 1)) (is true))",
                 '(deftest bad (testing "ctx" (is (= {:a 1} {:a 2}) "msg")))',
                 "(deftest broken (println :noise) (is (/ 1 0)))",
                 file="suite.clj",
-            )
+            ),
         )
         run = await opened.run_tests("suite.core", None)
         assert (run.tests, run.passed, run.failed, run.errors) == (3, 2, 1, 1)
@@ -605,13 +709,14 @@ async def test_tests_run_with_the_failing_ones_first():
 @pytest.mark.parametrize("name", ["basilisp", "lisp"])
 async def test_tests_of_basilisp_run_with_the_failing_ones_first(name):
     async with adapter(name) as (opened, _):
-        ending = await opened.evaluate(
+        ending = await evaluate(
+            opened,
             evaluation(
                 "(ns suite.lpy (:require [basilisp.test :refer [deftest is testing]]))",
                 "(deftest good (is (= 1 1)))",
                 '(deftest bad (testing "ctx" (is (= 1 2) "msg")))',
                 "(deftest broken (is (/ 1 0)))",
-            )
+            ),
         )
         assert ending.status == "done"
         run = await opened.run_tests("suite.lpy", None)
@@ -629,21 +734,21 @@ async def test_tests_of_basilisp_run_with_the_failing_ones_first(name):
 
 async def test_asking_leaves_the_callers_last_values_alone():
     async with adapter("jvm") as (opened, events):
-        await opened.evaluate(evaluation("41", "42"))
+        await evaluate(opened, evaluation("41", "42"))
         await opened.macroexpand("(when 1 2)", None)
         await opened.last_stacktrace()
         events.clear()
-        await opened.evaluate(evaluation("[*1 *2]"))
+        await evaluate(opened, evaluation("[*1 *2]"))
         assert values(events) == ["[42 41]"]
 
 
 async def test_evaluations_neither_fail_nor_forget_after_thousands_of_them():
     depth = "(count (take-while some? (iterate (fn [^ClassLoader l] (.getParent l)) (clojure.lang.RT/baseLoader))))"
     async with adapter("jvm") as (opened, events):
-        await opened.evaluate(evaluation("(defrecord Point [x])", "(defn point [x] (->Point x))"))
-        ending = await opened.evaluate(evaluation(*["(+ 1 2)"] * 3000))
+        await evaluate(opened, evaluation("(defrecord Point [x])", "(defn point [x] (->Point x))"))
+        ending = await evaluate(opened, evaluation(*["(+ 1 2)"] * 3000))
         assert ending.status == "done"
-        await opened.evaluate(evaluation("*1", "(:x (point 5))", "(instance? Point (Point. 1))", depth))
+        await evaluate(opened, evaluation("*1", "(:x (point 5))", "(instance? Point (Point. 1))", depth))
         *kept, loaders = values(events)[-4:]
         assert kept == ["3", "5", "true"]
         assert int(loaders) < 500
@@ -652,25 +757,27 @@ async def test_evaluations_neither_fail_nor_forget_after_thousands_of_them():
 async def test_closed_sessions_are_closed_on_the_server_too():
     async with adapter("jvm") as (watcher, events):
         count = evaluation("(count @@(resolve 'nrepl.middleware.session/sessions))")
-        await watcher.evaluate(count)
+        await evaluate(watcher, count)
         async with adapter("jvm") as (opened, _):
             await opened.open_session("mine")
             await opened.macroexpand("(when 1 2)", None)
-            await watcher.evaluate(count)
-        await watcher.evaluate(count)
+            await evaluate(watcher, count)
+        await evaluate(watcher, count)
         before, during, after = (int(value) for value in values(events))
         assert (during, after) == (before + 3, before)
 
 
-async def test_nothing_listens_is_said():
+@pytest.mark.parametrize("name", ["python", MEMORY])
+async def test_nothing_listens_is_said(name):
+    address = "memory://nobody" if name == MEMORY else f"127.0.0.1:{real_repls._free_port()}"
     with pytest.raises(ReplUnreachableError, match="nothing listens there"):
-        async with adapter("none", endpoint=real_repls.Endpoint("127.0.0.1", real_repls._free_port())):
+        async with adapter(name, address=address):
             pass
 
 
 async def test_a_host_that_does_not_exist_is_said():
     with pytest.raises(ReplUnreachableError, match=r"no REPL could be reached at no-such-host\.invalid:1"):
-        async with adapter("none", endpoint=real_repls.Endpoint("no-such-host.invalid", 1)):
+        async with adapter("none", address="no-such-host.invalid:1"):
             pass
 
 
@@ -690,6 +797,6 @@ async def test_not_an_nrepl_server_is_said():
         tasks.start_soon(listener.serve, answer)
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
         with pytest.raises(NotAnReplError, match="no bencode"):
-            async with adapter("none", endpoint=real_repls.Endpoint("127.0.0.1", port)):
+            async with adapter("none", address=f"127.0.0.1:{port}"):
                 pass
         tasks.cancel_scope.cancel()

@@ -7,6 +7,7 @@ import anyio
 import pytest
 from scripted_nrepl import OPS, scripted
 
+from codriver.app.wiring import CONNECTORS
 from codriver.core.actions import Evaluate, InputWanted, ReplFound, SessionClosed
 from codriver.core.dispatch import Core
 from codriver.core.effects import EFFECTS, Append, CloseSession
@@ -54,7 +55,13 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
 
         def performers(core):
             repls = Repls(
-                core=core, tasks=tasks, workspace=workspace, environ={}, logbook=logbook, transcripts=transcripts
+                core=core,
+                tasks=tasks,
+                connectors=CONNECTORS,
+                workspace=workspace,
+                environ={},
+                logbook=logbook,
+                transcripts=transcripts,
             )
             made.append(repls)
             return {**dict.fromkeys(EFFECTS, note), **repls.performers}

@@ -38,6 +38,13 @@ class RealRepl:
     report: RawIOBase
     lines: list[str] = field(default_factory=list)
 
+    @property
+    def address(self):
+        return str(self.endpoint)
+
+    def is_running(self):
+        return self.process.poll() is None
+
     def kill(self):
         """End it as a crash would."""
         os.killpg(self.process.pid, 9)

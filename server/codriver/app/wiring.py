@@ -9,6 +9,7 @@ import os
 import time
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codriver import __version__
@@ -28,6 +29,8 @@ from codriver.log.transcripts import SpillRoom, Transcripts
 from codriver.log.writer import EarlierRuns, Logbook, RunRecorder
 from codriver.net.client_sessions import Clients
 from codriver.protocol.server import Protocol
+from codriver.repls.kinds import NREPL
+from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.supervisor import Repls
 from codriver.settings.layers import held_back
 from codriver.skills import Connected, SkillLibrary, instructions
@@ -45,7 +48,15 @@ if TYPE_CHECKING:
     from codriver.app.live_settings import LiveSettings
     from codriver.core.dispatch import Performer
     from codriver.net.fair_threads import Work
+    from codriver.repls.adapter import Connector
     from codriver.settings.model import Settings
+
+CONNECTORS: Mapping[str, Connector] = MappingProxyType(
+    {
+        NREPL: connect_nrepl,
+    }
+)
+"""How to connect to REPLs, by the protocol that a kind of REPL names."""
 
 MAX_STREAM_BYTES = 32 * 2**20
 MAX_TRANSCRIPT_BYTES = 64 * 2**20
@@ -126,6 +137,7 @@ def build(
         repls = Repls(
             core=core,
             tasks=tasks,
+            connectors=CONNECTORS,
             workspace=workspace,
             environ=os.environ,
             logbook=logbook,

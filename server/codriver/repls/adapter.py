@@ -1,43 +1,49 @@
-"""The contract between Codriver and one REPL connection.
+"""The contract of an adapter: our side of one REPL, whatever its protocol; and of the connector that makes one.
 
-An *adapter* is our side of one REPL. What every adapter guarantees, whatever the server behind it does:
+What every adapter guarantees, whatever the server behind it does:
 
 * **Order.** Events of one evaluation reach the listener in the order the server sent them, and all that came before
   the evaluation was over reach it before the end is told.
-* **The end.** An evaluation ends once, at the first `done` that concerns the evaluation. Later messages with
-  its id still reach the listener under the same evaluation; a second `done` is ignored.
+* **The end.** An evaluation ends once, at the first sign of its end that concerns it. Later messages of it still reach
+  the listener under the same evaluation; a second end is ignored.
 * **Never twice.** An adapter sends a request once. After a lost connection nothing is sent again: the caller gets
   `ReplDisconnectedError` and the code may or may not have run.
 * **Draining.** The adapter always reads, also when nobody waits, so a flooding REPL cannot stall on us.
 * **Time.** Every op but evaluation has a time limit of its own; a server that does not answer raises
-  `OpTimedOutError`, and the connection lives on.
-* **Closing.** Leaving the context that opened the adapter closes its sessions and sockets; leaving twice is harmless.
+  `OpTimedOutError`, and the connection lives on. Cancelling a call stops the waiting, and of a test run the run.
+* **Closing.** Leaving the context that opened the adapter closes its sessions and sockets, tells every evaluation that
+  was not over its end, and leaves the REPL alive; leaving twice is harmless.
 
 One evaluation at a time per session: the caller queues, and the adapter holds back what comes all the same.
 Different sessions may run side by side.
 
-What goes in and comes out is in `codriver.core.values` and `codriver.repls.adapter_values`.
-
-Failures are types, in `codriver.repls.errors`: `ReplUnreachableError` (nobody listens), `NotAnReplError` (what
-answers is no nREPL), `CapabilityMissingError`, `OpTimedOutError`, `RequestUnsafeError` (this server is known to break
-on it), all of them refusals after which the connection lives on or never was; and `ReplDisconnectedError`, after which
-it is over.
+Values in and out are in `codriver.core.values` and `codriver.repls.adapter_values`, errors in `codriver.errors` and
+`codriver.repls.errors`. Two may come of every operation that asks the REPL something, and are not repeated below:
+`ReplDisconnectedError`, after which the adapter is over, and `OpTimedOutError`. All others are refusals, after which
+the connection lives on. An operation with a `session` raises `SessionNotOpenError` for one that is not open, and one
+that needs a capability the profile lacks raises `CapabilityMissingError` with the profile's line on what would give it.
 """
+
+# ruff: noqa: ARG002  # an operation that is refused needs none of its arguments
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS
+from codriver.repls.errors import CapabilityMissingError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
     from codriver.core.values import PrintLimits, Profile, Request
     from codriver.repls.adapter_values import (
         ClojureDocs,
         Completion,
         Ended,
-        Ending,
         Interruption,
+        Listener,
         StackTrace,
         Symbol,
         TestRun,
@@ -46,44 +52,76 @@ if TYPE_CHECKING:
 
 
 class Adapter(Protocol):
-    """Our side of one REPL connection. See the module's docstring for what it guarantees."""
+    """Our side of one REPL connection. See the module's docstring for what holds of all its operations.
+
+    A class that derives from it has to give `profile`, `start_evaluation` and `wait_closed`. Each other operation
+    refuses, as one does whose capability the profile lacks, or has nothing to tell.
+    """
 
     @property
     def profile(self) -> Profile:
         """What the REPL can do. Constant for the life of the connection."""
+        ...
 
-    def begin(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
-        """Begin to run code; events reach the listener meanwhile, and after them `ended` is told once how it ended.
+    def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
+        """Send code to be run, and return at once; events reach the listener, and then `ended` is told the end, once.
 
-        Of the kind `load-file`, the code is the text of a file, and is loaded as that file.
+        With `forms` each is run after the other, the values told in their order; the first that fails ends the rest,
+        and the failure names it. Of the kind `load-file`, the code is the text of a file, and is loaded as that file;
+        the session stays in its namespace. In a namespace that is not there nothing runs: the failure's type is then
+        `NAMESPACE_MISSING`. Limits are honoured where the profile has `print-limits`.
+
+        `ended` gets an error instead of an ending where nobody knows how it ended: `ReplDisconnectedError`, or
+        `SessionLostError` when the session's own connection broke and the REPL goes on.
 
         Raises:
-            ReplDisconnectedError: the connection is over; nothing was sent. So it is after every refusal.
+            ReplDisconnectedError: the connection is over.
+            SessionNotOpenError: the session is not open.
+            RequestUnsafeError: this server is known to break on it.
+            CapabilityMissingError: it is a file, and the REPL loads none.
+            After each of these nothing was sent, and `ended` is told nothing.
         """
+        ...
 
-    async def evaluate(self, request: Request, limits: PrintLimits = NO_LIMITS) -> Ending:
-        """Run code and return when it is over, otherwise like `begin`. Cancelling stops the waiting, not the work.
-
-        Raises:
-            ReplDisconnectedError: the connection ended first; the code may have run.
-        """
+    async def wait_closed(self) -> str:
+        """Wait until the connection is over and give the cause in words. Never raises; after the end at once."""
+        ...
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Ask the server to stop what runs in `session`.
+        """Ask the server to stop what runs in `session`; no further form of it is sent, whatever the answer.
+
+        Where nothing runs the outcome is `idle`, and nothing that comes later is stopped by it.
 
         Raises:
             CapabilityMissingError: this REPL cannot interrupt.
-            OpTimedOutError: it did not answer.
         """
+        _refuse(self.profile, "interrupt")
 
     async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
-        """Give `text` to code that reads from stdin in `session`; the caller adds the newline."""
+        """Give `text` to code that reads from stdin in `session`; the caller adds the newline. Empty: the input's end.
+
+        Raises:
+            CapabilityMissingError: code that reads gets nothing in this REPL.
+        """
+        _refuse(self.profile, "stdin")
 
     async def complete(self, prefix: str, namespace: str | None, session: str = MAIN_SESSION) -> tuple[Completion, ...]:
-        """Completions of `prefix`, in the server's order."""
+        """Completions of `prefix`, in the server's order; none of what the namespace does not know.
+
+        Raises:
+            CapabilityMissingError: this REPL cannot complete.
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        _refuse(self.profile, "complete")
 
     async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
-        """What is known of `symbol`; None when it does not resolve."""
+        """The documentation and place of `symbol`; None when it does not resolve.
+
+        Raises:
+            CapabilityMissingError: this REPL cannot look up.
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        _refuse(self.profile, "lookup")
 
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
@@ -93,36 +131,78 @@ class Adapter(Protocol):
         With `full`, the forms inside are expanded too where the dialect has a function for that.
 
         Raises:
+            CapabilityMissingError: this REPL has no macros, or cannot expand them.
             EvaluationFailedError: the form cannot be read or expanded.
         """
+        _refuse(self.profile, "macroexpand")
 
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
     ) -> TestRun:
         """Run `test` of `namespace`, or all its tests, or with no namespace those of all that are loaded.
 
+        A run that is cancelled, or takes longer than `timeout_s`, is interrupted where the REPL can.
+
         Raises:
-            EvaluationFailedError: there is no such namespace or test, or it does not load.
+            CapabilityMissingError: this REPL cannot run tests.
+            NamespaceMissingError: there is no such namespace.
+            EvaluationFailedError: there is no such test, or it does not load.
         """
+        _refuse(self.profile, "test")
 
     async def last_stacktrace(self, session: str = MAIN_SESSION) -> StackTrace | None:
-        """The last error of `session`; None when there was none."""
+        """The last error of `session`; None when there was none.
+
+        Raises:
+            CapabilityMissingError: this REPL keeps no trace.
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        _refuse(self.profile, "stacktrace")
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """What the threads of `session` are doing now; None where the REPL cannot tell. Never raises."""
+        """The stacks of the threads of `session` at this moment; None where the REPL cannot tell. Never raises."""
+        return None
 
     async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
-        """What ClojureDocs says of the qualified `symbol`; None when it knows nothing of it."""
+        """The entry of ClojureDocs on the qualified `symbol`; None when it has none.
+
+        Raises:
+            CapabilityMissingError: this REPL does not know ClojureDocs.
+        """
+        _refuse(self.profile, "clojuredocs")
 
     async def open_session(self, name: str) -> None:
-        """Make a session of its own under `name` (namespace, `*1`). `MAIN_SESSION` is always there.
+        """Make a session of its own under `name` (namespace, `*1`). `MAIN_SESSION` is always there; twice is harmless.
 
         Raises:
             CapabilityMissingError: this REPL keeps nothing apart.
+            ReplUnreachableError: the session needs a connection of its own, and gets none.
         """
+        _refuse(self.profile, "sessions")
 
     async def close_session(self, name: str) -> None:
-        """End a session made by `open_session`; an unknown name is ignored."""
+        """End a session made by `open_session`. An unknown name and the main session are left alone. Never raises."""
+        del name  # none can be open
 
-    async def wait_closed(self) -> str:
-        """Wait until the connection is over and give the cause in words."""
+
+def _refuse(profile: Profile, capability: str) -> NoReturn:
+    raise CapabilityMissingError(capability, profile.missing.get(capability))
+
+
+class Connector(Protocol):
+    """How to connect to the REPLs of one protocol; one each stands in `codriver.app.wiring.CONNECTORS`."""
+
+    def __call__(
+        self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
+    ) -> AbstractAsyncContextManager[Adapter]:
+        """A context with the adapter of the REPL at `place`, connected and its profile known.
+
+        `place` is the address without the protocol: `host:port`, or the protocol's own way to name one. Stack frames
+        in files under `workspace` count as the user's. `is_remote`: the REPL may be behind a tunnel, whose other end
+        may go without a sign, so that the REPL is to be asked whether it is alive.
+
+        Raises:
+            ReplUnreachableError: nobody listens there.
+            NotAnReplError: the server there does not speak the protocol.
+        """
+        ...

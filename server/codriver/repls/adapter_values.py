@@ -41,6 +41,12 @@ class Endpoint:
     host: str
     port: int
 
+    @classmethod
+    def parse(cls, text: str) -> Endpoint:
+        """`host:port`, `[v6]:port` or `port` as an endpoint."""
+        host, _, port = text.rpartition(":")
+        return cls(host.strip("[]") or "127.0.0.1", int(port))
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 

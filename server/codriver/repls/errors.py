@@ -11,7 +11,6 @@ from codriver.errors import RefusedError
 
 if TYPE_CHECKING:
     from codriver.core.values import Failure
-    from codriver.repls.adapter_values import Endpoint
 
 
 class ReplUnreachableError(RefusedError):
@@ -19,29 +18,29 @@ class ReplUnreachableError(RefusedError):
 
     reason = "repl-unreachable"
 
-    def __init__(self, endpoint: Endpoint, cause: str) -> None:
+    def __init__(self, place: object, cause: str) -> None:
         super().__init__(
-            f"no REPL could be reached at {endpoint}: {cause}",
+            f"no REPL could be reached at {place}: {cause}",
             hint="start the REPL, or correct its host and port; a port file may be left over from one that ended",
-            details={"endpoint": str(endpoint)},
+            details={"endpoint": str(place)},
         )
-        self.endpoint = endpoint
+        self.place = place
         self.cause = cause
 
 
 class NotAnReplError(RefusedError):
-    """Something listens and does not speak nREPL."""
+    """Something listens and does not speak the protocol."""
 
     reason = "not-a-repl"
 
-    def __init__(self, endpoint: Endpoint, cause: str) -> None:
+    def __init__(self, place: object, cause: str, *, protocol: str = "nREPL") -> None:
         super().__init__(
-            f"what listens at {endpoint} is no nREPL server that can be used: {cause}",
+            f"what listens at {place} is no {protocol} server that can be used: {cause}",
             hint="check the port: a REPL prints it when it starts; a single-threaded REPL may also be stuck in an "
             "endless loop, or serve one client at a time, and then a restart helps",
-            details={"endpoint": str(endpoint)},
+            details={"endpoint": str(place)},
         )
-        self.endpoint = endpoint
+        self.place = place
         self.cause = cause
 
 
@@ -65,6 +64,15 @@ class OpTimedOutError(RefusedError):
             hint="it may be busy or stuck: look at list_sessions and server_health, interrupt what runs, or restart it",
         )
         self.op = op
+
+
+class SessionNotOpenError(RefusedError):
+    """A session was named that is not open."""
+
+    reason = "unknown-session"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no session {name!r} on this REPL", hint="open it first, or use the main session")
 
 
 class SessionLostError(RefusedError):

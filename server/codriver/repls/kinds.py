@@ -6,7 +6,7 @@ whose protocol is known is one entry of `KINDS`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Launcher = Literal["program", "python-program", "worker", "clojure"]
 """How a command comes about: of a program in PATH or `node_modules`, of one that Python packages bring, of Codriver's
 own worker in the project's interpreter, or of the Clojure CLI, else of Debian's jars."""
+
+NREPL: Final = "nrepl"
+"""The protocol of REPLs that speak bencode over TCP; an address that names no other is of this one."""
 
 NREPL_VERSION: Final = "1.3.1"
 """The nREPL that is put on a Clojure project's classpath; it interrupts on new JVMs too."""
@@ -30,6 +33,8 @@ class Kind:
     """The session key to suggest."""
     dialect: str
     """The dialect that it speaks when it starts."""
+    protocol: str = field(default=NREPL, kw_only=True)
+    """How it is talked to: the word of a connector in `codriver.app.wiring`."""
     words: tuple[str, ...] = ()
     """The words after `--repl` that name it, the usual one first. Without any, `setting` is its command line."""
 
@@ -169,6 +174,22 @@ def key_of_port_file(name: str) -> str:
     """The session key for the REPL of a port file: `nrepl` where several kinds write it."""
     keys = {kind.key for kind in KINDS if name in kind.port_files}
     return keys.pop() if len(keys) == 1 else "nrepl"
+
+
+def protocol_of_port_file(name: str) -> str:
+    """The protocol of the REPL whose port file this is: nREPL's, unless a kind says otherwise."""
+    return next((kind.protocol for kind in KINDS if name in kind.port_files), NREPL)
+
+
+def address_of(protocol: str, place: str) -> str:
+    """The address of a REPL: `PROTOCOL://PLACE`, and of nREPL `HOST:PORT` alone."""
+    return place if protocol == NREPL else f"{protocol}://{place}"
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """The protocol and the place that an address names."""
+    protocol, slashes, place = address.partition("://")
+    return (protocol, place) if slashes else (NREPL, address)
 
 
 def project_marks() -> frozenset[str]:

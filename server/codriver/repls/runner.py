@@ -59,7 +59,9 @@ class Running:
         self._timers[evaluation] = loop.call_later(effect.max_run_ms / 1000, overlong)
         ended = partial(self._ended, evaluation)
         try:
-            adapter.begin(effect.request, ended, PrintLimits(effect.max_length, effect.max_depth, MAX_VALUE_BYTES))
+            adapter.start_evaluation(
+                effect.request, ended, PrintLimits(effect.max_length, effect.max_depth, MAX_VALUE_BYTES)
+            )
         except Exception as error:  # noqa: BLE001  # who waits for its end must be told of it, whatever happened
             # The dispatch that asked for this is not over yet.
             loop.call_soon(ended, error)

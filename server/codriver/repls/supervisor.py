@@ -15,12 +15,10 @@ import anyio
 
 from codriver.core import actions, effects
 from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.repls.adapter_values import Endpoint
+from codriver.repls import kinds
 from codriver.repls.events import Faults, Hearing
 from codriver.repls.interrupt import Stopping
 from codriver.repls.launch import processes, recipes
-from codriver.repls.nrepl import nrepl_adapter
-from codriver.repls.nrepl.heartbeat import Beat
 from codriver.repls.runner import Running
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.log.transcripts import Transcripts
     from codriver.log.writer import Logbook
-    from codriver.repls.adapter import Adapter
+    from codriver.repls.adapter import Adapter, Connector
 
 E = TypeVar("E")
 logger = logging.getLogger(__name__)
@@ -56,14 +54,22 @@ class Repls:
         *,
         core: Core,
         tasks: TaskGroup,
+        connectors: Mapping[str, Connector],
         workspace: Path,
         environ: Mapping[str, str],
         logbook: Logbook,
         transcripts: Transcripts,
         is_accepted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`is_accepted`: whether programs that lie in the workspace may be started; it may wait for a disk."""
+        """`is_accepted`: whether programs that lie in the workspace may be started; it may wait for a disk.
+
+        Raises:
+            LookupError: a kind of REPL has a protocol without a connector.
+        """
+        if strange := {kind.protocol for kind in kinds.KINDS} - connectors.keys():
+            raise LookupError(f"no connector for the protocols {sorted(strange)}; there are {sorted(connectors)}")
         self._tasks = tasks
+        self._connectors = connectors
         self._is_accepted = is_accepted
         self._workspace = workspace
         self._environ = environ
@@ -161,8 +167,8 @@ class Repls:
     async def _connect(self, repl: Repl) -> str:
         """Live through one connection; why it ended."""
         if not repl.owned:
-            endpoint = _endpoint(repl.address or repl.origin.text)
-            return await self._stay_connected(repl.id, endpoint, elsewhere=repl.origin.kind == "address")
+            is_remote = repl.origin.kind == "address"
+            return await self._stay_connected(repl.id, repl.address or repl.origin.text, is_remote=is_remote)
         recipe = await anyio.to_thread.run_sync(self._recipe, repl.origin.text)
         for note in recipe.notes:
             self._core.report(actions.ReplProgress(repl.id, note))
@@ -174,8 +180,8 @@ class Repls:
             port_file=recipe.port_file,
             start_timeout_s=recipe.start_timeout_s,
         ) as running:
-            endpoint = await running.endpoint()
-            self._core.report(actions.ReplStarted(repl.id, str(endpoint)))
+            address = kinds.address_of(recipe.protocol, str(await running.endpoint()))
+            self._core.report(actions.ReplStarted(repl.id, address))
             async with anyio.create_task_group() as tasks:
                 causes: list[str] = []
 
@@ -184,7 +190,7 @@ class Repls:
                     tasks.cancel_scope.cancel()
 
                 tasks.start_soon(watch_process)
-                causes.append(await self._stay_connected(repl.id, endpoint))
+                causes.append(await self._stay_connected(repl.id, address))
                 with anyio.move_on_after(1):
                     # A process that dies closes its socket first: say why it died rather than that it hung up.
                     causes.insert(0, await running.wait())
@@ -194,17 +200,18 @@ class Repls:
     def _recipe(self, words: str) -> recipes.Recipe:
         return recipes.recipe(words, self._workspace, self._environ, is_accepted=self._is_accepted())
 
-    async def _stay_connected(self, repl_id: str, endpoint: Endpoint, *, elsewhere: bool = False) -> str:
-        """Live through one connection; why it ended. `elsewhere`: a tunnel may lie between us and the REPL."""
-        async with nrepl_adapter.connect(
-            endpoint,
+    async def _stay_connected(self, repl_id: str, address: str, *, is_remote: bool = False) -> str:
+        """Live through one connection; why it ended. `is_remote`: a tunnel may lie between us and the REPL."""
+        protocol, place = kinds.split_address(address)
+        async with self._connectors[protocol](
+            place,
             listener=lambda evaluation, event: self._hearing.heard(repl_id, evaluation, event),
             workspace=self._workspace,
-            beat=Beat() if elsewhere else None,
+            is_remote=is_remote,
         ) as adapter:
             self._adapters[repl_id] = adapter
             try:
-                self._core.report(actions.ReplConnected(repl_id, adapter.profile, str(endpoint)))
+                self._core.report(actions.ReplConnected(repl_id, adapter.profile, address))
                 return await adapter.wait_closed()
             finally:
                 del self._adapters[repl_id]
@@ -230,9 +237,3 @@ class Repls:
     async def _stop_left(self, effect: effects.StopEvaluation) -> None:
         said = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=LEFT_S)
         logger.info("evaluation %s, as %s: %s", effect.evaluation, effect.why, "; ".join(said))
-
-
-def _endpoint(address: str) -> Endpoint:
-    """`host:port`, `[v6]:port` or `port` as an endpoint."""
-    host, _, port = address.rpartition(":")
-    return Endpoint(host.strip("[]") or "127.0.0.1", int(port))

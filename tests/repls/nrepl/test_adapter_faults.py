@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from evaluations import evaluate
 from scripted_nrepl import CLOSE, OPS, scripted
 
 from codriver.core.values import Form, Request
@@ -77,14 +78,14 @@ async def until(condition):
 
 async def test_a_plain_answer_gives_its_value():
     async with adapter(answering(VALUE, DONE)) as (opened, events, _):
-        assert (await opened.evaluate(code("code"))).status == "done"
+        assert (await evaluate(opened, code("code"))).status == "done"
         assert events == [("e", Value("3", "user"))]
 
 
 @pytest.mark.parametrize("status", [["done", "eval-error"], ["eval-error", "done", "x"], "done"])
 async def test_status_is_a_set_whatever_its_order_and_shape(status):
     async with adapter(answering({"status": status})) as (opened, _, _):
-        assert (await opened.evaluate(code("code"))).status == ("done" if status == "done" else "failed")
+        assert (await evaluate(opened, code("code"))).status == ("done" if status == "done" else "failed")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ async def test_status_is_a_set_whatever_its_order_and_shape(status):
 )
 async def test_each_way_to_say_error_is_one(steps):
     async with adapter(answering(*steps)) as (opened, _, _):
-        ending = await opened.evaluate(code("code"))
+        ending = await evaluate(opened, code("code"))
         assert ending.status == "failed"
         assert ending.failure.type
 
@@ -106,16 +107,16 @@ async def test_each_way_to_say_error_is_one(steps):
 async def test_a_second_done_is_ignored_and_what_follows_is_filed():
     late = {"out": "late", "status": []}
     async with adapter(answering(VALUE, DONE, DONE, 0.05, late, {"status": ["state"]})) as (opened, events, _):
-        assert (await opened.evaluate(code("code"))).status == "done"
+        assert (await evaluate(opened, code("code"))).status == "done"
         await until(lambda: ("e", Output("out", "late")) in events)
-        assert (await opened.evaluate(code("code"))).status == "done"
+        assert (await evaluate(opened, code("code"))).status == "done"
 
 
 async def test_a_late_value_of_one_form_is_none_of_the_next():
     late, second = {"value": "late"}, {"value": "4"}
     answers = {("eval", "first"): [(VALUE, DONE, late, DONE)], ("eval", "second"): [second, DONE]}
     async with adapter(answers) as (opened, events, _):
-        assert (await opened.evaluate(code("first", "second"))).status == "done"
+        assert (await evaluate(opened, code("first", "second"))).status == "done"
         said = [(event.text, event.is_late) for _, event in events]
         assert said == [("3", False), ("late", True), ("4", False)]
 
@@ -123,7 +124,7 @@ async def test_a_late_value_of_one_form_is_none_of_the_next():
 async def test_a_value_after_the_input_that_it_was_made_of_is_in_time():
     answers = {("eval", "reads"): [{"status": ["need-input"]}, 0.3, VALUE, DONE], "stdin": [DONE]}
     async with adapter(answers) as (opened, events, server), anyio.create_task_group() as tasks:
-        tasks.start_soon(opened.evaluate, code("reads"))
+        tasks.start_soon(evaluate, opened, code("reads"))
         await until(lambda: events)
         await opened.send_input("x\n")
         await until(lambda: len(events) > 1)
@@ -134,37 +135,37 @@ async def test_a_value_after_the_input_that_it_was_made_of_is_in_time():
 async def test_a_failure_without_done_ends_all_the_same(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.evaluator.AFTER_FAILURE_S", 0.1)
     async with adapter(answering({"err": "boom"}, {"ex": "Error: boom"})) as (opened, _, _):
-        ending = await opened.evaluate(code("code"))
+        ending = await evaluate(opened, code("code"))
         assert (ending.status, ending.failure.message) == ("failed", "boom")
 
 
 async def test_a_message_without_an_id_goes_to_what_runs():
     async with adapter(answering({**VALUE, "id": None}, {**DONE, "id": None})) as (opened, events, _):
-        assert (await opened.evaluate(code("code"))).status == "done"
+        assert (await evaluate(opened, code("code"))).status == "done"
         assert events == [("e", Value("3", "user"))]
 
 
 async def test_output_without_an_id_belongs_to_no_evaluation():
     async with adapter(answering({"id": None, "out": "bg"}, DONE)) as (opened, events, _):
-        await opened.evaluate(code("code"))
+        await evaluate(opened, code("code"))
         assert events == [(None, Output("out", "bg"))]
 
 
 @pytest.mark.parametrize("identity", ["", [], "nobody", 7])
 async def test_a_message_for_nobody_harms_nothing(identity):
     async with adapter(answering({"id": identity, "foo": "x"}, VALUE, DONE)) as (opened, _, _):
-        assert (await opened.evaluate(code("code"))).status == "done"
+        assert (await evaluate(opened, code("code"))).status == "done"
 
 
 async def test_nil_as_an_empty_list_is_no_text():
     async with adapter(answering({"out": [], "ns": [], "value": "1", "ex": []}, DONE)) as (opened, events, _):
-        assert (await opened.evaluate(code("code"))).status == "done"
+        assert (await evaluate(opened, code("code"))).status == "done"
         assert events == [("e", Value("1", None))]
 
 
 async def test_text_that_is_no_utf8_is_shown_escaped():
     async with adapter(answering({"out": b"a\xff"}, DONE)) as (opened, events, _):
-        await opened.evaluate(code("code"))
+        await evaluate(opened, code("code"))
         assert events == [("e", Output("out", "a\\xff"))]
 
 
@@ -172,7 +173,7 @@ async def test_text_that_is_no_utf8_is_shown_escaped():
 async def test_garbage_ends_the_connection_and_the_evaluation(garbage):
     async with adapter(answering(VALUE, garbage, 0.01, CLOSE)) as (opened, events, _):
         with pytest.raises(ReplDisconnectedError):
-            await opened.evaluate(code("code"))
+            await evaluate(opened, code("code"))
         assert events == [("e", Value("3", "user"))]
         assert await opened.wait_closed()
 
@@ -182,7 +183,7 @@ async def test_a_connection_cut_at_each_byte_of_an_answer_is_lost_never_wrong():
     for cut in range(len(whole)):
         async with adapter(answering(whole[:cut], CLOSE)) as (opened, events, server):
             with pytest.raises(ReplDisconnectedError, match="closed the connection"):
-                await opened.evaluate(code("code"))
+                await evaluate(opened, code("code"))
             assert events == []
             assert len([request for request in server.seen("eval") if request["code"] == "code"]) == 1
 
@@ -191,20 +192,20 @@ async def test_a_lost_connection_sends_nothing_again():
     async with adapter(answering(CLOSE)) as (opened, _, server):
         for _ in range(2):
             with pytest.raises(ReplDisconnectedError):
-                await opened.evaluate(code("code"))
+                await evaluate(opened, code("code"))
         assert len([request for request in server.seen("eval") if request["code"] == "code"]) == 1
 
 
 async def test_a_half_message_is_said_when_the_connection_ends():
     async with adapter(answering(b"d2:id", CLOSE)) as (opened, _, _):
         with pytest.raises(ReplDisconnectedError, match="in the middle of a message"):
-            await opened.evaluate(code("code"))
+            await evaluate(opened, code("code"))
 
 
 async def test_a_message_in_single_bytes_is_read():
     whole = encode({"out": "ж", "status": []})
     async with adapter(answering(*(whole[at : at + 1] for at in range(len(whole))), DONE)) as (opened, events, _):
-        await opened.evaluate(code("code"))
+        await evaluate(opened, code("code"))
         assert events == [(None, Output("out", "ж"))]
 
 
@@ -238,7 +239,7 @@ async def test_an_op_that_is_not_answered_times_out_and_the_connection_lives_on(
         in_haste(monkeypatch, opened)
         with pytest.raises(OpTimedOutError, match=r"'info' within 0\.1 s"):
             await opened.lookup("map", None)
-        assert (await opened.evaluate(code("code"))).status == "done"
+        assert (await evaluate(opened, code("code"))).status == "done"
 
 
 async def test_an_interrupt_that_is_answered_on_another_connection_ends_the_evaluation(monkeypatch):
@@ -248,7 +249,7 @@ async def test_an_interrupt_that_is_answered_on_another_connection_ends_the_eval
         endings = []
 
         async def run():
-            endings.append(await opened.evaluate(code("code", "code")))
+            endings.append(await evaluate(opened, code("code", "code")))
 
         tasks.start_soon(run)
         await until(lambda: events)
@@ -269,7 +270,7 @@ async def test_an_interrupt_between_two_forms_is_remembered():
             tasks.start_soon(interrupt)
         assert outcomes[0].outcome == "requested"
         assert opened._main.is_stopping
-        assert (await opened.evaluate(code("code"))).status == "done"
+        assert (await evaluate(opened, code("code"))).status == "done"
         assert (await opened.interrupt()).outcome == "idle"
 
 
@@ -277,7 +278,7 @@ async def test_an_interrupt_between_two_forms_is_remembered():
 async def test_an_interrupt_that_comes_too_late_is_idle(status):
     answers = {**answering({"out": "x"}), "interrupt": [{"status": ["done", status]}]}
     async with adapter(answers) as (opened, events, server), anyio.create_task_group() as tasks:
-        tasks.start_soon(opened.evaluate, code("code"))
+        tasks.start_soon(evaluate, opened, code("code"))
         await until(lambda: events)
         assert (await opened.interrupt()).outcome == "idle"
         assert server.seen("interrupt")[0]["interrupt-id"] == server.requests[-2]["id"]
@@ -290,20 +291,20 @@ async def test_an_evaluation_whose_end_was_never_told_holds_its_session_no_longe
     answers = {**answering(VALUE), ("eval", "next"): [VALUE, DONE], "interrupt": [{"status": ["done", "session-idle"]}]}
     async with adapter(answers) as (opened, events, _):
         endings = []
-        opened.begin(code("code"), endings.append)
+        opened.start_evaluation(code("code"), endings.append)
         await until(lambda: events)
         interruption = await opened.interrupt()
         assert (interruption.outcome, "never said" in interruption.note) == ("requested", True)
         await until(lambda: endings)
         assert endings[0].status == "interrupted"
-        assert (await opened.evaluate(code("next"))).status == "done"
+        assert (await evaluate(opened, code("next"))).status == "done"
 
 
 async def test_an_interrupt_that_is_not_answered_times_out(monkeypatch):
     answers = {**answering({"out": "x"}), "interrupt": []}
     async with adapter(answers) as (opened, events, _), anyio.create_task_group() as tasks:
         in_haste(monkeypatch, opened)
-        tasks.start_soon(opened.evaluate, code("code"))
+        tasks.start_soon(evaluate, opened, code("code"))
         await until(lambda: events)
         with pytest.raises(OpTimedOutError, match="'interrupt'"):
             await opened.interrupt()
@@ -314,8 +315,8 @@ async def test_two_evaluations_of_a_session_never_run_at_once():
     may_end = anyio.Event()
     answers = answering(may_end, VALUE, DONE)
     async with adapter(answers) as (opened, _, server), anyio.create_task_group() as tasks:
-        tasks.start_soon(opened.evaluate, code("code"))
-        tasks.start_soon(opened.evaluate, code("code"))
+        tasks.start_soon(evaluate, opened, code("code"))
+        tasks.start_soon(evaluate, opened, code("code"))
         await until(lambda: len([r for r in server.seen("eval") if r["code"] == "code"]) == 1)
         await anyio.wait_all_tasks_blocked()
         assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 1
@@ -327,7 +328,7 @@ async def test_the_first_form_is_sent_before_anything_else_has_its_turn(monkeypa
         endings, sent = [], []
         link = opened._main.connection._link
         monkeypatch.setattr(link, "write", lambda data, write=link.write: (sent.append(data), write(data)))
-        opened.begin(code("code", "code"), endings.append)
+        opened.start_evaluation(code("code", "code"), endings.append)
         assert [b"4:code4:code" in data for data in sent] == [True]
         assert opened._main.running is not None, "an interrupt finds it"
         await until(lambda: endings)
@@ -339,7 +340,7 @@ async def test_two_evaluations_that_begin_in_one_turn_run_one_after_the_other():
     async with adapter(answering(VALUE, DONE)) as (opened, _, server):
         endings = []
         for text in ("code", "code", "code"):
-            opened.begin(code(text), endings.append)
+            opened.start_evaluation(code(text), endings.append)
         await until(lambda: len(endings) == 3)
         assert [ending.status for ending in endings] == ["done"] * 3
         assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 3
@@ -349,8 +350,8 @@ async def test_two_evaluations_that_begin_in_one_turn_run_one_after_the_other():
 async def test_what_the_end_of_its_adapter_ends_is_told_once_and_is_no_fault(turns, caplog):
     endings = []
     async with adapter(answering()) as (opened, _, server):
-        opened.begin(code("code"), endings.append)
-        opened.begin(code("waits"), endings.append)
+        opened.start_evaluation(code("code"), endings.append)
+        opened.start_evaluation(code("waits"), endings.append)
         for _ in range(turns):
             await anyio.lowlevel.checkpoint()
     assert [type(ending) for ending in endings] == [ReplDisconnectedError] * 2
@@ -368,17 +369,17 @@ async def test_a_form_that_cannot_be_sent_at_once_leaves_its_session_free(monkey
         with monkeypatch.context() as broken:
             broken.setattr(opened._main.connection._link, "write", fail)
             with pytest.raises(OSError, match="no way out"):
-                opened.begin(code("code"), endings.append)
+                opened.start_evaluation(code("code"), endings.append)
         assert not opened._main.connection.is_waiting
         assert (await opened.interrupt()).outcome == "idle"
-        assert (await opened.evaluate(code("code"))).status == "done"
+        assert (await evaluate(opened, code("code"))).status == "done"
         assert endings == []
 
 
 async def test_an_interrupt_in_the_turn_of_the_beginning_sends_no_further_form():
     async with adapter({**answering(0.1, VALUE, DONE), "interrupt": [DONE]}) as (opened, _, server):
         endings = []
-        opened.begin(code("code", "code"), endings.append)
+        opened.start_evaluation(code("code", "code"), endings.append)
         await opened.interrupt()
         await until(lambda: endings)
         assert endings[0].status == "interrupted"
@@ -388,10 +389,10 @@ async def test_an_interrupt_in_the_turn_of_the_beginning_sends_no_further_form()
 async def test_half_a_character_pair_is_refused_and_nothing_breaks():
     async with adapter(answering(VALUE, DONE)) as (opened, _, _):
         with pytest.raises(RequestUnsafeError, match=r"\\ud83d\) at position 1"):
-            await opened.evaluate(code('"\ud83d"'))
+            await evaluate(opened, code('"\ud83d"'))
         with pytest.raises(RequestUnsafeError):
             await opened.send_input("\udc00", "main")
-        assert (await opened.evaluate(code("code"))).status == "done"
+        assert (await evaluate(opened, code("code"))).status == "done"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the options have other names elsewhere")
@@ -410,7 +411,7 @@ async def test_a_half_open_connection_is_noticed_within_30_s():
 async def test_a_flood_of_ids_is_forgotten_in_bounded_memory():
     async with adapter(answering(VALUE, DONE)) as (opened, _, _):
         for _ in range(600):
-            await opened.evaluate(code("code"))
+            await evaluate(opened, code("code"))
         connection = opened._main.connection
         assert len(connection._routes) == 512
         assert not connection._active

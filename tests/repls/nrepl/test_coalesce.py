@@ -4,6 +4,7 @@ from itertools import groupby
 
 import anyio
 import pytest
+from evaluations import evaluate
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted_nrepl import scripted
@@ -85,7 +86,7 @@ async def test_others_get_their_turn_during_a_flood_and_all_of_it_arrives_in_ord
     ):
         tasks.start_soon(take_turns)
         with anyio.fail_after(60):
-            ending = await adapter.evaluate(Request("e", "flood", forms=(Form("flood", 1, 1),)))
+            ending = await evaluate(adapter, Request("e", "flood", forms=(Form("flood", 1, 1),)))
         tasks.cancel_scope.cancel()
     assert ending.status == "done"
     assert isinstance(events[-1], Value)
@@ -105,5 +106,5 @@ async def test_what_came_whole_before_bytes_that_are_none_is_still_heard():
         connect(server.endpoint, listener=lambda _, event: events.append(event)) as adapter,
     ):
         with anyio.fail_after(60), pytest.raises(ReplDisconnectedError):
-            await adapter.evaluate(Request("e", "broken", forms=(Form("broken", 1, 1),)))
+            await evaluate(adapter, Request("e", "broken", forms=(Form("broken", 1, 1),)))
     assert "".join(event.text for event in events) == "".join(texts)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 import real_repls
+from evaluations import evaluate
 from scripted_nrepl import scripted
 
 from codriver.core.values import Request
@@ -72,7 +73,7 @@ async def test_a_repl_that_does_not_answer_any_more_is_lost_with_the_reason():
         server.answers["describe"] = []
         assert "does not answer any more" in await opened.wait_closed()
         with pytest.raises(ReplDisconnectedError, match="silent for"):
-            await opened.evaluate(Request("e", "code"))
+            await evaluate(opened, Request("e", "code"))
 
 
 async def test_a_repl_that_does_one_thing_at_a_time_is_not_asked_while_it_works():
@@ -94,7 +95,7 @@ async def test_a_repl_that_does_one_thing_at_a_time_is_not_asked_while_it_works(
             asked.append(len(server.seen("describe")))
 
         tasks.start_soon(go_silent)
-        assert (await opened.evaluate(Request("e", "code"))).status == "done"
+        assert (await evaluate(opened, Request("e", "code"))).status == "done"
         assert asked[0] == asked[1], "it was asked while it worked"
 
 
@@ -105,7 +106,7 @@ async def test_a_broken_tunnel_is_noticed_and_what_ran_behind_it_is_told():
     ):
         way.swallows = True
         with pytest.raises(ReplDisconnectedError, match="does not answer any more"):
-            await opened.evaluate(Request("e", "import time\ntime.sleep(30)"))
+            await evaluate(opened, Request("e", "import time\ntime.sleep(30)"))
 
 
 async def test_a_repl_at_work_behind_a_sound_tunnel_is_kept():
@@ -113,7 +114,7 @@ async def test_a_repl_at_work_behind_a_sound_tunnel_is_kept():
         tunnel(real_repls.repl("python").endpoint) as way,
         watched(real_repls.Endpoint("127.0.0.1", way.port), Beat(0.1, 5.0)) as opened,
     ):
-        assert (await opened.evaluate(Request("e", "import time\ntime.sleep(1)"))).status == "done"
+        assert (await evaluate(opened, Request("e", "import time\ntime.sleep(1)"))).status == "done"
         assert opened._main.connection.cause is None
 
 

@@ -92,7 +92,7 @@ class Finder:
             if found.port is None:
                 problems[path] = found.problem or "it holds no port"
                 continue
-            address = f"127.0.0.1:{found.port}"
+            address = found.address
             identity = f"file:{path}"
             if address in ours or (starting and identity not in state.repls):
                 continue

@@ -56,6 +56,11 @@ class Found:
     written_ns: int = 0
     """When it was written: a file written again with the same port belongs to a REPL that was started again."""
 
+    @property
+    def address(self) -> str:
+        """The address of the REPL that writes such files, on this machine."""
+        return kinds.address_of(kinds.protocol_of_port_file(_known_name(self.path)), f"127.0.0.1:{self.port}")
+
 
 async def watch(workspace: Path, names: Sequence[str], *, interval_s: float = 0.25) -> AsyncIterator[tuple[Found, ...]]:
     """The port files in `workspace`: at once, and again at each change.
@@ -130,8 +135,13 @@ def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
     return files.read_stamped(path, PORT_FILE_RULES, root=workspace if is_inside else path.parent)
 
 
+def _known_name(path: Path) -> str:
+    """The end of a port file's path that is in the table of kinds, else its name."""
+    known = (name for name in kinds.port_files() if path.parts[-len(Path(name).parts) :] == Path(name).parts)
+    return next(known, path.name)
+
+
 def _suggest_key(workspace: Path, path: Path) -> str:
-    known = (Path(name).parts for name in kinds.port_files())
-    parts = next((parts for parts in known if path.parts[-len(parts) :] == parts), path.parts[-1:])
-    folder, key = path.parents[len(parts) - 1], kinds.key_of_port_file("/".join(parts))
+    name = _known_name(path)
+    folder, key = path.parents[len(Path(name).parts) - 1], kinds.key_of_port_file(name)
     return key if folder == workspace else f"{folder.name}-{key}"

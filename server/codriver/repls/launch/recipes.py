@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.repls.kinds import NREPL_VERSION, by_word
+from codriver.repls.kinds import NREPL, NREPL_VERSION, by_word
 from codriver.repls.launch.processes import SUPERVISED
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Recipe:
     env: Mapping[str, str]
     port_file: Path | None = None
     start_timeout_s: float = START_S
+    protocol: str = NREPL
     notes: tuple[str, ...] = ()
     """Sentences for whoever asked, such as whose interpreter is used."""
 
@@ -147,7 +148,7 @@ def _recipe_of(
 ) -> Recipe:
     port_file = next((workspace / name for name in kind.port_files), None)
     timeout_s = SLOW_START_S if kind.is_slow else START_S
-    return Recipe(command, _child_environ(environ), port_file, timeout_s, (*notes, *kind.notes))
+    return Recipe(command, _child_environ(environ), port_file, timeout_s, kind.protocol, (*notes, *kind.notes))
 
 
 def _beside_python(name: str, workspace: Path, environ: Mapping[str, str]) -> str | None:

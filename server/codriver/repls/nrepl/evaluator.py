@@ -52,7 +52,7 @@ class _Sent:
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """What one call of `begin` began."""
+    """One evaluation under way."""
 
     request: Request
     session: NreplSession
@@ -89,8 +89,8 @@ class Evaluator:
         self._op_timeout_s = op_timeout_s
         self._tasks = TaskSet()
 
-    def begin(self, request: Request, ended: Ended, limits: PrintLimits) -> None:
-        """Begin to run code, form by form. See `Adapter.begin`."""
+    def start(self, request: Request, ended: Ended, limits: PrintLimits) -> None:
+        """Send code to be run, form by form. See `Adapter.start_evaluation`."""
         work = self._work(request, ended, limits)
         if self._is_free(work):
             work.session.is_stopping = False
@@ -107,8 +107,8 @@ class Evaluator:
                 self._finish(work, sent)
         self._tasks.start(self._run(work, self._evaluate_forms(work)))
 
-    def begin_load(self, request: Request, ended: Ended, limits: PrintLimits, op: str) -> None:
-        """Begin to load a whole file by the server's `op` for that. See `Adapter.begin`."""
+    def start_load(self, request: Request, ended: Ended, limits: PrintLimits, op: str) -> None:
+        """Send a whole file by the server's `op` for that. See `Adapter.start_evaluation`."""
         work = self._work(request, ended, limits)
         self._tasks.start(self._run(work, self._load(work, op)))
 

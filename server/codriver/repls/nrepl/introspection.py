@@ -174,9 +174,9 @@ class Inquiries:
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
         """What the threads of `session` do now. See `Adapter.stacks`."""
-        target = self._sessions.get(session)
         op = "codriver/stacks"
         try:
+            target = self._sessions.get(session)
             if op in self._ops:
                 answer = await self._send(op, target)
                 text = next((text for message in answer if (text := message.text("stacks"))), "")

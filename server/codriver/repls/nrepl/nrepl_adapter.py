@@ -15,23 +15,23 @@ import anyio
 from codriver.core.values import MAIN_SESSION, NO_LIMITS
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
-from codriver.repls.adapter_values import Ending, Endpoint, Interruption
+from codriver.repls.adapter_values import Endpoint, Interruption
 from codriver.repls.errors import CapabilityMissingError, OpTimedOutError
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.form_reply import NEED_INPUT, Reply
-from codriver.repls.nrepl.heartbeat import watch
+from codriver.repls.nrepl.heartbeat import Beat, watch
 from codriver.repls.nrepl.introspection import Inquiries
 from codriver.repls.nrepl.probe import Probed, probe, read_ops
 from codriver.repls.nrepl.session_pool import OURS, SessionTable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from codriver.core.values import Capability, PrintLimits, Profile, Request
     from codriver.repls.adapter import Adapter
     from codriver.repls.adapter_values import Ended, Listener
-    from codriver.repls.nrepl.heartbeat import Beat
     from codriver.repls.nrepl.message import Message
     from codriver.wire.bencode import Value
 
@@ -45,6 +45,14 @@ OVER_BEFORE: Final = Interruption("idle", note="it was over before the interrupt
 
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
 """Ops that give the output of threads that belong to no evaluation, the best first."""
+
+
+def connect_nrepl(
+    place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
+) -> AbstractAsyncContextManager[Adapter]:
+    """The connector of the protocol nREPL: `place` is `host:port`. See `codriver.repls.adapter.Connector`."""
+    beat = Beat() if is_remote else None
+    return connect(Endpoint.parse(place), listener=listener, workspace=workspace, beat=beat)
 
 
 @asynccontextmanager
@@ -142,26 +150,12 @@ class NreplAdapter:
         """What the REPL can do."""
         return self._probed.profile
 
-    def begin(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
-        """Begin to run code, form by form, or to load a file. See `Adapter.begin`."""
+    def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
+        """Send code to be run, form by form, or a file to be loaded. See `Adapter.start_evaluation`."""
         if request.kind == "load-file" and not (support := self._require("load-file")).adapted:
-            self._evaluator.begin_load(request, ended, limits, support.op)
+            self._evaluator.start_load(request, ended, limits, support.op)
         else:
-            self._evaluator.begin(request, ended, limits)
-
-    async def evaluate(self, request: Request, limits: PrintLimits = NO_LIMITS) -> Ending:
-        """Run code, and return when it is over. See `Adapter.evaluate`."""
-        over, endings = anyio.Event(), list[Ending | Exception]()
-
-        def ended(how: Ending | Exception) -> None:
-            endings.append(how)
-            over.set()
-
-        self.begin(request, ended, limits)
-        await over.wait()
-        if isinstance(endings[0], Exception):
-            raise endings[0]
-        return endings[0]
+            self._evaluator.start(request, ended, limits)
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
         """Ask the server to stop what runs in `session`. See `Adapter.interrupt`."""

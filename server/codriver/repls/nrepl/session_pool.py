@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.values import MAIN_SESSION
-from codriver.errors import CodriverError, RefusedError
-from codriver.repls.errors import CapabilityMissingError, NotAnReplError
+from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.repls.errors import CapabilityMissingError, NotAnReplError, SessionNotOpenError
 from codriver.repls.nrepl.connection import (
     Exchange,
     NreplConnection,
@@ -36,15 +36,6 @@ OURS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
 
 FAREWELL_S: Final = 1.0
 """How long the end of a connection waits for a server to close its sessions: they are closed for its sake."""
-
-
-class UnknownSessionError(RefusedError):
-    """A session was named that is not open."""
-
-    reason = "unknown-session"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is no session {name!r} on this REPL", hint="open it first, or use the main session")
 
 
 @dataclass(slots=True, eq=False)
@@ -80,6 +71,7 @@ class SessionTable:
         self._op_timeout_s = op_timeout_s
         self._sessions: dict[str, NreplSession] = {}
         self._opening = anyio.Lock()
+        self._is_closed = False
         self.dialect: Dialect | None = None
         """Set when it is known; the main session is opened before that."""
 
@@ -87,10 +79,13 @@ class SessionTable:
         """The open session `name`.
 
         Raises:
-            UnknownSessionError: it is not open.
+            ReplDisconnectedError: all were closed.
+            SessionNotOpenError: it is not open.
         """
+        if self._is_closed:
+            raise ReplDisconnectedError("it was closed by us")
         if (session := self._sessions.get(name)) is None:
-            raise UnknownSessionError(name)
+            raise SessionNotOpenError(name)
         return session
 
     @property
@@ -112,8 +107,10 @@ class SessionTable:
         """The session `name`, made if need be.
 
         Raises:
+            ReplDisconnectedError: the connection to the server is over.
             CapabilityMissingError: the server keeps nothing apart.
         """
+        self.main.connection.check_open()
         async with self._opening:
             if (known := self._sessions.get(name)) is not None:
                 await self.renew(known)
@@ -161,7 +158,7 @@ class SessionTable:
 
     async def close_all(self) -> None:
         """End every session and connection. Twice is harmless."""
-        sessions, self._sessions = list(self._sessions.values()), {}
+        sessions, self._sessions, self._is_closed = list(self._sessions.values()), {}, True
         with anyio.move_on_after(FAREWELL_S):
             for session in sessions:
                 await self._leave(session)

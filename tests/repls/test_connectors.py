@@ -1,0 +1,65 @@
+"""A protocol of REPLs is one connector in the table that a server is wired with; nothing else knows of it."""
+
+import pytest
+import serve_with_memory
+from live_server import Live, until
+
+from codriver.repls import kinds
+from codriver.repls.supervisor import Repls
+
+
+class LiveWithMemory(Live):
+    """A server that is wired with the connector of REPLs in memory, in a workspace with the port file of one."""
+
+    def __init__(self, folder):
+        workspace = folder / "workspace"
+        workspace.mkdir(parents=True)
+        (workspace / serve_with_memory.MEMORY.port_files[0]).write_text(serve_with_memory.PLACE.rpartition(":")[2])
+        super().__init__(folder)
+
+    def command(self, name, *options):
+        python, _, _, *rest = super().command(name, *options)
+        return [python, serve_with_memory.__file__, *rest]
+
+
+@pytest.fixture
+def client(tmp_path):
+    live = LiveWithMemory(tmp_path)
+    try:
+        with live.client() as client:
+            until(
+                lambda: [row["phase"] for row in client.call("list_sessions")["sessions"]] == ["connected"], "its REPL"
+            )
+            yield client
+    finally:
+        live.stop()
+
+
+def test_a_repl_of_a_further_protocol_is_found_by_its_port_file(client):
+    (row,) = client.call("list_sessions")["sessions"]
+    assert (row["key"], row["dialect"], row["address"]) == ("mem", "memory", "memory://127.0.0.1:4711")
+
+
+def test_a_further_connector_evaluates_end_to_end(client):
+    answer = client.call("evaluate_code", code='(println "hi") (def x 40) (+ x 2)', who="me")
+    assert (answer["result"], answer["stdout"]) == ("42", "hi\n")
+    failed = client.call("evaluate_code", code="(+ 1 2)\n(/ 1 0)", who="me")
+    assert failed["error"]["class"] == "ZeroDivisionError"
+
+
+def test_what_runs_in_it_is_interrupted(client):
+    began = client.call("evaluate_code", code="(wait)", timeoutMs=1000)
+    assert began["status"] == "running"
+    ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"])
+    assert (ended["ok"], ended["status"]) == (True, "interrupted")
+
+
+def test_a_capability_that_its_profile_lacks_is_refused_with_the_line_on_what_would_help(client):
+    answer = client.call("run_tests", who="me")
+    assert answer["hint"] == "this REPL is for tests, and runs none"
+
+
+def test_a_kind_whose_protocol_has_no_connector_is_an_error_when_the_server_is_built(monkeypatch):
+    monkeypatch.setattr(kinds, "KINDS", (serve_with_memory.MEMORY,))
+    with pytest.raises(LookupError, match=r"no connector for the protocols \['memory'\]"):
+        Repls(core=None, tasks=None, connectors={}, workspace=None, environ={}, logbook=None, transcripts=None)

@@ -1,0 +1,372 @@
+"""A REPL in this process, for tests: the smallest thing that keeps the contract of an adapter. It speaks a tiny Lisp.
+
+`connect` is the connector of the protocol `memory`, whose places are the names of the REPLs that `start` made.
+"""
+
+import json
+import os
+import re
+import tempfile
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+
+from codriver.core.values import MAIN_SESSION, NO_LIMITS, Capability, Failure, Form, Profile
+from codriver.errors import ReplDisconnectedError
+from codriver.repls.adapter import Adapter
+from codriver.repls.adapter_values import (
+    NAMESPACE_MISSING,
+    Completion,
+    Ending,
+    InputNeeded,
+    Interruption,
+    Output,
+    StackFrame,
+    StackTrace,
+    Symbol,
+    Value,
+)
+from codriver.repls.errors import EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
+
+PROTOCOL = "memory"
+HOME = "user"
+GIVEN = ("evaluate", "load-file", "interrupt", "complete", "lookup", "stdin", "sessions", "print-limits", "macroexpand",
+         "stacktrace")  # fmt: skip
+MISSING = {"test": "this REPL is for tests, and runs none", "clojuredocs": "this is no Clojure"}
+TOKEN = re.compile(r'\s*([()]|"(?:[^"\\]|\\.)*"|[^\s()"]+)')
+
+_running = {}
+
+
+# The language
+
+
+class UnreadableError(Exception):
+    """The text is no form."""
+
+
+class Name(str):
+    """A name in code, to tell it from a string."""
+
+    __slots__ = ()
+
+
+def read(text):
+    """The first form of a text, and the rest."""
+    if (match := TOKEN.match(text)) is None:
+        raise UnreadableError("a form is not closed")
+    token, rest = match[1], text[match.end() :]
+    if token == "(":
+        items = []
+        while not re.match(r"\s*\)", rest):
+            item, rest = read(rest)
+            items.append(item)
+        return items, rest.lstrip()[1:]
+    if token == ")":
+        raise UnreadableError("there is nothing to close")
+    if token.startswith('"'):
+        return json.loads(token), rest
+    return (int(token) if token.isdecimal() else float(token) if token[0].isdecimal() else Name(token)), rest
+
+
+def shown(value, limits=NO_LIMITS):
+    """A value as it is printed."""
+    if isinstance(value, list):
+        items = [shown(item) for item in value[: limits.max_length]]
+        return f"({' '.join([*items, *(['...'] if len(items) < len(value) else [])])})"
+    if value is None:
+        return "nil"
+    return json.dumps(value, ensure_ascii=False) if type(value) is str else str(value)
+
+
+def expanded(form):
+    """A form with the macro at its head expanded once; there is one macro."""
+    if isinstance(form, list) and form[:1] == [Name("when")]:
+        _, test, *body = form
+        return [Name("if"), test, body[0] if len(body) == 1 else [Name("do"), *body]]
+    return form
+
+
+@dataclass
+class Run:
+    """The things that running code can reach: its session's names, and the client's ear."""
+
+    adapter: "MemoryAdapter"
+    session: "Session"
+    identity: str
+
+    def tell(self, event):
+        self.adapter.listener(self.identity, event)
+
+    async def value(self, form):
+        await anyio.lowlevel.checkpoint()
+        form = expanded(form)
+        if isinstance(form, Name):
+            if form not in self.session.names:
+                raise NameError(f"there is no {form}")
+            return self.session.names[form]
+        if not isinstance(form, list):
+            return form
+        head, *rest = form
+        if head == "if":
+            return await self.value(rest[1]) if await self.value(rest[0]) else None
+        if head == "def":
+            self.session.names[str(rest[0])] = await self.value(rest[1])
+            return Name(f"#'{rest[0]}")
+        return await FUNCTIONS[head][0](self, *[await self.value(one) for one in rest])
+
+
+async def _print(run, text):
+    run.tell(Output("out", f"{text if isinstance(text, str) else shown(text)}\n"))
+
+
+async def _print_often(run, count, text):
+    for _ in range(count):
+        await _print(run, text)
+        await anyio.sleep(0.001)
+
+
+async def _print_later(run, delay_s, text):
+    async def later():
+        await anyio.sleep(delay_s)
+        await _print(run, text)
+
+    run.adapter.tasks.start_soon(later)
+
+
+async def _read_line(run):
+    run.tell(InputNeeded())
+    while not run.session.input:
+        run.session.has_input = anyio.Event()
+        await run.session.has_input.wait()
+    return run.session.input.pop(0).rstrip("\n")
+
+
+async def _map(run, name, items):
+    return [await FUNCTIONS[name][0](run, item) for item in items]
+
+
+async def _exit(run):
+    run.adapter.repl.end()
+    await anyio.sleep_forever()
+
+
+def _plain(function):
+    async def call(_run, *values):
+        return function(*values)
+
+    return call
+
+
+FUNCTIONS = {
+    "+": (_plain(lambda *n: sum(n)), "The sum of the numbers."),
+    "/": (_plain(lambda a, b: a / b), "One number divided by another."),
+    "range": (_plain(lambda n: list(range(n))), "The numbers from 0 to below n."),
+    "repeat": (_plain(lambda text, n: text * n), "A text n times."),
+    "map": (_map, "The results of the function of that name for each of a list."),
+    "println": (_print, "Prints a value and ends the line."),
+    "print-often": (_print_often, "Prints a text again and again."),
+    "print-later": (_print_later, "Prints a text from another task, after so many seconds."),
+    "sleep": (lambda _run, seconds: anyio.sleep(seconds), "Waits for so many seconds."),
+    "wait": (lambda _run: anyio.sleep_forever(), "Waits for ever."),
+    "read-line": (_read_line, "Reads a line from stdin."),
+    "exit": (_exit, "Ends this REPL."),
+}
+
+
+# The server
+
+
+class MemoryRepl:
+    """One REPL, from `start` to its end."""
+
+    def __init__(self, name):
+        self.name = name
+        self.address = f"{PROTOCOL}://{name}"
+        self.folder = Path(tempfile.mkdtemp(prefix="repl-memory-"))
+        self.names = {}
+        self.adapters = []
+        _running[name] = self
+
+    def is_running(self):
+        return self.name in _running
+
+    def end(self):
+        """End it as a crash would; every client loses its connection."""
+        _running.pop(self.name, None)
+        for adapter in self.adapters:
+            adapter.lose("the REPL ended")
+        with suppress(OSError):
+            self.folder.rmdir()
+
+
+def start(name):
+    return MemoryRepl(name)
+
+
+def repl():
+    """The shared one, started when first asked for."""
+    return _running.get("shared") or start("shared")
+
+
+@contextmanager
+def fresh():
+    """A REPL of one's own."""
+    running = start("fresh")
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+# The adapter
+
+
+@dataclass
+class Session:
+    names: dict
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    input: list = field(default_factory=list)
+    has_input: anyio.Event = field(default_factory=anyio.Event)
+    scope: anyio.CancelScope | None = None
+    over: anyio.Event = field(default_factory=anyio.Event)
+    failure: Failure | None = None
+
+
+@asynccontextmanager
+async def connect(place, *, listener, workspace, is_remote):
+    """The connector of the protocol `memory`."""
+    if (found := _running.get(place)) is None:
+        raise ReplUnreachableError(place, "nothing listens there")
+    async with anyio.create_task_group() as tasks:
+        adapter = MemoryAdapter(found, listener, tasks)
+        found.adapters.append(adapter)
+        try:
+            yield adapter
+        finally:
+            found.adapters.remove(adapter)
+            adapter.lose("it was closed by us")
+            tasks.cancel_scope.cancel()
+
+
+class MemoryAdapter(Adapter):
+    """Our side of a REPL in this process."""
+
+    def __init__(self, repl, listener, tasks):
+        self.repl = repl
+        self.listener = listener
+        self.tasks = tasks
+        self._sessions = {MAIN_SESSION: Session(repl.names)}
+        self._closed = anyio.Event()
+        self._cause = None
+
+    @property
+    def profile(self):
+        return Profile(
+            "memory",
+            capabilities={name: Capability(name) for name in GIVEN},
+            missing=MISSING,
+            isolation="session",
+            process_id=os.getpid(),
+            project_root=str(self.repl.folder),
+        )
+
+    def lose(self, cause):
+        """The connection is over."""
+        self._cause = self._cause or cause
+        self._closed.set()
+        for session in self._sessions.values():
+            if session.scope:
+                session.scope.cancel()
+
+    async def wait_closed(self):
+        await self._closed.wait()
+        return self._cause
+
+    def _session(self, name):
+        if self._cause:
+            raise ReplDisconnectedError(self._cause)
+        if name not in self._sessions:
+            raise SessionNotOpenError(name)
+        return self._sessions[name]
+
+    def start_evaluation(self, request, ended, limits=NO_LIMITS):
+        session = self._session(request.session)
+        self.tasks.start_soon(self._run, session, request, ended, limits)
+
+    async def _run(self, session, request, ended, limits):
+        how = Ending("interrupted", HOME)
+        try:
+            async with session.lock:
+                session.over = anyio.Event()
+                with anyio.CancelScope() as session.scope:
+                    how = await self._evaluate(session, request, limits)
+        finally:
+            session.scope = None
+            session.over.set()
+            ended(ReplDisconnectedError(self._cause) if self._cause else how)
+
+    async def _evaluate(self, session, request, limits):
+        if request.namespace not in (None, HOME):
+            return Ending("failed", HOME, Failure(NAMESPACE_MISSING, f"there is no {request.namespace}"))
+        run = Run(self, session, request.id)
+        for number, form in enumerate(request.forms or (Form(request.code, 1, 1),), 1):
+            try:
+                text = shown(await run.value(read(form.text)[0]), limits)
+            except Exception as error:  # noqa: BLE001 - whatever fails is the code's failure
+                session.failure = Failure(type(error).__name__, str(error), form=number, line=form.line)
+                return Ending("failed", HOME, session.failure)
+            cut = text[: limits.max_value_bytes]
+            self.listener(request.id, Value(cut, HOME, truncated=cut != text))
+        return Ending("done", HOME)
+
+    async def interrupt(self, session=MAIN_SESSION):
+        target = self._session(session)
+        if target.scope is None:
+            return Interruption("idle")
+        target.scope.cancel()
+        await target.over.wait()
+        return Interruption("interrupted")
+
+    async def send_input(self, text, session=MAIN_SESSION):
+        target = self._session(session)
+        target.input.append(text)
+        target.has_input.set()
+
+    async def complete(self, prefix, namespace, session=MAIN_SESSION):
+        names = (*FUNCTIONS, *self._session(session).names)
+        return tuple(Completion(name, namespace=namespace) for name in names if name.startswith(prefix))
+
+    async def lookup(self, symbol, namespace, session=MAIN_SESSION):
+        names = self._session(session).names
+        if symbol in FUNCTIONS:
+            return Symbol(symbol, namespace, doc=FUNCTIONS[symbol][1])
+        return Symbol(symbol, namespace) if symbol in names else None
+
+    async def macroexpand(self, code, namespace, session=MAIN_SESSION, *, full=False):
+        self._session(session)
+        try:
+            form = expanded(read(code)[0])
+        except UnreadableError as error:
+            raise EvaluationFailedError("the expansion", Failure("UnreadableError", str(error))) from error
+        while full and form != expanded(form):
+            form = expanded(form)
+        return shown(form)
+
+    async def last_stacktrace(self, session=MAIN_SESSION):
+        failure = self._session(session).failure
+        if failure is None:
+            return None
+        frames = (StackFrame("form", line=failure.line), StackFrame("memory_repl", tooling=True))
+        return StackTrace(failure.type, failure.message, frames)
+
+    async def open_session(self, name):
+        self._session(MAIN_SESSION)
+        self._sessions.setdefault(name, Session({}))
+
+    async def close_session(self, name):
+        if name != MAIN_SESSION and (session := self._sessions.pop(name, None)) and session.scope:
+            session.scope.cancel()
