@@ -14,8 +14,8 @@ from evaluations import evaluate
 from codriver.app import wiring
 from codriver.core.values import Form, PrintLimits, Request
 from codriver.errors import ReplDisconnectedError
+from codriver.repls import dialects
 from codriver.repls.adapter_values import InputNeeded, Output, Value
-from codriver.repls.dialects import dialects
 from codriver.repls.errors import (
     CapabilityMissingError,
     EvaluationFailedError,

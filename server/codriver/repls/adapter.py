@@ -47,8 +47,8 @@ if TYPE_CHECKING:
         StackTrace,
         Symbol,
         TestRun,
+        ThreadDump,
     )
-    from codriver.repls.dialects.thread_dump import ThreadDump
 
 
 class Adapter(Protocol):

@@ -154,6 +154,14 @@ class StackTrace:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadDump:
+    """The stacks of a REPL's threads at one moment. `own`: their frames in the user's code alone, empty without any."""
+
+    whole: str
+    own: str
+
+
+@dataclass(frozen=True, slots=True)
 class TestResult:
     """One assertion of a test run."""
 

@@ -12,7 +12,7 @@ from codriver.errors import StartError
 from codriver.files import toml_file
 from codriver.files.toml_file import TomlFileError
 from codriver.repls.kinds import PYTHON
-from codriver.repls.launch.default_repl import is_python_or_empty
+from codriver.repls.launch.discovery import is_python_or_empty
 from codriver.setup.change_plan import (
     Change,
     apply,

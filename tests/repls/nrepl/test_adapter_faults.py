@@ -13,8 +13,8 @@ from scripted_nrepl import CLOSE, OPS, scripted
 
 from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
+from codriver.repls import dialects
 from codriver.repls.adapter_values import InputNeeded, Output, Value
-from codriver.repls.dialects import dialects
 from codriver.repls.errors import (
     CapabilityMissingError,
     EvaluationFailedError,

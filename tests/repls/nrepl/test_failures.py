@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.repls.dialects import dialects
+from codriver.repls import dialects
 from codriver.repls.nrepl.failures import SentFailure, read_failure, stack_of
 
 CLOJURE = [

@@ -1,1 +1,350 @@
-"""What differs between the languages of REPLs: one table, and the code that asks each."""
+"""How the dialects differ: what each server honours, and code that asks it for what it has no op for.
+
+Code sent by us gives its answer as one JSON text, the only notation that every dialect can write without a library.
+Names reach the code as string literals, never spliced in as code.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from codriver.repls.dialects import lisp_expressions, python_tests
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.values import PrintLimits
+    from codriver.wire.bencode import Value
+
+WORKER_OPS: Final = "codriver/"
+"""Codriver's own worker is known by ops whose names begin so."""
+
+_PRINT: Final = "nrepl.middleware.print"
+
+_CLOJURE_JSON: Final = """(letfn [(j [x] (cond (nil? x) "null" (string? x) (pr-str x)
+  (or (number? x) (true? x) (false? x)) (str x)
+  (map? x) (str "{" (apply str (interpose "," (map (fn [[k v]] (str (j (name k)) ":" (j v))) x))) "}")
+  (coll? x) (str "[" (apply str (interpose "," (map j x))) "]")
+  :else (pr-str (str x))))] (j %s))"""
+
+_CLOJURE_FACTS: Final = """{:root (System/getProperty "user.dir")
+ :java (System/getProperty "java.specification.version")
+ :babashka (System/getProperty "babashka.version") :attach (System/getProperty "jdk.attach.allowAttachSelf")
+ :tools-nrepl (some? (find-ns 'clojure.tools.nrepl))}"""
+
+_CLOJURE_LOOKUP: Final = """(let [n (or (find-ns (symbol $ns)) *ns*)
+  v (try (ns-resolve n (symbol $name)) (catch Throwable _ nil)) m (meta v)]
+ (when (var? v) {:name (str (:name m)) :ns (str (ns-name (:ns m))) :doc (:doc m)
+  :arglists (map pr-str (:arglists m)) :file (:file m) :line (:line m) :column (:column m) :macro (:macro m)}))"""
+
+_CLOJURE_COMPLETE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*) p $name
+  at (.indexOf p "/") owner (when (pos? at) (subs p 0 at))
+  home (when owner (or (get (ns-aliases n) (symbol owner)) (find-ns (symbol owner))))
+  names (cond home (map (fn [[s v]] [(str owner "/" s) v]) (if (= home n) (ns-interns n) (ns-publics home)))
+         owner [] :else (map (fn [[s v]] [(str s) v]) (ns-map n)))]
+ (map (fn [[s v]] {:candidate s :type (cond (class? v) "class" (:macro (meta v)) "macro"
+   (:arglists (meta v)) "function" :else "var")})
+  (take 200 (sort-by first (filter (fn [[s _]] (.startsWith s p)) names)))))"""
+
+_CLOJURE_EXPAND: Final = """(binding [*ns* (the-ns (symbol $ns))]
+ (require 'clojure.walk) (pr-str ($expand (read-string $code))))"""
+
+_CLOJURE_STACKTRACE: Final = """(when-let [^Throwable e
+  (get @(get @@(or (resolve 'nrepl.middleware.session/sessions)
+                   (resolve 'clojure.tools.nrepl.middleware.session/sessions)) $session) #'clojure.core/*e)]
+ (let [root (loop [^Throwable t e] (if-let [c (.getCause t)] (recur c) t))]
+  {:type (.getName (class root)) :message (str (.getMessage ^Throwable root))
+   :data (when-let [d (ex-data root)] (binding [*print-length* 50 *print-level* 5] (pr-str d)))
+   :frames (map (fn [^StackTraceElement f] {:class (.getClassName f) :method (.getMethodName f)
+     :file (.getFileName f) :line (.getLineNumber f)}) (take 200 (.getStackTrace ^Throwable root)))}))"""
+
+_CLOJURE_STACKS: Final = """(map (fn [[^Thread t frames]] {:name (.getName t) :state (str (.getState t))
+   :frames (map str (take 40 frames))})
+ (filter (fn [[^Thread t _]] (.contains (.getName t) $session)) (Thread/getAllStackTraces)))"""
+
+_CLOJURE_TIDY: Final = """(let [loader? (fn [l] (= clojure.lang.DynamicClassLoader (class l)))
+  up (fn [^ClassLoader l] (.getParent l))
+  spare? (fn [l] (and (loader? l) (loader? (up l)) (empty? (.getURLs ^java.net.URLClassLoader l))))]
+ (doseq [^Thread t (keys (Thread/getAllStackTraces)) :when (.contains (.getName t) $session)]
+  (.setContextClassLoader t (first (drop-while spare? (iterate up (.getContextClassLoader t)))))))"""
+"""nREPL 1.0 leaves a class loader behind with every evaluation, each the child of the one before: evaluations become
+slower, and after some 2,400 of them every one fails with a stack overflow. Those that carry nothing are unlinked."""
+
+_BASILISP_LOOKUP: Final = """(let [v (ns-resolve (or (find-ns (symbol $ns)) *ns*) (symbol $name)) m (meta v)]
+ (when v {:name (str (:name m)) :ns (str (:ns m)) :doc (:doc m) :arglists (map pr-str (:arglists m))
+  :file (:file m) :line (:line m) :column (:col m) :macro (:macro m)}))"""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What is known of one kind of server once it showed itself to be one. Sources: the answers in the tests."""
+
+    name: str
+    json: str = "%s"
+    """Code around an expression that gives its value as one JSON text."""
+    python_text: bool = False
+    """Printed strings are Python literals, not JSON-like ones."""
+    namespace_by: Literal["key", "in-ns", "ns", "none"] = "key"
+    """How code is evaluated in a namespace: the key `ns`, or a switch there and back, or not at all."""
+    facts: str | None = None
+    """An expression that only this dialect evaluates, giving `root` and, where it is cheap, `pid`."""
+    process_id: str | None = None
+    ask: Mapping[str, str] = field(default_factory=dict)
+    """By capability, an expression that gives its answer; `$name`, `$ns`, `$code`, `$session` are string literals.
+
+    Of a test run that goes on after its answer, `pending`, `test-rest` asks for the rest.
+    """
+    before: Mapping[str, str] = field(default_factory=dict)
+    """By capability, what the expression requires: a form is compiled whole before any of it runs."""
+    confirm: Mapping[str, str] = field(default_factory=dict)
+    """By capability, code that runs only where the server brings along what `ask` needs; evaluated once, at first."""
+    tooling: tuple[str, ...] = ()
+    """Parts of file or class names whose stack frames are not the user's."""
+    unsafe_bytes: int | None = None
+    """Requests that are longer and not all ASCII break this server."""
+    send_gap_s: float = 0.0
+    print_limits: str | None = None
+    """An expression that prints more than two parts, where limits may be honoured."""
+    broken: frozenset[str] = frozenset()
+    """Capabilities whose ops are listed and do not work."""
+    adapted: Mapping[str, str] = field(default_factory=dict)
+    """Capabilities that we give without an op of their own, and by what."""
+    counts_lines: bool = True
+    """The server honours `line`, so that the lines it tells are those of the caller's file."""
+    columns_from_zero: bool = False
+    """Its op for symbols counts columns from 0."""
+    completes_within: bool = False
+    """Its op for completion also gives names that only contain what was typed, and the owner of a name as a name."""
+    home: str = "user"
+    """The namespace in which a new session evaluates."""
+    expanders: tuple[str, str] = ("macroexpand-1", "clojure.walk/macroexpand-all")
+    """The functions that expand once, and until nothing is left."""
+    interrupt_note: str | None = None
+    """Why an interrupt that was confirmed does not prove that the code stopped."""
+    interrupts_reads: bool = True
+    """An interrupt also ends code that waits for input; else the server answers nothing until input comes."""
+    sends_traceback: bool = False
+    """A failure comes with its whole trace, so the last one need not be asked for."""
+    load_moves_namespace: bool = False
+    answers_while_busy: bool = False
+    """Its server answers questions while code runs."""
+    keeps_apart: Literal["session", "connection", "none"] | None = None
+    """What the dialect's one server keeps apart; None: asked of each server."""
+    is_serial: bool = False
+    """Sessions keep their namespaces apart and still wait for each other: everything runs on one thread."""
+    notes: tuple[str, ...] = ()
+
+    def print_fields(self, bounds: PrintLimits) -> dict[str, Value]:
+        """The fields of an `eval` that limit what it prints. Source: nREPL documentation, "Pretty Printing"."""
+        if self.print_limits is None:
+            return {}
+        limits = {"print-length": bounds.max_length, "print-level": bounds.max_depth}
+        options: dict[str, Value] = {name: limit for name, limit in limits.items() if limit is not None}
+        fields: dict[str, Value] = {}
+        if options:
+            fields[f"{_PRINT}/print"] = "nrepl.util.print/pr"
+            fields[f"{_PRINT}/options"] = options
+        if bounds.max_value_bytes is not None:
+            fields[f"{_PRINT}/quota"] = bounds.max_value_bytes
+        return fields
+
+    def quote(self, text: str) -> str:
+        """`text` as a string literal of the dialect."""
+        # Node's servers count a request in characters where it comes in pieces; ASCII is safe from that.
+        return json.dumps(text, ensure_ascii=not self.python_text)
+
+    def expression(self, capability: str, **names: str) -> str:
+        """The code that asks for `capability`, with `names` in it as literals; its value is one JSON text."""
+        code = self.ask[capability]
+        for name, text in names.items():
+            code = code.replace(f"${name}", text if name == "expand" else self.quote(text))
+        return self.before.get(capability, "") + self.json % code
+
+    def read(self, printed: str) -> object:
+        """The data whose JSON text a server printed as a string.
+
+        Raises:
+            ValueError: it is none.
+        """
+        # Clojure leaves control characters in a printed string as they are; JSON would refuse them.
+        text = ast.literal_eval(printed) if self.python_text else json.loads(printed, strict=False)
+        return json.loads(str(text), strict=False)
+
+
+_JAVA_TOOLING: Final = (
+    "java.", "jdk.", "sun.", "clojure.lang.", "clojure.core", "clojure.main", "clojure.test", "nrepl.", "cider.",
+    "refactor_nrepl.", "orchard.", "shadow.", "leiningen.", "boot.",
+)  # fmt: skip
+_PYTHON_TOOLING: Final = ("site-packages", "dist-packages", "/lib/python", "<frozen", "codriver/worker/")
+
+CLOJURE: Final = Dialect(
+    "clojure",
+    json=_CLOJURE_JSON,
+    facts=_CLOJURE_FACTS,
+    process_id='(first (re-seq #"[0-9]+" (.getName (java.lang.management.ManagementFactory/getRuntimeMXBean))))',
+    ask={
+        "lookup": _CLOJURE_LOOKUP,
+        "complete": _CLOJURE_COMPLETE,
+        "macroexpand": _CLOJURE_EXPAND,
+        "stacktrace": _CLOJURE_STACKTRACE,
+        "stacks": _CLOJURE_STACKS,
+        "tidy": _CLOJURE_TIDY,
+        "test": lisp_expressions.TEST_CLOJURE,
+    },
+    before={"test": "(require 'clojure.test 'clojure.java.io)"},
+    tooling=_JAVA_TOOLING,
+    print_limits="[1 2 3]",
+    answers_while_busy=True,
+    interrupt_note=(
+        "the JVM was asked to stop the thread: code that waits ends at once, a loop that never waits may keep "
+        "a core busy for about 5 s more; the session takes new evaluations now"
+    ),
+    keeps_apart="session",
+)
+
+CLOJURESCRIPT: Final = Dialect(
+    "clojurescript",
+    json="(js/JSON.stringify (clj->js %s))",
+    facts="{:root nil :version *clojurescript-version*}",
+    broken=frozenset({"interrupt"}),
+    notes=("ClojureScript cannot be interrupted: its runtime has one thread; reload the runtime to end a loop",),
+)
+
+BABASHKA: Final = Dialect(
+    "babashka",
+    json=_CLOJURE_JSON,
+    process_id="(.pid (java.lang.ProcessHandle/current))",
+    ask={
+        "lookup": _CLOJURE_LOOKUP,
+        "complete": _CLOJURE_COMPLETE,
+        "macroexpand": _CLOJURE_EXPAND,
+        "test": lisp_expressions.TEST_CLOJURE,
+    },
+    before={"test": "(require 'clojure.test 'clojure.java.io)"},
+    tooling=_JAVA_TOOLING,
+    notes=("babashka's nREPL server cannot interrupt: stop an endless loop by restarting it",),
+)
+
+NBB: Final = Dialect(
+    "nbb",
+    counts_lines=False,
+    expanders=("macroexpand-1", "macroexpand"),
+    json="(js/JSON.stringify (clj->js %s))",
+    facts="{:root (js/process.cwd) :pid js/process.pid :namespace (str *ns*)}",
+    ask={
+        "macroexpand": "(pr-str ($expand (read-string $code)))",
+        "test": lisp_expressions.TEST_NBB,
+        "test-rest": lisp_expressions.TEST_NBB_REST,
+    },
+    before={"test": "(require 'cljs.test)"},
+    namespace_by="ns",
+    # Its op calls something that is no function.
+    broken=frozenset({"macroexpand"}),
+    unsafe_bytes=16_000,
+    completes_within=True,
+    load_moves_namespace=True,
+    keeps_apart="none",
+    notes=(
+        "nbb cannot be interrupted, and an endless loop blocks it for every client: only a restart helps",
+        "nbb has one namespace for all its clients",
+    ),
+)
+
+SQUINT: Final = Dialect(
+    "squint",
+    counts_lines=False,
+    json="(js/JSON.stringify %s)",
+    facts="{:root (js/process.cwd) :pid js/process.pid}",
+    ask={
+        "test": lisp_expressions.TEST_SQUINT,
+        "test-rest": lisp_expressions.TEST_SQUINT_REST,
+        "complete-in": lisp_expressions.COMPLETE_IN_SQUINT,
+    },
+    before={"test": "(require '[clojure.test :as codriver-tests])"},
+    confirm={"test": "(require '[clojure.test :as codriver-tests])"},
+    namespace_by="none",
+    unsafe_bytes=16_000,
+    keeps_apart="none",
+    notes=(
+        "squint cannot be interrupted, and an endless loop blocks it for every client: only a restart helps",
+        "squint prints to the output of its own process: what code prints is seen only when codriver started it",
+    ),
+)
+
+BASILISP: Final = Dialect(
+    "basilisp",
+    columns_from_zero=True,
+    expanders=("macroexpand-1", "macroexpand"),
+    json='(.dumps (python/__import__ "json") (lisp->py %s))',
+    python_text=True,
+    facts='{:root (.getcwd (python/__import__ "os")) :pid (.getpid (python/__import__ "os"))}',
+    ask={
+        "lookup": _BASILISP_LOOKUP,
+        "macroexpand": "(pr-str ($expand (read-string $code)))",
+        "test": lisp_expressions.TEST_BASILISP,
+        "complete-in": lisp_expressions.COMPLETE_IN_BASILISP,
+    },
+    before={"test": "(require 'basilisp.test)"},
+    namespace_by="in-ns",
+    adapted={"stacktrace": "the traceback of the last failure"},
+    sends_traceback=True,
+    tooling=_PYTHON_TOOLING,
+    load_moves_namespace=True,
+    keeps_apart="connection",
+    notes=("Basilisp's own server cannot interrupt; `codriver serve --repl lisp` runs Basilisp so that it can be",),
+)
+
+HY: Final = Dialect(
+    "hy",
+    counts_lines=False,
+    home="Hy",
+    json='(.dumps (__import__ "json") %s)',
+    python_text=True,
+    facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os"))}',
+    ask={"test": python_tests.HY_TEST},
+    namespace_by="none",
+    tooling=_PYTHON_TOOLING,
+    send_gap_s=0.02,
+    interrupts_reads=False,
+    # Its op drops the beginning of the file.
+    broken=frozenset({"load-file"}),
+    adapted={"load-file": "eval", "stacktrace": "the traceback of the last failure"},
+    sends_traceback=True,
+    keeps_apart="session",
+    notes=(
+        "hy-nrepl serves one client at a time: another one waits until this one leaves",
+        "hy-nrepl interrupts Python code between two instructions, not a call that blocks",
+    ),
+)
+
+UNKNOWN: Final = Dialect("unknown")
+
+WORKER_PYTHON: Final = Dialect(
+    "python",
+    python_text=True,
+    facts='__import__("json").dumps({"root": __import__("os").getcwd(), "pid": __import__("os").getpid()})',
+    ask={"test": python_tests.TEST},
+    adapted={"stacktrace": "the traceback of the last failure"},
+    sends_traceback=True,
+    tooling=_PYTHON_TOOLING,
+    print_limits="[1, 2, 3]",
+    answers_while_busy=True,
+    keeps_apart="session",
+    is_serial=True,
+)
+
+WORKER_LISP: Final = replace(
+    BASILISP,
+    ask={capability: code for capability, code in BASILISP.ask.items() if capability != "complete-in"},
+    namespace_by="key",
+    columns_from_zero=False,
+    load_moves_namespace=False,
+    print_limits="[1 2 3]",
+    answers_while_busy=True,
+    keeps_apart="session",
+    is_serial=True,
+    notes=(),
+)

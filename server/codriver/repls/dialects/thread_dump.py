@@ -6,20 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from codriver.repls.adapter_values import ThreadDump
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MODULE: Final = re.compile(r"^(?:[^/() ]*//|[\w.]+@[^/() ]+/)")
 """What the JVM writes before a class: its loader or its module."""
 _PYTHON_FRAME: Final = re.compile(r'^ +File "')
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadDump:
-    """What threads did at one moment. `own`: their frames in the user's code alone, empty when there are none."""
-
-    whole: str
-    own: str
 
 
 @dataclass(frozen=True, slots=True)

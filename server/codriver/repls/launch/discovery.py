@@ -1,15 +1,15 @@
-"""Which REPLs a server has: those asked for, those whose port files appear, and one of its own when there is none."""
+"""Discovery of a server's REPLs: those asked for, those whose port files appear, one of its own when there is none."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from codriver.core.actions import ReplForgotten, ReplFound, Say
 from codriver.core.state import Origin
 from codriver.repls import kinds
-from codriver.repls.launch.default_repl import is_python_or_empty
+from codriver.repls.kinds import PYTHON
 from codriver.repls.launch.port_files import watch
 
 if TYPE_CHECKING:
@@ -143,3 +143,17 @@ def _asked_command(text: str) -> ReplFound:
     kind = kinds.by_word().get(text)
     key, dialect = (kind.key, kind.dialect) if kind else ("repl", "unknown")
     return ReplFound(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)
+
+
+NO_MARKS: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
+"""Files that are about agents and clients: a workspace that holds nothing else is as good as empty."""
+
+
+def is_python_or_empty(workspace: Path) -> bool:
+    """Whether the folder shows Python at its top, or nothing at all. Names that begin with a dot show nothing.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    names = [path.name for path in workspace.iterdir() if not path.name.startswith(".") and path.name not in NO_MARKS]
+    return not names or any(name in PYTHON.marks or name.endswith(PYTHON.suffixes) for name in names)

@@ -15,8 +15,7 @@ import anyio
 
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.errors import OpTimedOutError, RequestUnsafeError
-from codriver.repls.nrepl.coalesce import joined
-from codriver.repls.nrepl.message import Message, NotAMessageError, parse
+from codriver.repls.nrepl.message import Message, NotAMessageError, joined, parse
 from codriver.repls.nrepl.transport import connect
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
 

@@ -16,9 +16,8 @@ from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending
 from codriver.repls.errors import RequestUnsafeError, SessionLostError
-from codriver.repls.nrepl.error_position import no_namespace, placed
-from codriver.repls.nrepl.failures import WRAPPERS, read_failure
-from codriver.repls.nrepl.form_reply import Reply
+from codriver.repls.nrepl.failures import WRAPPERS, no_namespace, placed, read_failure
+from codriver.repls.nrepl.responses import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -24,7 +24,6 @@ from codriver.repls.adapter_values import (
     Symbol,
     TestRun,
 )
-from codriver.repls.dialects.test_locations import located
 from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
 from codriver.repls.errors import (
     CapabilityMissingError,
@@ -34,20 +33,20 @@ from codriver.repls.errors import (
 )
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.failures import read_failure, stack_of
-from codriver.repls.nrepl.form_reply import Reply
 from codriver.repls.nrepl.message import (
     Message,
     as_list,
     as_map,
     as_text,
 )
+from codriver.repls.nrepl.responses import Reply, located
 from codriver.repls.nrepl.session_pool import TEST_SESSION, TOOL_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from codriver.repls.dialects.thread_dump import ThreadDump
+    from codriver.repls.adapter_values import ThreadDump
     from codriver.repls.nrepl.probe import Probed
     from codriver.repls.nrepl.session_pool import NreplSession, SessionTable
     from codriver.wire.bencode import Value

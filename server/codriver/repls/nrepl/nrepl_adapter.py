@@ -18,11 +18,10 @@ from codriver.net.tasks import own_tasks
 from codriver.repls.adapter_values import Endpoint, Interruption
 from codriver.repls.errors import CapabilityMissingError, OpTimedOutError
 from codriver.repls.nrepl.evaluator import Evaluator
-from codriver.repls.nrepl.form_reply import NEED_INPUT, Reply
-from codriver.repls.nrepl.heartbeat import Beat, watch
 from codriver.repls.nrepl.introspection import Inquiries
 from codriver.repls.nrepl.probe import Probed, probe, read_ops
-from codriver.repls.nrepl.session_pool import OURS, SessionTable
+from codriver.repls.nrepl.responses import NEED_INPUT, Reply
+from codriver.repls.nrepl.session_pool import OURS, Beat, SessionTable, watch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.values import Capability, PrintLimits, Profile
+from codriver.repls import dialects
 from codriver.repls.adapter_values import CAPABILITIES
-from codriver.repls.dialects import dialects
 from codriver.repls.errors import OpTimedOutError
 from codriver.repls.nrepl.message import (
     Message,
@@ -22,7 +22,7 @@ from codriver.repls.nrepl.message import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.repls.dialects.dialects import Dialect
+    from codriver.repls.dialects import Dialect
     from codriver.repls.nrepl.connection import NreplConnection
     from codriver.wire.bencode import Value
 

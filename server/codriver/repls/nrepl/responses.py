@@ -1,4 +1,4 @@
-"""Answers of ops and of our own questions, read into one shape whatever server gave them.
+"""Replies of nREPL servers, read into one shape whatever server gave them: to forms, to ops, and to our own questions.
 
 nREPL nests a symbol under `info`, cider-nrepl and others give its parts flat; completions are maps or texts; nothing
 found is a status, an empty list, or nothing at all. Answers to our own questions come as JSON under the same names.
@@ -6,11 +6,28 @@ found is a status, an empty list, or nothing at all. Answers to our own question
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from codriver.lisp.reader import top_level_forms
-from codriver.repls.adapter_values import ClojureDocs, Completion, StackFrame, StackTrace, Symbol, TestResult, TestRun
+from codriver.repls import adapter_values
+from codriver.repls.adapter_values import (
+    ClojureDocs,
+    Completion,
+    InputNeeded,
+    Listener,
+    Output,
+    StackFrame,
+    StackTrace,
+    Symbol,
+    TestResult,
+    TestRun,
+)
+from codriver.repls.nrepl.failures import SentFailure
 from codriver.repls.nrepl.message import (
+    FAILED,
+    NOTHING,
     Message,
     as_int,
     as_list,
@@ -21,8 +38,79 @@ from codriver.repls.nrepl.message import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from codriver.repls.dialects.dialects import Dialect
+    from codriver.repls.dialects import Dialect
     from codriver.wire.bencode import Value
+
+ERR_CHARS: Final = 64 * 1024
+"""How much of the end of `err` is kept to read a failure from: more than any traceback seen, whatever was printed."""
+
+TRUNCATED: Final = "nrepl.middleware.print/truncated"
+NEED_INPUT: Final = "need-input"
+
+
+class Reply:
+    """The answer to one request that evaluates. Lives as long as messages for it may come."""
+
+    def __init__(self, evaluation: str | None, listener: Listener) -> None:
+        self._evaluation = evaluation
+        self._listener = listener
+        self._err = ""
+        self._ex: str | None = None
+        self._root_ex: str | None = None
+        self._parts: Mapping[str, Value] = NOTHING
+        self.status: set[str] = set()
+        self.namespace: str | None = None
+        self.values: list[str] = []
+        self.is_failed = False
+
+    def take(self, message: Message) -> None:
+        """Pass on what `message` says, in its order: output, value, request for input.
+
+        What comes behind `done` is passed on too, a value as a late one, and changes nothing of how it ended.
+        """
+        for stream in ("out", "err"):
+            if text := message.text(stream):
+                self._listener(self._evaluation, Output("out" if stream == "out" else "err", text))
+        if self.is_over:
+            self._pass_on_value(message, is_late=True)
+            return
+        if err := message.text("err"):
+            self._err = (self._err + err)[-ERR_CHARS:]
+        self.namespace = message.text("ns") or self.namespace
+        self._ex = message.text("ex") or self._ex
+        self._root_ex = message.text("root-ex") or self._root_ex
+        self._parts = as_map(message.fields.get("codriver/error")) or self._parts
+        self.status |= message.status
+        # `error` also stands beside `done` of an interrupt's own answer; `interrupted` then says what happened.
+        self.is_failed = self.is_failed or bool(self._ex or self._parts) or not FAILED.isdisjoint(message.status)
+        if (value := message.text("value")) is not None:
+            self.values.append(value[:ERR_CHARS])
+        self._pass_on_value(message, is_late=False)
+        if NEED_INPUT in message.status:
+            self._listener(self._evaluation, InputNeeded())
+
+    def _pass_on_value(self, message: Message, *, is_late: bool) -> None:
+        if (text := message.text("value")) is not None:
+            is_cut = TRUNCATED in message.status
+            self._listener(
+                self._evaluation, adapter_values.Value(text, message.text("ns"), truncated=is_cut, is_late=is_late)
+            )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the server said that it is finished with the request."""
+        return "done" in self.status
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the server said that it interrupted the evaluation."""
+        return "interrupted" in self.status
+
+    @property
+    def failure(self) -> SentFailure:
+        """What was sent about the failure."""
+        return SentFailure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)
+
 
 _SYMBOL_KEYS: Final = frozenset({
     "id", "session", "status", "name", "ns", "doc", "docstring", "arglists", "arglists-str", "file", "line", "column",
@@ -203,3 +291,35 @@ def read_file(name: str | None) -> str | None:
     if name.startswith("file:"):
         return "/" + name.removeprefix("file:").lstrip("/")
     return name
+
+
+TEST_FOLDERS: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
+"""Where projects keep namespaces, from the workspace; those of tests first."""
+TEST_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".bb")
+
+
+def located(run: TestRun, workspace: Path | None) -> TestRun:
+    """`run` with the paths of the namespaces' files in `workspace`, for results that tell none."""
+    if workspace is None:
+        return run
+    found: dict[tuple[str, str | None], str | None] = {}
+    for result in run.results:
+        key = (result.namespace, result.file)
+        if key not in found:
+            found[key] = _file(result, workspace)
+    return replace(
+        run, results=tuple(replace(result, file=found[result.namespace, result.file]) for result in run.results)
+    )
+
+
+def _file(result: TestResult, workspace: Path) -> str | None:
+    told = result.file
+    if told is not None and (Path(told).is_absolute() or ":" in told):
+        return told
+    stem = result.namespace.replace("-", "_").replace(".", "/")
+    for folder in TEST_FOLDERS:
+        for suffix in TEST_SUFFIXES:
+            path = workspace / folder / f"{stem}{suffix}"
+            if path.is_file() and (told is None or path.name == Path(told).name):
+                return str(path)
+    return told

@@ -10,7 +10,6 @@ import threading
 import time
 
 from .bencode import BencodeError, encode, read_value
-from .threads import start_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +21,16 @@ if TYPE_CHECKING:
     Message = Dict[str, Any]
     """What a client sent: whoever reads a field checks what it is."""
     Data = Union[bytes, memoryview]
+
+START_THREAD = threading.Thread.start
+"""Before it is replaced, to tell which evaluation a thread of user code belongs to."""
+OWN_THREAD = "codriver"
+
+
+def start_thread(target: Callable[[], object]) -> None:
+    """Run `target` in a thread of ours."""
+    START_THREAD(threading.Thread(target=target, name=OWN_THREAD, daemon=True))
+
 
 WAITING_BYTES = 8 * 2**20
 """How much may wait for a client that reads slowly before the code that prints it is made to wait."""

@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 
-from .threads import NAME as OWN_THREAD
+from .connections import OWN_THREAD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,11 +10,8 @@ import itertools
 import os
 import sys
 
-from .dialect import COMPLETIONS, Dialect, NamespaceMissingError
+from .dialect import COMPLETIONS, Dialect, NamespaceMissingError, Sources, kind_of, limits, tell
 from .error_report import begin_parts, in_phase, is_library, place
-from .printing import limits, tell
-from .python_names import kind_of
-from .source_cache import Sources
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,13 +11,11 @@ import sys
 import threading
 import traceback
 
-from .connections import Connection
+from .connections import Connection, start_thread
 from .dialect import NamespaceMissingError
 from .error_report import keep, stacks, strip_own
-from .interrupts import Interrupts
-from .jobs import Job, Session
-from .output import Output
-from .threads import start_thread
+from .jobs import Interrupts, Job, Session
+from .streams import Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import signal
 import socket
 import sys
 
+from .connections import start_thread
 from .error_report import OWN_FOLDER
 from .nrepl_server import Server
-from .threads import start_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,14 +1,19 @@
-"""Expressions that run the loaded tests of a Lisp with its own test library: `$ns` and `$name` are string literals.
+"""Expressions in the Lisps that servers have no op for: tests run, and names completed within their namespace.
 
-Each gives what `codriver.repls.nrepl.responses.tests_of` reads. What JavaScript runs may end later than its expression,
-which then gives `pending` and keeps the run in a property of the global object: another one gives what became of it.
+Tests: `$ns` and `$name` are string literals. Each expression gives what `codriver.repls.nrepl.responses.tests_of`
+reads. What JavaScript runs may end later than its expression, which then gives `pending` and keeps the run in a
+property of the global object: another one gives what became of it.
+
+Completion, for servers whose own op leaves some names out or makes some up: `$owner` is what stands before the slash,
+an alias or a namespace; `$name` how the name begins, which may be empty. One that gives nil, not an empty list, leaves
+the answer to the op.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-CLOJURE: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
+TEST_CLOJURE: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
   (try (require (symbol $ns)) false (catch java.io.FileNotFoundException _ true)))
  {:missing true}
  (let [results (atom []) seen (atom #{})
@@ -37,7 +42,7 @@ CLOJURE: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
   {:tests (count @seen) :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome) @results))}))"""
 """A failure is reported with the base name of its file alone; its path is that of a var with such a file."""
 
-BASILISP: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
+TEST_BASILISP: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
   (try (require (symbol $ns)) false
    (catch python/ImportError e
     (or (.startswith (str (munge $ns) ".") (str (python/getattr (or (.-__cause__ e) e) "name" nil) "."))
@@ -64,7 +69,7 @@ BASILISP: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
   {:tests (count tests) :results (vec (mapcat (fn [[n vs]] (run-ns n vs))
     (group-by (fn [v] (the-ns (:ns (meta v)))) tests)))}))"""
 
-NBB: Final = """(let [home (when (seq $ns) (find-ns (symbol $ns)))]
+TEST_NBB: Final = """(let [home (when (seq $ns) (find-ns (symbol $ns)))]
  (if (and (seq $ns) (nil? home))
   {:missing true}
   (let [state (atom {:results [] :seen #{} :done false})
@@ -96,13 +101,13 @@ NBB: Final = """(let [home (when (seq $ns) (find-ns (symbol $ns)))]
    (cljs.test/run-block (concat (cljs.test/test-vars-block vars) [(fn [] (swap! state assoc :done true))]))
    {:pending true})))"""
 
-NBB_REST: Final = """(let [now @(.-codriverTests js/globalThis)]
+TEST_NBB_REST: Final = """(let [now @(.-codriverTests js/globalThis)]
  (if (:done now)
   {:tests (count (:seen now))
    :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome) (:results now)))}
   {:pending true}))"""
 
-SQUINT: Final = """(let [within (fn [o k] (when (some? o) (aget o k)))
+TEST_SQUINT: Final = """(let [within (fn [o k] (when (some? o) (aget o k)))
   home (reduce within js/globalThis (.split (.replaceAll $ns "-" "_") "."))
   known (if (= "" $ns) (codriver-tests/registered-tests) (codriver-tests/registered-tests $ns))
   chosen (if (= "" $name) known (filterv (fn [t] (= $name (:name (meta t)))) known))
@@ -135,7 +140,36 @@ SQUINT: Final = """(let [within (fn [o k] (when (some? o) (aget o k)))
    {:pending true})))"""
 """Of squint's `clojure.test`, which newer versions of it bring along."""
 
-SQUINT_REST: Final = """(let [now (aget js/globalThis "codriverTests")]
+TEST_SQUINT_REST: Final = """(let [now (aget js/globalThis "codriverTests")]
  (if (:done now) {:tests (:tests now) :results (vec (take 2000 (sort-by
    (fn [row] (cond (= "error" (:outcome row)) 0 (= "fail" (:outcome row)) 1 :else 2)) (:results now))))}
   {:pending true}))"""
+
+
+COMPLETE_IN_BASILISP: Final = """(let [here (or (find-ns (symbol $ns)) *ns*) owner (symbol $owner)
+  home (or (get (ns-aliases here) owner) (find-ns owner))
+  module (if (= "python" $owner) (python/__import__ "builtins")
+            (get (.-imports here) (or (get (.-import-aliases here) owner) owner)))
+  row (fn [s kind] {:candidate (str $owner "/" s) :type kind})]
+ (take 500 (sort-by :candidate (cond
+  home (map (fn [[s v]] (let [kind (cond (:macro (meta v)) "macro" (:arglists (meta v)) "function" :else "var")]
+          (assoc (row (name s) kind) :ns (str home))))
+        (filter (fn [[s _]] (.startswith (name s) $name)) (if (= home here) (ns-interns home) (ns-publics home))))
+  module (map (fn [[s v]] (row s (if (python/callable v) "function" "var")))
+          (filter (fn [[s _]] (and (.startswith s $name) (or (.startswith $name "_") (not (.startswith s "_")))))
+                  (python/list (.items (python/vars module)))))
+  :else []))))"""
+"""Its op takes an alias for every longer one that begins with it, and knows a namespace only where it has an alias."""
+
+COMPLETE_IN_SQUINT: Final = """(let [within (fn [o k] (when (some? o) (aget o k)))
+  munged (fn [s] (.replaceAll s "-" "_"))
+  home (fn [s] (reduce within js/globalThis (.split (munged s) ".")))
+  owner (or (within (home $ns) (.replaceAll (munged $owner) "." "_DOT_")) (home $owner))
+  plain (fn [s] (if (re-matches #"[A-Z0-9_]+" s) s
+    (reduce (fn [s [from to]] (.replaceAll s from to)) s
+     [["_BANG_" "!"] ["_QMARK_" "?"] ["_STAR_" "*"] ["_GT_" ">"] ["_LT_" "<"] ["_EQ_" "="] ["_PLUS_" "+"] ["_" "-"]])))]
+ (if (nil? owner) nil
+  (vec (take 500 (map (fn [[s v]] {:candidate (str $owner "/" s) :type (if (fn? v) "function" "var")})
+   (sort-by first (filter (fn [[s _]] (.startsWith s $name)) (map (fn [k] [(plain k) (aget owner k)])
+    (js/Object.keys owner)))))))))"""
+"""Its op knows the names of the current namespace alone. Namespaces are objects, which hold what they require too."""

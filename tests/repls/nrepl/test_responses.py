@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.repls import adapter_values as values
-from codriver.repls.dialects.test_locations import located
+from codriver.repls.nrepl.responses import located
 
 
 def place(workspace, told, namespace="shop.orders-test"):
