@@ -14,7 +14,7 @@ from codriver.tools.manifest import MANIFEST
 if TYPE_CHECKING:
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
-    from codriver.repls.launch.discovery import Finder
+    from codriver.repls.launch.discovery import Discovery
     from codriver.settings.model import Settings
     from codriver.settings.reload import Reloader
     from codriver.skills import SkillLibrary
@@ -33,7 +33,7 @@ class LiveSettings:
         """The settings now."""
         self.withheld = reloader.withheld
         """What the workspace's files say and what does not count, a line each."""
-        self.finder: Finder | None = None
+        self.discovery: Discovery | None = None
         """Whom to ask for REPLs that are added; None until the server looks for the first."""
 
     async def run(self, core: Core, skills: SkillLibrary) -> None:
@@ -54,8 +54,8 @@ class LiveSettings:
             if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
                 actions.append(ToolsChanged())
             core.report(*actions)
-            if self.finder is not None:
-                self.finder.ask(_added(before.nrepl, news.settings.nrepl), _added(before.repl, news.settings.repl))
+            if self.discovery is not None:
+                self.discovery.ask(_added(before.nrepl, news.settings.nrepl), _added(before.repl, news.settings.repl))
 
 
 def _added(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:

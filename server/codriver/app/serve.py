@@ -45,7 +45,7 @@ from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits, listen
 from codriver.net.server_record import ServerRecord
-from codriver.repls.launch.discovery import Finder
+from codriver.repls.launch.discovery import Discovery
 from codriver.settings import trust
 from codriver.settings.layers import held_back, load
 from codriver.settings.reload import Reloader
@@ -241,16 +241,16 @@ class Server:
     def _seek_repls(self) -> None:
         """Look for REPLs from now on: those that the settings name, and those that are found in the workspace."""
         settings = self._live.settings
-        finder = Finder(
+        discovery = Discovery(
             core=self._core,
             workspace=self._workspace,
             addresses=settings.nrepl,
             commands=settings.repl,
             port_files=settings.port_files,
         )
-        finder.begin()
-        self._live.finder = finder
-        self._tasks.start_soon(finder.run)
+        discovery.begin()
+        self._live.discovery = discovery
+        self._tasks.start_soon(discovery.run)
 
     # Stopping
 

@@ -36,7 +36,7 @@ CAPABILITIES = (
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a REPL listens."""
+    """A host and port at which a REPL listens."""
 
     host: str
     port: int
@@ -53,7 +53,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Text the program printed. `evaluation` events carry it as it comes; it may hold part of a line."""
+    """Output: text that the program printed. `evaluation` events carry it as it comes; it may hold part of a line."""
 
     stream: Literal["out", "err"]
     text: str
@@ -83,7 +83,7 @@ It must return quickly and not raise."""
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an evaluation ended."""
+    """The end of an evaluation: its status, and the failure of one that failed."""
 
     status: Literal["done", "failed", "interrupted"]
     namespace: str | None = None
@@ -97,7 +97,7 @@ Ended = Callable[[Ending | Exception], None]
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """What an interrupt did.
+    """The outcome of an interrupt.
 
     `interrupted`: the server said so. `requested`: asked for, and the server's answer does not prove that the code
     stopped (a JVM keeps a busy thread for seconds). `idle`: nothing ran.
@@ -109,7 +109,7 @@ class Interruption:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """What is known of a symbol. Keys of `extra` are those the server gave, for what has no field here."""
+    """A symbol's documentation and place. Keys of `extra` are those the server gave, for what has no field here."""
 
     name: str
     namespace: str | None = None
@@ -177,7 +177,7 @@ class TestResult:
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """What a test run gave: assertions counted by outcome, and each result, failures and errors first."""
+    """The results of a test run: assertions counted by outcome, and each result, failures and errors first."""
 
     tests: int
     passed: int
@@ -190,7 +190,7 @@ class TestRun:
 
 @dataclass(frozen=True, slots=True)
 class ClojureDocs:
-    """What the community wrote on ClojureDocs about a var."""
+    """The entry of a var on ClojureDocs: examples, notes, related vars."""
 
     name: str
     namespace: str

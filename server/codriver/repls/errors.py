@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ReplUnreachableError(RefusedError):
-    """Nobody listens where a REPL should be."""
+    """A REPL could not be reached: nobody listens at its address."""
 
     reason = "repl-unreachable"
 
@@ -89,7 +89,7 @@ class SessionLostError(RefusedError):
 
 
 class EvaluationFailedError(RefusedError):
-    """What was asked for is done by evaluation, and that failed."""
+    """An operation that is done by evaluation failed in it."""
 
     reason = "evaluation-failed"
 

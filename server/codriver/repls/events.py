@@ -1,4 +1,4 @@
-"""Events of REPLs, on their way into the transcripts of evaluations and into the log."""
+"""Events of REPLs, recorded: into the transcripts of evaluations and into the log."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 LATE: Final = "a value came when this was over, and is in no result: "
 
 
-class Hearing:
-    """Listens to all REPLs of one server, for its life."""
+class EventRecorder:
+    """Records the events of all REPLs of one server, for its life."""
 
     def __init__(self, core: Core, logbook: Logbook, transcripts: Transcripts) -> None:
         self._core = core

@@ -1,4 +1,4 @@
-"""How a running evaluation is ended: by the REPL's own interrupt, else by a restart; and what is kept of it before."""
+"""Interrupt of a running evaluation: by the REPL's own op, else by a restart; its stacks are kept before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STACKS_AT_INPUT_S = 0.5
 """The same where code waits for input: where it is matters less, and a person who gives up wants it to end."""
 
 
-class Stopping:
+class Interrupter:
     """Ends evaluations in the REPLs of one server, for its life. `adapters` are those connected at any moment."""
 
     def __init__(self, core: Core, adapters: Mapping[str, Adapter], transcripts: Transcripts) -> None:

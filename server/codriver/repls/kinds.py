@@ -1,4 +1,4 @@
-"""The table of REPL kinds: all that is to be said of each, in one entry, for whoever finds, starts or serves REPLs.
+"""The table of REPL kinds: one entry each, with files, protocol and command, for discovery, recipes, init and doctor.
 
 Discovery, recipes, `codriver init` and `doctor`, hot reload and the settings' words for REPLs read it here. A new kind
 whose protocol is known is one entry of `KINDS`.

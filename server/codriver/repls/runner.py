@@ -1,4 +1,4 @@
-"""Evaluations in the REPLs: begun, bounded in time, and their end reported to the core."""
+"""The runner of evaluations: starts each in its REPL, bounds its time, and reports its end to the core."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codriver.repls.adapter import Adapter
     from codriver.repls.adapter_values import Ending
     from codriver.repls.events import Faults
-    from codriver.repls.interrupt import Stopping
+    from codriver.repls.interrupt import Interrupter
 
     Spawn = Callable[[str, Callable[[effects.RunEvaluation], Awaitable[None]], effects.RunEvaluation], None]
 
@@ -26,7 +26,7 @@ MAX_VALUE_BYTES: Final = 32 * 2**20
 """Where the REPL is asked to stop printing: far above what an answer shows, as the rest can be asked for."""
 
 
-class Running:
+class Runner:
     """Runs the evaluations of one server, for its life. `adapters` are those connected at any moment.
 
     `spawn` does something in a task of its own, whose faults end nothing but itself.
@@ -37,13 +37,13 @@ class Running:
         core: Core,
         faults: Faults,
         adapters: Mapping[str, Adapter],
-        stopping: Stopping,
+        interrupter: Interrupter,
         spawn: Spawn,
     ) -> None:
         self._core = core
         self._faults = faults
         self._adapters = adapters
-        self._stopping = stopping
+        self._interrupter = interrupter
         self._spawn = spawn
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._overlong: dict[str, str] = {}
@@ -82,7 +82,7 @@ class Running:
         """It ran longer than anything may: interrupt it, and say so whatever comes of it."""
         evaluation, session = effect.request.id, effect.request.session
         why = f"it ran longer than the run limit of {effect.max_run_ms / 1000:g} s"
-        await self._stopping.keep_stacks(evaluation, effect.repl, session)
+        await self._interrupter.keep_stacks(evaluation, effect.repl, session)
         adapter = self._adapters.get(effect.repl)
         if adapter is None or evaluation not in self._timers:
             return

@@ -16,10 +16,10 @@ import anyio
 from codriver.core import actions, effects
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.repls import kinds
-from codriver.repls.events import Faults, Hearing
-from codriver.repls.interrupt import Stopping
+from codriver.repls.events import EventRecorder, Faults
+from codriver.repls.interrupt import Interrupter
 from codriver.repls.launch import processes, recipes
-from codriver.repls.runner import Running
+from codriver.repls.runner import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -77,10 +77,10 @@ class Repls:
         self._adapters: dict[str, Adapter] = {}
         self._core = core
         self._faults = Faults(core)
-        self._hearing = Hearing(core, logbook, transcripts)
-        self._stopping = Stopping(core, self._adapters, transcripts)
-        self._running = Running(core, self._faults, self._adapters, self._stopping, self._begin)
-        self.stop = self._stopping.stop
+        self._events = EventRecorder(core, logbook, transcripts)
+        self._interrupter = Interrupter(core, self._adapters, transcripts)
+        self._runner = Runner(core, self._faults, self._adapters, self._interrupter, self._begin)
+        self.stop = self._interrupter.stop
 
     def adapter(self, repl: str) -> Adapter:
         """The adapter of a connected REPL.
@@ -102,10 +102,10 @@ class Repls:
             effects.EndRepl: self._end_life,
             effects.RetryRepl: partial(self._begin, "trying to reach a REPL again", self._retry),
             effects.AwaitGrace: partial(self._begin, "ending what a client left", self._await_grace),
-            effects.RunEvaluation: self._running.begin,
+            effects.RunEvaluation: self._runner.begin,
             effects.CloseSession: partial(self._begin, "closing the session {0.name}", self._close_session),
             effects.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
-            effects.SettleEvaluation: self._hearing.settle,
+            effects.SettleEvaluation: self._events.settle,
         }
 
     def _begin_life(self, effect: effects.StartRepl | effects.ConnectRepl) -> None:
@@ -155,7 +155,7 @@ class Repls:
                     cause = self._faults.latch(f"the connection to the REPL {repl_id}", error)
         finally:
             life.over.set()
-            self._hearing.end(repl_id)
+            self._events.end(repl_id)
             if self._lives.get(repl_id) is life:
                 del self._lives[repl_id]
         if not life.scope.cancel_called and self._core.state.life.phase in ("starting", "started"):
@@ -176,7 +176,7 @@ class Repls:
             recipe.command,
             cwd=self._workspace,
             env=recipe.env,
-            on_output=lambda stream, text: self._hearing.process_said(repl.id, stream, text),
+            on_output=lambda stream, text: self._events.process_said(repl.id, stream, text),
             port_file=recipe.port_file,
             start_timeout_s=recipe.start_timeout_s,
         ) as running:
@@ -205,7 +205,7 @@ class Repls:
         protocol, place = kinds.split_address(address)
         async with self._connectors[protocol](
             place,
-            listener=lambda evaluation, event: self._hearing.heard(repl_id, evaluation, event),
+            listener=lambda evaluation, event: self._events.heard(repl_id, evaluation, event),
             workspace=self._workspace,
             is_remote=is_remote,
         ) as adapter:

@@ -1,4 +1,4 @@
-"""What the finder tells the core of port files, over real files in a workspace."""
+"""Discovery of REPLs by their port files, over real files in a workspace."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, State
 from codriver.core.values import Capability, Profile
-from codriver.repls.launch.discovery import Finder
+from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.recipes import WORKER
 from codriver.settings.model import Settings
 
@@ -52,9 +52,9 @@ class Shell:
 @asynccontextmanager
 async def finding(workspace):
     shell = Shell()
-    finder = Finder(core=shell.core, workspace=workspace, addresses=(), commands=("none",), port_files=())
+    discovery = Discovery(core=shell.core, workspace=workspace, addresses=(), commands=("none",), port_files=())
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(finder.run)
+        tasks.start_soon(discovery.run)
         yield shell
         tasks.cancel_scope.cancel()
 
@@ -89,7 +89,7 @@ async def test_a_file_that_stays_as_it_is_hurries_nothing(tmp_path):
     async with finding(tmp_path) as shell:
         await until(shell.connections)
         shell.do(ReplLost(f"file:{file}", "nobody listens"))
-        # That the finder has looked again is seen by what it says of another file.
+        # That it has looked again is seen by what it says of another file.
         (tmp_path / "b").mkdir()
         (tmp_path / "b" / ".nrepl-port").write_text("no port")
         await until(lambda: any("cannot be used" in text for text in shell.said()))

@@ -326,7 +326,7 @@ async def test_two_evaluations_of_a_session_never_run_at_once():
 async def test_the_first_form_is_sent_before_anything_else_has_its_turn(monkeypatch):
     async with adapter(answering(VALUE, DONE)) as (opened, _, server):
         endings, sent = [], []
-        link = opened._main.connection._link
+        link = opened._main.connection._transport
         monkeypatch.setattr(link, "write", lambda data, write=link.write: (sent.append(data), write(data)))
         opened.start_evaluation(code("code", "code"), endings.append)
         assert [b"4:code4:code" in data for data in sent] == [True]
@@ -367,7 +367,7 @@ async def test_a_form_that_cannot_be_sent_at_once_leaves_its_session_free(monkey
             raise OSError("no way out")
 
         with monkeypatch.context() as broken:
-            broken.setattr(opened._main.connection._link, "write", fail)
+            broken.setattr(opened._main.connection._transport, "write", fail)
             with pytest.raises(OSError, match="no way out"):
                 opened.start_evaluation(code("code"), endings.append)
         assert not opened._main.connection.is_waiting
@@ -398,7 +398,7 @@ async def test_half_a_character_pair_is_refused_and_nothing_breaks():
 @pytest.mark.skipif(sys.platform != "linux", reason="the options have other names elsewhere")
 async def test_a_half_open_connection_is_noticed_within_30_s():
     async with adapter() as (opened, _, _):
-        raw = opened._main.connection._link._socket
+        raw = opened._main.connection._transport._socket
         assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         idle, interval, probes = (
             raw.getsockopt(socket.IPPROTO_TCP, option)

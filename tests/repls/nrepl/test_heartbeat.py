@@ -11,11 +11,11 @@ from scripted_nrepl import scripted
 from codriver.core.values import Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.nrepl.nrepl_adapter import connect
-from codriver.repls.nrepl.session_pool import Beat
+from codriver.repls.nrepl.session_pool import Heartbeat
 
 pytestmark = pytest.mark.anyio
-QUICK = Beat(silence_s=0.05, answer_s=0.2)
-PATIENT = Beat(silence_s=0.05, answer_s=20)
+QUICK = Heartbeat(silence_s=0.05, answer_s=0.2)
+PATIENT = Heartbeat(silence_s=0.05, answer_s=20)
 """For a REPL that is to be kept, however late its answers come."""
 VALUE, DONE = {"value": "3", "ns": "user"}, {"status": ["done"]}
 
@@ -102,7 +102,7 @@ async def test_a_repl_that_does_one_thing_at_a_time_is_not_asked_while_it_works(
 async def test_a_broken_tunnel_is_noticed_and_what_ran_behind_it_is_told():
     async with (
         tunnel(real_repls.repl("python").endpoint) as way,
-        watched(real_repls.Endpoint("127.0.0.1", way.port), Beat(0.2, 1.0)) as opened,
+        watched(real_repls.Endpoint("127.0.0.1", way.port), Heartbeat(0.2, 1.0)) as opened,
     ):
         way.swallows = True
         with pytest.raises(ReplDisconnectedError, match="does not answer any more"):
@@ -112,11 +112,11 @@ async def test_a_broken_tunnel_is_noticed_and_what_ran_behind_it_is_told():
 async def test_a_repl_at_work_behind_a_sound_tunnel_is_kept():
     async with (
         tunnel(real_repls.repl("python").endpoint) as way,
-        watched(real_repls.Endpoint("127.0.0.1", way.port), Beat(0.1, 5.0)) as opened,
+        watched(real_repls.Endpoint("127.0.0.1", way.port), Heartbeat(0.1, 5.0)) as opened,
     ):
         assert (await evaluate(opened, Request("e", "import time\ntime.sleep(1)"))).status == "done"
         assert opened._main.connection.cause is None
 
 
 def test_the_defaults_notice_it_within_half_a_minute():
-    assert Beat().silence_s + Beat().answer_s < 30
+    assert Heartbeat().silence_s + Heartbeat().answer_s < 30

@@ -1,4 +1,4 @@
-"""How the dialects differ: what each server honours, and code that asks it for what it has no op for.
+"""Dialects: the limits and habits of each language's server, and expressions in place of the ops that it lacks.
 
 Code sent by us gives its answer as one JSON text, the only notation that every dialect can write without a library.
 Names reach the code as string literals, never spliced in as code.
@@ -80,7 +80,7 @@ _BASILISP_LOOKUP: Final = """(let [v (ns-resolve (or (find-ns (symbol $ns)) *ns*
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What is known of one kind of server once it showed itself to be one. Sources: the answers in the tests."""
+    """One dialect: facts of its server, known once it showed itself to be one. Sources: the answers in the tests."""
 
     name: str
     json: str = "%s"

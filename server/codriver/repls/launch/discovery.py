@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 RECHECK_S = 0.25
 
 
-class Finder:
-    """Tells the core of REPLs, for the life of one server."""
+class Discovery:
+    """Discovers REPLs and tells the core of them, for the life of one server."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""From the words of `--repl` to a command: what to run, where, and what to install when it cannot work here.
+"""Recipes for starting REPLs: from the words of `--repl` to a command, or to the program that is to be installed.
 
 Nothing here starts anything: a recipe is looked up in files and in `PATH`, and reads the workspace only.
 """

@@ -1,4 +1,4 @@
-"""A process between codriver and a REPL it started: it ends the REPL's whole process group when codriver is gone.
+"""The watchdog of a REPL that codriver started: a process in between that ends its process group when codriver is gone.
 
 Run as a script by its path, with the standard library only and nothing of ours:
 ``python -I -S watchdog.py REPORT_FD STDIN COMMAND...``. It leads a process group of its own. Its stdin is a pipe that

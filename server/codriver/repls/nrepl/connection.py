@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codriver.repls.adapter_values import Endpoint
-    from codriver.repls.nrepl.transport import Link
+    from codriver.repls.nrepl.transport import TcpTransport
 
 LINGERING: Final = 512
 """Ids whose late messages are still filed: enough for the evaluations of an hour, a few KB of memory."""
@@ -41,7 +41,7 @@ OnMessage = Callable[[Message], None]
 
 
 class Exchange:
-    """A request and what came back. Lives from `NreplConnection.begin` until its id is forgotten."""
+    """A request and its replies. Lives from `NreplConnection.begin` until its id is forgotten."""
 
     __slots__ = ("begun_at", "id", "on_message", "over", "status", "turned")
 
@@ -59,8 +59,8 @@ class Exchange:
 class NreplConnection:
     """One connection to an nREPL server. Lives until either side closes it; run `read` in a task group of the owner."""
 
-    def __init__(self, link: Link, on_stray: OnMessage) -> None:
-        self._link = link
+    def __init__(self, transport: TcpTransport, on_stray: OnMessage) -> None:
+        self._transport = transport
         self._on_stray = on_stray
         self._ids = count(1)
         self._routes: OrderedDict[str, Exchange] = OrderedDict()
@@ -80,7 +80,7 @@ class NreplConnection:
         self.cause: str | None = None
         self.heard_at = anyio.current_time()
         """When the REPL last sent anything, on the event loop's clock."""
-        link.take, link.lost = self._heard, self._lost
+        transport.take, transport.lost = self._heard, self._lost
 
     async def read(self) -> None:
         """File floods, until the connection is over. Raises what filing raises."""
@@ -90,7 +90,7 @@ class NreplConnection:
                     await self._file_in_turns(self._backlog[0])
                     self._backlog.popleft()
                 else:
-                    self._link.resume_reading()
+                    self._transport.resume_reading()
                     self._news = anyio.Event()
                     await self._news.wait()
             if self._fault is not None:
@@ -108,14 +108,14 @@ class NreplConnection:
         if self._backlog or len(data) > SLICE_BYTES:
             self._backlog.append(data)
             if sum(map(len, self._backlog)) > BACKLOG_BYTES:
-                self._link.pause_reading()
+                self._transport.pause_reading()
             self._news.set()
             return
         try:
             self._file_all(self._decode(data))
         except Exception as error:  # noqa: BLE001  # `read` raises it, where its owner hears of it
             self._fault = error
-            self._link.pause_reading()
+            self._transport.pause_reading()
             self._news.set()
 
     def _lost(self, error: Exception | None) -> None:
@@ -195,10 +195,10 @@ class NreplConnection:
         async with self._outgoing:
             if self._needs_gap:
                 await anyio.sleep(self.send_gap_s)
-            if not self._link.is_open:
+            if not self._transport.is_open:
                 await self.closed.wait()  # which tells the cause
             self.check_open()
-            await self._link.send(data)
+            await self._transport.send(data)
 
     def send_at_once(self, exchange: Exchange, op: str, fields: dict[str, Value]) -> bool:
         """Send a request if nothing has to be waited for, and say whether it was sent.
@@ -206,9 +206,9 @@ class NreplConnection:
         Raises:
             RequestUnsafeError: a text holds what no UTF-8 can say.
         """
-        if self._needs_gap or self._outgoing.locked() or not self._link.is_clear:
+        if self._needs_gap or self._outgoing.locked() or not self._transport.is_clear:
             return False
-        self._link.write(_encoded(exchange, op, fields))
+        self._transport.write(_encoded(exchange, op, fields))
         return True
 
     @property
@@ -253,7 +253,7 @@ class NreplConnection:
     async def abandon(self, cause: str) -> None:
         """End the connection for the reason `cause`, unless it is over already."""
         self._finish(cause)
-        await self._link.close()
+        await self._transport.close()
 
     def _file_all(self, values: Iterable[Value]) -> None:
         for value in joined(values):

@@ -1,4 +1,4 @@
-"""Evaluations in one nREPL server: code goes there form by form, or as a file, and how it ended is told.
+"""The evaluator of one nREPL server: sends code form by form, or as a file, and tells how it ended.
 
 The first form is sent in the very turn of the event loop in which it is asked for, if nothing stands in its way: what
 else is to be done about an evaluation is done while the REPL works.
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from codriver.core.values import PrintLimits, Request
     from codriver.repls.adapter_values import Ended, Listener
     from codriver.repls.nrepl.connection import Exchange, NreplConnection
-    from codriver.repls.nrepl.introspection import Inquiries
-    from codriver.repls.nrepl.probe import Probed
-    from codriver.repls.nrepl.session_pool import NreplSession, SessionTable
+    from codriver.repls.nrepl.introspection import Introspection
+    from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
 
 AFTER_FAILURE_S: Final = 5.0
@@ -71,10 +71,10 @@ class Evaluator:
 
     def __init__(
         self,
-        sessions: SessionTable,
-        probed: Probed,
+        sessions: SessionPool,
+        probed: ProbeResult,
         listener: Listener,
-        inquiries: Inquiries,
+        introspection: Introspection,
         *,
         op_timeout_s: float,
     ) -> None:
@@ -84,7 +84,7 @@ class Evaluator:
         self._probed = probed
         self._dialect = probed.dialect
         self._listener = listener
-        self._inquiries = inquiries
+        self._introspection = introspection
         self._op_timeout_s = op_timeout_s
         self._tasks = TaskSet()
 
@@ -223,7 +223,7 @@ class Evaluator:
             self._finish(work, sent)
         session.evaluations += 1
         if session.evaluations % TIDY_EVERY == 0:
-            self._tasks.start(self._inquiries.tidy(session.name))
+            self._tasks.start(self._introspection.tidy(session.name))
         # An interrupt whose `done` went elsewhere marks the exchange, not the reply.
         reply.status |= exchange.status
         if reply.namespace and not work.request.namespace:
@@ -278,7 +278,7 @@ class Evaluator:
         """The ending with the class of what was thrown, where the server names but the compiler's wrapper of it."""
         if ending.failure is None or not ending.failure.type.endswith(WRAPPERS):
             return ending
-        return replace(ending, failure=await self._inquiries.unwrapped(ending.failure, work.session.name))
+        return replace(ending, failure=await self._introspection.unwrapped(ending.failure, work.session.name))
 
     # Namespaces, where a request cannot name one
 

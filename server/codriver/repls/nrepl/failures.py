@@ -69,7 +69,7 @@ _NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null",
 
 @dataclass(frozen=True, slots=True)
 class SentFailure:
-    """What a server sent about a failure, as it came: the keys `ex` and `root-ex`, and all of `err`."""
+    """A failure as a server sent it: the keys `ex` and `root-ex`, and all of `err`."""
 
     err: str = ""
     ex: str | None = None

@@ -1,4 +1,4 @@
-"""Questions about code: completion, symbols, expansion, tests, stack traces; by the server's op, else by evaluation.
+"""Introspection of code: completion, symbols, expansion, tests, stack traces; by the server's op, else by evaluation.
 
 What is evaluated runs in a session of ours, so the caller's `*1`, `*e` and namespace stay as they are, and it is
 answered while the caller's session is busy wherever the server can do two things at once.
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.repls.adapter_values import ThreadDump
-    from codriver.repls.nrepl.probe import Probed
-    from codriver.repls.nrepl.session_pool import NreplSession, SessionTable
+    from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
 
 logger = logging.getLogger(__name__)
@@ -64,10 +64,12 @@ PENDING_S: Final = 0.05
 """How often a REPL is asked for the end of a test run that it does not tell by itself."""
 
 
-class Inquiries:
-    """The questions one REPL can be asked. Lives as long as its adapter."""
+class Introspection:
+    """The introspection of one REPL. Lives as long as its adapter."""
 
-    def __init__(self, sessions: SessionTable, probed: Probed, *, op_timeout_s: float, workspace: Path | None) -> None:
+    def __init__(
+        self, sessions: SessionPool, probed: ProbeResult, *, op_timeout_s: float, workspace: Path | None
+    ) -> None:
         self._sessions = sessions
         self._profile = probed.profile
         self._ops = probed.ops

@@ -18,10 +18,10 @@ from codriver.net.tasks import own_tasks
 from codriver.repls.adapter_values import Endpoint, Interruption
 from codriver.repls.errors import CapabilityMissingError, OpTimedOutError
 from codriver.repls.nrepl.evaluator import Evaluator
-from codriver.repls.nrepl.introspection import Inquiries
-from codriver.repls.nrepl.probe import Probed, probe, read_ops
+from codriver.repls.nrepl.introspection import Introspection
+from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
 from codriver.repls.nrepl.responses import NEED_INPUT, Reply
-from codriver.repls.nrepl.session_pool import OURS, Beat, SessionTable, watch
+from codriver.repls.nrepl.session_pool import OURS, Heartbeat, SessionPool, keep_watch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,7 +50,7 @@ def connect_nrepl(
     place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
 ) -> AbstractAsyncContextManager[Adapter]:
     """The connector of the protocol nREPL: `place` is `host:port`. See `codriver.repls.adapter.Connector`."""
-    beat = Beat() if is_remote else None
+    beat = Heartbeat() if is_remote else None
     return connect(Endpoint.parse(place), listener=listener, workspace=workspace, beat=beat)
 
 
@@ -62,7 +62,7 @@ async def connect(
     connect_timeout_s: float = 5.0,
     op_timeout_s: float = 10.0,
     workspace: Path | None = None,
-    beat: Beat | None = None,
+    beat: Heartbeat | None = None,
 ) -> AsyncIterator[Adapter]:
     """An adapter for the nREPL server at `endpoint`, connected and probed; leaving the context closes it.
 
@@ -79,14 +79,14 @@ async def connect(
         def on_stray(message: Message) -> None:
             Reply(None, listener).take(message)
 
-        sessions = SessionTable(endpoint, tasks, on_stray, op_timeout_s=op_timeout_s)
+        sessions = SessionPool(endpoint, tasks, on_stray, op_timeout_s=op_timeout_s)
         try:
             probed = await _shake_hands(sessions, connect_timeout_s=connect_timeout_s, op_timeout_s=op_timeout_s)
             adapter = NreplAdapter(sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace)
             await adapter.subscribe_output()
             if beat is not None:
                 while_busy = probed.dialect.answers_while_busy
-                tasks.start_soon(partial(watch, sessions.get(MAIN_SESSION), beat, while_busy=while_busy))
+                tasks.start_soon(partial(keep_watch, sessions.get(MAIN_SESSION), beat, while_busy=while_busy))
             yield adapter
         finally:
             with anyio.CancelScope(shield=True):
@@ -95,7 +95,7 @@ async def connect(
                     await adapter.end()
 
 
-async def _shake_hands(sessions: SessionTable, *, connect_timeout_s: float, op_timeout_s: float) -> Probed:
+async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_timeout_s: float) -> ProbeResult:
     main = await sessions.open_main(connect_timeout_s=connect_timeout_s)
     connection = main.connection
     try:
@@ -120,8 +120,8 @@ class NreplAdapter:
 
     def __init__(
         self,
-        sessions: SessionTable,
-        probed: Probed,
+        sessions: SessionPool,
+        probed: ProbeResult,
         listener: Listener,
         *,
         op_timeout_s: float,
@@ -133,15 +133,15 @@ class NreplAdapter:
         self._listener = listener
         self._op_timeout_s = op_timeout_s
         self._main = sessions.main
-        inquiries = Inquiries(sessions, probed, op_timeout_s=op_timeout_s, workspace=workspace)
-        self.complete = inquiries.complete
-        self.lookup = inquiries.lookup
-        self.macroexpand = inquiries.macroexpand
-        self.run_tests = inquiries.run_tests
-        self.last_stacktrace = inquiries.last_stacktrace
-        self.stacks = inquiries.stacks
-        self.clojuredocs = inquiries.clojuredocs
-        self._evaluator = Evaluator(sessions, probed, listener, inquiries, op_timeout_s=op_timeout_s)
+        introspection = Introspection(sessions, probed, op_timeout_s=op_timeout_s, workspace=workspace)
+        self.complete = introspection.complete
+        self.lookup = introspection.lookup
+        self.macroexpand = introspection.macroexpand
+        self.run_tests = introspection.run_tests
+        self.last_stacktrace = introspection.last_stacktrace
+        self.stacks = introspection.stacks
+        self.clojuredocs = introspection.clojuredocs
+        self._evaluator = Evaluator(sessions, probed, listener, introspection, op_timeout_s=op_timeout_s)
         self.end = self._evaluator.end
 
     @property

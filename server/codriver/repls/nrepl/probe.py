@@ -1,4 +1,4 @@
-"""What a REPL can do, found out by asking it: `describe`, then evaluations that change nothing.
+"""The probe of a REPL's capabilities: `describe` is asked, then expressions are evaluated that change nothing.
 
 Never from names or versions: one server says it is another, and a third gives Clojure's version without being Clojure.
 """
@@ -87,7 +87,7 @@ def missing(capability: str, dialect: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeResult:
     """A profile and how to talk to the server that has it."""
 
     profile: Profile
@@ -122,7 +122,7 @@ def read_versions(answer: Sequence[Message]) -> dict[str, str]:
     return versions
 
 
-async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: frozenset[str]) -> Probed:
+async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: frozenset[str]) -> ProbeResult:
     """Find out what the server behind `connection` is and can do. `answer` is its answer to `describe`.
 
     Raises:
@@ -152,7 +152,7 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         project_root=root if isinstance(root, str) else None,
         notes=notes,
     )
-    return Probed(profile, ops, dialect, limits, takes_positions=not facts.get("tools-nrepl"))
+    return ProbeResult(profile, ops, dialect, limits, takes_positions=not facts.get("tools-nrepl"))
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:

@@ -67,7 +67,7 @@ class NreplSession:
         return {"session": self.id} if self.id else {}
 
 
-class SessionTable:
+class SessionPool:
     """All sessions of one adapter, by name. Lives as long as the adapter."""
 
     def __init__(self, endpoint: Endpoint, tasks: TaskGroup, on_stray: OnMessage, *, op_timeout_s: float) -> None:
@@ -195,14 +195,14 @@ class SessionTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class Heartbeat:
     """How long a REPL may be silent before it is asked, and then before it counts as gone: 25 s together."""
 
     silence_s: float = 10.0
     answer_s: float = 15.0
 
 
-async def watch(main: NreplSession, beat: Beat, *, while_busy: bool) -> None:
+async def keep_watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -> None:
     """Look after the connection of the session `main` until it is over, and end it when the REPL does not answer.
 
     A REPL that does one thing at a time does not answer while it works: unless `while_busy`, it is asked only while

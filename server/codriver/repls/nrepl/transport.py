@@ -1,4 +1,4 @@
-"""One TCP connection to a REPL, whose bytes are taken in the very turn of the event loop in which they come.
+"""The TCP transport to a REPL: bytes are taken in the very turn of the event loop in which they come.
 
 A stream that is read by a task costs each message one more turn of the loop, and a write another: together a tenth of
 an evaluation. So this is a protocol of asyncio, which calls when something came, and is written to at once.
@@ -31,7 +31,7 @@ KEEPALIVE_PROBES: Final = 3
 """10 s of silence, then 3 probes 5 s apart: a half-open connection is noticed within 25 s."""
 
 
-class Link(asyncio.Protocol):
+class TcpTransport(asyncio.Protocol):
     """A connection, from `connect` until either side closes it.
 
     `take` is given what comes; `lost` is called once, when nothing more comes, with what broke the connection, or None
@@ -152,7 +152,7 @@ class Link(asyncio.Protocol):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
 
 
-async def connect(endpoint: Endpoint, *, timeout_s: float) -> Link:
+async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
     """A connection to whoever listens at `endpoint`. Set its `take` and `lost` before anything else is awaited.
 
     Raises:
@@ -161,12 +161,12 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> Link:
     loop = asyncio.get_running_loop()
     try:
         with anyio.fail_after(timeout_s):
-            _, link = await loop.create_connection(Link, endpoint.host, endpoint.port)
+            _, transport = await loop.create_connection(TcpTransport, endpoint.host, endpoint.port)
     except TimeoutError:
         raise ReplUnreachableError(endpoint, f"it did not take the connection within {timeout_s:g} s") from None
     except OSError as error:
         raise ReplUnreachableError(endpoint, _say(error)) from error
-    return link
+    return transport
 
 
 def _say(error: OSError) -> str:

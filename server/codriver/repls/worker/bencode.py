@@ -18,7 +18,7 @@ MAX_STRING_BYTES = 256 * 2**20
 
 
 class BencodeError(Exception):
-    """What came is no bencode, or beyond the limits."""
+    """The bytes are no bencode, or beyond the limits."""
 
 
 def encode(value: object) -> bytes:

@@ -20,7 +20,7 @@ COMPLETIONS = 500
 
 
 class NamespaceMissingError(Exception):
-    """Code was to be evaluated in a namespace that is not there."""
+    """A namespace was named that is not there."""
 
 
 class Dialect:

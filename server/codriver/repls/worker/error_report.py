@@ -1,4 +1,4 @@
-"""Failures: what is told of an error, with the user's own lines in it and none of the worker's."""
+"""Error reports: type, message and frames of a failure, with the user's own lines and none of the worker's."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ PIECE_CHARACTERS = 256 * 1024
 
 
 class Session:
-    """What one caller has of its own: the current namespace, the last values, and input not read yet."""
+    """A session: one caller's current namespace, the last values, and input not read yet."""
 
     def __init__(self, identity: str, namespace: Any) -> None:
         self.id = identity
@@ -43,7 +43,7 @@ class Session:
 
 
 class Shield:
-    """Where the main thread's interrupts wait: no message is lost and no lock stays held because one came."""
+    """A shield from interrupts of the main thread: they wait, so that no message is lost and no lock stays held."""
 
     def __init__(self) -> None:
         self.main = threading.get_ident()
@@ -169,7 +169,7 @@ SIGNAL_EVERY_S = 0.5
 
 
 class Interrupts:
-    """Knows what runs on the main thread, and interrupts it. Lives as long as the worker.
+    """Interrupts the evaluation that runs on the main thread. Lives as long as the worker.
 
     `is_supervised`: there is no terminal at which a person could press Ctrl-C.
     """

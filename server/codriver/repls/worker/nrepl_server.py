@@ -33,7 +33,7 @@ CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
 
 
 class Server:
-    """One worker: its sessions, its clients, and what runs or waits. Lives as long as the process."""
+    """The worker's server: its sessions, its clients, its running and waiting jobs. Lives as long as the process."""
 
     def __init__(self, dialect: Dialect, *, is_supervised: bool) -> None:
         self._dialect = dialect

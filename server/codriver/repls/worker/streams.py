@@ -124,7 +124,7 @@ class In(io.TextIOBase):
 
 
 class Pipes:
-    """Takes what is written to the descriptors 1 and 2, for the life of the worker; `printed` is given stream and text.
+    """Pipes behind the descriptors 1 and 2, for the life of the worker; `printed` is given stream and text.
 
     The terminal or pipe that standard error was is left to `faulthandler`, whose last words would be lost here.
     """
