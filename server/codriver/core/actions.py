@@ -38,6 +38,13 @@ class Listening(Action):
 
 
 @dataclass(frozen=True)
+class Searching(Action):
+    """The first search for REPLs began, or ended with all that it found in the state."""
+
+    is_under_way: bool
+
+
+@dataclass(frozen=True)
 class Stop(Action):
     """Begin to stop, for `reason`. Harmless unless starting or started."""
 

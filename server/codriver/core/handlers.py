@@ -18,6 +18,7 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
     {
         actions.Start: lifecycle.start,
         actions.Listening: lifecycle.listening,
+        actions.Searching: announcing(lifecycle.searching),
         actions.Stop: lifecycle.stop,
         actions.Stopped: lifecycle.stopped,
         actions.ClientConnected: mcp_clients.connected,

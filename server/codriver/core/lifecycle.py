@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core.actions import HistoryRestored, LatchError, Listening, Say, Start, Stop, Stopped
+from codriver.core.actions import HistoryRestored, LatchError, Listening, Say, Searching, Start, Stop, Stopped
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import Announce, Append, Listen, WindDown
 from codriver.core.state import Latch, Life, with_item
@@ -49,6 +49,11 @@ def stop(state: State, action: Stop) -> Outcome:
         return Outcome(state)
     life = replace(state.life, phase="stopping")
     return Outcome(replace(state, life=life), effects=(WindDown(reason=action.reason),))
+
+
+def searching(state: State, action: Searching) -> Outcome:
+    """Remember whether the first search for REPLs is under way."""
+    return Outcome(replace(state, life=replace(state.life, is_searching=action.is_under_way)))
 
 
 def stopped(state: State, _action: Stopped) -> Outcome:

@@ -50,6 +50,8 @@ class Life:
     port: int = 0
     port_note: str | None = None
     started_at: int = 0
+    is_searching: bool = False
+    """The first search for REPLs is under way, and decides whether the server starts one of its own."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +164,8 @@ class State:
         return [self.evaluations[name] for name in self.live]
 
     def capabilities(self) -> frozenset[str]:
-        """The capabilities of at least one connected REPL; the tools on offer follow from them."""
-        names: set[str] = set()
+        """The capabilities of at least one REPL, also of one to come; the tools on offer follow from them."""
+        names = {"evaluate"} if self.life.is_searching else set()
         for repl in self.repls.values():
             if repl.owned:
                 # Also while it is stopped: that is when it is wanted most.

@@ -28,7 +28,7 @@ from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
 from codriver.protocol.stream import MessageStream
 from codriver.protocol.subscriptions import Subscriptions
-from codriver.tools.gate import on_offer
+from codriver.tools.gate import LOOK_S, await_search, on_offer
 from codriver.tools.manifest import BY_NAME, MANIFEST
 from codriver.wire.lines import LineRoom
 
@@ -54,7 +54,6 @@ SETTLING_S = 1.5
 """So long after the start a list of tools waits for the REPLs on their way: there are clients that ask for it once, as
 soon as they started the server, and never again. The embedded REPLs need half a second; a JVM may need more, but an
 agent that was given its task at once goes without the tools of a server that takes long."""
-LOOK_S = 0.02
 LINE_ROOM = 4
 """The begun lines of all clients may have as many bytes as this number of longest lines."""
 LEAST_LINE_ROOM_BYTES = 2**20
@@ -142,6 +141,7 @@ class Protocol:
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         del params
         self._introduce(ctx)
+        await await_search(self._services.core)
         repls = self._services.core
         while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
             await anyio.sleep(LOOK_S)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.tools.base import Answer, BadArgumentsError, Call, Tool
-from codriver.tools.gate import refusal
+from codriver.tools.gate import await_search, refusal
 
 if TYPE_CHECKING:
     from codriver.tools.base import Json
@@ -64,6 +64,8 @@ REASONS = frozenset(
 async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
     """The tool's answer in the envelope, whatever happens; only a cancelled call gives none."""
     try:
+        if tool.needs and call.state.life.is_searching:
+            await await_search(call.services.core)
         refused = refusal(tool, call.state, call.services.settings)
         if refused is not None:
             raise refused  # noqa: TRY301  # every refusal becomes an answer at one place, below

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import anyio
+
 from codriver.errors import RefusedError
 from codriver.repls.errors import CapabilityMissingError
 from codriver.settings.model import spelled
 
 if TYPE_CHECKING:
+    from codriver.core.dispatch import Core
     from codriver.core.state import State
     from codriver.settings.model import Settings
     from codriver.tools.base import Tool
+
+
+LOOK_S = 0.02
+SEARCH_S = 10.0
+"""The first search for REPLs takes a second at most, on a disk that answers."""
 
 
 class SwitchedOffError(RefusedError):
@@ -24,6 +32,13 @@ class SwitchedOffError(RefusedError):
             f"{tool} is switched off by the setting {setting} of this workspace",
             hint=f"only the user can switch it on, by {setting} = true: `codriver config show` tells where it is set",
         )
+
+
+async def await_search(core: Core) -> None:
+    """Wait until the first search for REPLs is over: only then it is known what can be used."""
+    with anyio.move_on_after(SEARCH_S):
+        while core.state.life.is_searching:
+            await anyio.sleep(LOOK_S)
 
 
 def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:

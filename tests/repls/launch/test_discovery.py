@@ -152,3 +152,47 @@ def test_a_restarted_repl_has_its_key_and_the_next_generation(tmp_path, removes_
             if removes_its_file:
                 file.unlink()
                 live_until(lambda: not client.call("list_sessions")["sessions"], "the file to be missed")
+
+
+# The first search
+
+
+@pytest.mark.parametrize(("name", "default"), [("pyproject.toml", ["process:python"]), ("Cargo.toml", [])])
+async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, name, default):
+    (tmp_path / name).touch()
+    shell = Shell()
+    finder = Discovery(core=shell.core, workspace=tmp_path, addresses=(), commands=(), port_files=())
+    finder.begin()
+    assert shell.core.state.life.is_searching
+    assert "evaluate" in shell.core.state.capabilities()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(finder.run)
+        with anyio.fail_after(30):
+            while shell.core.state.life.is_searching:
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert list(shell.core.state.repls) == default
+    assert ("evaluate" in shell.core.state.capabilities()) == bool(default)
+
+
+def test_the_first_call_to_a_server_of_a_large_workspace_waits_for_its_repl(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "pyproject.toml").touch()
+    for number in range(1500):
+        folder = workspace / f"part{number // 40}" / f"folder{number}"
+        folder.mkdir(parents=True)
+        (folder / "module.py").touch()
+    with serving(tmp_path) as live, live.client() as client:
+        listed = {tool["name"] for tool in client.request("tools/list")["result"]["tools"]}
+        assert {"evaluate_code", "load_file"} <= listed
+        assert client.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
+
+
+def test_where_no_repl_is_wanted_the_first_call_says_so(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "Cargo.toml").touch()
+    with serving(tmp_path) as live, live.client() as client:
+        refused = client.call("evaluate_code", code="1 + 1")
+        assert refused["reason"] == "capability-missing"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.actions import ReplForgotten, ReplFound, Say
+from codriver.core.actions import ReplForgotten, ReplFound, Say, Searching
 from codriver.core.state import Origin
 from codriver.repls import kinds
 from codriver.repls.kinds import PYTHON
@@ -46,7 +46,9 @@ class Discovery:
         """By REPL id: when its port file was written, as of the last look."""
 
     def begin(self) -> None:
-        """Tell the core of everything that was asked for."""
+        """Tell the core of everything that was asked for; where nothing was, that a search decides."""
+        if not self._is_asked:
+            self._dispatch(Searching(is_under_way=True))
         self.ask(self._addresses, self._commands)
 
     def ask(self, addresses: Sequence[str], commands: Sequence[str]) -> None:
@@ -57,13 +59,13 @@ class Discovery:
 
     async def run(self) -> None:
         """Watch the port files; start a REPL of our own if none is found and none was asked for."""
-        asked = bool(self._addresses or self._commands)
         async with anyio.create_task_group() as tasks:
             seen = anyio.Event()
             tasks.start_soon(self._watch, seen)
             await seen.wait()
-            if not asked and not self._found:
-                await self._start_default()
+            if not self._is_asked:
+                default = () if self._found else await self._default()
+                self._dispatch(*default, Searching(is_under_way=False))
             while True:
                 # A port file may belong to a process that we are just starting: such a file is looked at again.
                 self._reconcile()
@@ -75,10 +77,19 @@ class Discovery:
             self._reconcile()
             seen.set()
 
-    async def _start_default(self) -> None:
-        if await anyio.to_thread.run_sync(is_python_or_empty, self._workspace):
-            words = "no REPL was found and none asked for, so codriver starts its own Python REPL (key py)"
-            self._dispatch(Say(words), _asked_command("python"))
+    @property
+    def _is_asked(self) -> bool:
+        return bool(self._addresses or self._commands)
+
+    async def _default(self) -> tuple[Action, ...]:
+        """The start of a REPL of our own, where the workspace asks for one."""
+        try:
+            if not await anyio.to_thread.run_sync(is_python_or_empty, self._workspace):
+                return ()
+        except OSError as error:
+            return (Say(f"no REPL is started, as the workspace cannot be read: {error.strerror}", error=True),)
+        words = "no REPL was found and none asked for, so codriver starts its own Python REPL (key py)"
+        return (Say(words), _asked_command("python"))
 
     def _reconcile(self) -> None:
         """Make the core's port-file REPLs those whose files are there and name a REPL that is not ours already."""
