@@ -157,7 +157,7 @@ OPENERS = {
     "repls/worker/start.py": "runs in the project's own Python, without ours",
     "repls/worker/streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
-    "setup/doctor/listener_check.py": "the kernel's tables in /proc",
+    "setup/reachability.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with us",
     "repls/launch/watchdog.py": "/dev/null",
     "commands/demo.py": "a folder of its own, made for the demonstration",

@@ -11,7 +11,7 @@ from codriver.repls.launch import port_files
 from codriver.repls.launch.discovery import _asked_command
 from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.settings.layers import load
-from codriver.setup.doctor import checks
+from codriver.setup import doctor as checks
 from codriver.setup.project import find_projects, running_repls
 
 pytestmark = pytest.mark.anyio

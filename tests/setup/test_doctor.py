@@ -25,14 +25,9 @@ from codriver.repls.nrepl.probe import missing
 from codriver.settings import trust
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients
-from codriver.setup.doctor import (
-    Check,
-    Report,
-    Row,
-    diagnose,
-)
-from codriver.setup.doctor.listener_check import listening_hosts, wide_listener
-from codriver.setup.doctor.relay_check import obstacle
+from codriver.setup.doctor import diagnose
+from codriver.setup.doctor_report import Check, Report, Row
+from codriver.setup.reachability import listening_hosts, obstacle, wide_listener
 from codriver.tools.list_sessions import session_row
 
 SESSION = {

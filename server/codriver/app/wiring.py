@@ -101,9 +101,47 @@ def build(
 
     Blocks while it reads the history.
     """
-    settings = live.settings
     redactor = Redactor.from_environment(os.environ)
-    kept_in = workspace_state_folder(workspace)
+    history, restored, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
+    skills = SkillLibrary(workspace, selection(live.settings))
+    parts: Parts
+
+    def reporting(core: Core) -> Mapping[type[effects.Effect], Performer]:
+        """The performers, made with the core that they report to."""
+        nonlocal parts
+        repls = Repls(
+            core=core, tasks=tasks, connectors=CONNECTORS, workspace=workspace, environ=os.environ, logbook=logbook,
+            transcripts=transcripts, is_accepted=is_accepted,
+        )  # fmt: skip
+        clients = Clients(core)
+        services = _services(core, live, workspace, logbook, transcripts, repls, clients)
+        protocol = _protocol(services, clients, skills, redactor)
+        parts = Parts(
+            history=history, restored=restored, transcripts=transcripts, logbook=logbook, recorder=recorder,
+            repls=repls, clients=clients, work=services.work, skills=skills, core=core, protocol=protocol,
+            watcher=Watcher(services),
+        )  # fmt: skip
+        return {**performers, **_performers(parts)}
+
+    Core(state=State(), settings=live.settings, now=now_ms, handlers=HANDLERS, performers=reporting)
+    return parts
+
+
+def _performers(parts: Parts) -> Mapping[type[effects.Effect], Performer]:
+    """The performers that parts of the server bring."""
+    return {
+        **parts.repls.performers,
+        effects.Append: parts.logbook.perform,
+        effects.Remember: lambda told: parts.recorder.remember(Document(told.kind, told.name, told.now, told.text)),
+        effects.NotifyClients: parts.protocol.broadcast.list_changed,
+    }
+
+
+def _log(
+    workspace: Path, live: LiveSettings, session_id: str, redactor: Redactor
+) -> tuple[History, HistoryRestored, Transcripts, Logbook, RunRecorder]:
+    """What keeps what passes through the REPLs: the history, read now, and what it held; long texts; log; memory."""
+    settings, kept_in = live.settings, workspace_state_folder(workspace)
     history = History(
         kept_in / "eval-history.transit.json",
         max_entities=settings.history_max_entities,
@@ -122,56 +160,9 @@ def build(
         redactor=redactor,
     )
     recorder = RunRecorder(
-        memory,
-        logbook.log,
-        session=session_id,
-        started_ms=started_ms,
-        keep=lambda: live.settings.remember_runs,
+        memory, logbook.log, session=session_id, started_ms=started_ms, keep=lambda: live.settings.remember_runs
     )
-    skills = SkillLibrary(workspace, selection(settings))
-    parts: Parts
-
-    def reporting(core: Core) -> Mapping[type[effects.Effect], Performer]:
-        """The performers, made with the core that they report to."""
-        nonlocal parts
-        repls = Repls(
-            core=core,
-            tasks=tasks,
-            connectors=CONNECTORS,
-            workspace=workspace,
-            environ=os.environ,
-            logbook=logbook,
-            transcripts=transcripts,
-            is_accepted=is_accepted,
-        )
-        clients = Clients(core)
-        services = _services(core, live, workspace, logbook, transcripts, repls, clients)
-        protocol = _protocol(services, clients, skills, redactor)
-        restored, watcher = HistoryRestored(loaded.report), Watcher(services)
-        parts = Parts(
-            history=history,
-            restored=restored,
-            transcripts=transcripts,
-            logbook=logbook,
-            recorder=recorder,
-            repls=repls,
-            clients=clients,
-            work=services.work,
-            skills=skills,
-            core=core,
-            protocol=protocol,
-            watcher=watcher,
-        )
-        return {
-            **performers,
-            **repls.performers,
-            effects.Append: logbook.perform,
-            effects.Remember: lambda told: recorder.remember(Document(told.kind, told.name, told.now, told.text)),
-            effects.NotifyClients: protocol.broadcast.list_changed,
-        }
-
-    Core(state=State(), settings=settings, now=now_ms, handlers=HANDLERS, performers=reporting)
-    return parts
+    return history, HistoryRestored(loaded.report), transcripts, logbook, recorder
 
 
 def _services(

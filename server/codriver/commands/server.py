@@ -17,7 +17,6 @@ from codriver.files.paths import presence_folder
 from codriver.log.control_characters import one_line
 from codriver.net import registration, server_record
 from codriver.net.client import NoServerError, connect, process_of
-from codriver.repls import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,6 +30,18 @@ COMING_S = 15.0
 POLL_S = 0.02
 
 
+class _ReplOption(click.Option):
+    """An option whose help names the words that the table of REPL kinds has, read for the help alone."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """See the base class."""
+        from codriver.repls import kinds  # noqa: PLC0415  # most commands show no help
+
+        words = ", ".join(kinds.by_word())
+        self.help = f"Start this REPL: {words}, any command line, or {kinds.NO_REPL}. Can be repeated."
+        return super().get_help_record(ctx)
+
+
 @click.command("serve")
 @workspace_option
 @click.option("--host", help="Address to listen on (127.0.0.1). One beyond loopback demands a token.")
@@ -39,8 +50,8 @@ POLL_S = 0.02
 @click.option(
     "--repl",
     multiple=True,
+    cls=_ReplOption,
     metavar="WORD|COMMAND",
-    help=f"Start this REPL: {', '.join(kinds.by_word())}, any command line, or {kinds.NO_REPL}. Can be repeated.",
 )
 @click.option(
     "--idle-exit", type=click.IntRange(0, 604_800), metavar="SECONDS", help="Stop when nobody was connected this long."

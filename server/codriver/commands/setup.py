@@ -99,7 +99,8 @@ def doctor_command(*, workspace: Path, as_json: bool) -> None:
     gives the exit status 1.
     """
     from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
-    from codriver.setup.doctor import NAME, diagnose  # noqa: PLC0415  # only this command needs it
+    from codriver.setup.doctor import diagnose  # noqa: PLC0415  # only this command needs it
+    from codriver.setup.reachability import NAME  # noqa: PLC0415  # as above
 
     def ask(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:

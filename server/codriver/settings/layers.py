@@ -21,7 +21,7 @@ from codriver.errors import StartError
 from codriver.files import toml_file
 from codriver.files.paths import user_settings_file
 from codriver.files.toml_file import TomlFileError
-from codriver.settings import grants, trust
+from codriver.settings import trust
 from codriver.settings.model import PREFIX, Settings, allowed, is_list, printed, spelled, variable
 
 if TYPE_CHECKING:
@@ -102,9 +102,11 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
                 errors.append(error)
                 continue
             if layer.origin.layer == "workspace" and not is_accepted:
-                counting, held = grants.split(name, counting, values.get(name, Settings.model_fields[name].default))
+                counting, held = trust.split_granting(
+                    name, counting, values.get(name, Settings.model_fields[name].default)
+                )
                 if held is not None:
-                    withheld.append(f"{layer.origin.place}: {spelled(name)} = {grants.shown(held)}")
+                    withheld.append(f"{layer.origin.place}: {spelled(name)} = {trust.shown_value(held)}")
             if counting is not None:
                 values[name], origins[name] = counting, layer.origin
     if errors:

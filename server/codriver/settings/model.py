@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from codriver.settings import grants
+from codriver.settings import trust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,7 +151,7 @@ def settings_table() -> str:
         change = "at a restart" if name in NEED_RESTART else "at once"
         if name in GROWING:
             change = "what is added: at once"
-        default, whence = f"`{printed(info.default)}`", grants.when_it_counts(name)
+        default, whence = f"`{printed(info.default)}`", trust.when_it_counts(name)
         cells = (f"`{spelled(name)}`", default, allowed(name), info.description or "", whence, change)
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)

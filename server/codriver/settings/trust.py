@@ -1,8 +1,9 @@
-"""Trust in workspaces: those whose settings files the user has accepted.
+"""Trust in workspaces: whose settings files the user has accepted, and which settings count only then.
 
 A checkout's settings are words of a stranger, and some of them would run a command, let others in or let edits out.
 Those count only once the user has said so, for exactly these words: a digest of what the files say is kept outside of
-the workspace, and whatever changes them takes it back.
+the workspace, and whatever changes them takes it back. Everything else in a workspace's settings changes how Codriver
+serves, and nothing about what it may do to whom.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import json
 import shlex
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
@@ -18,9 +20,11 @@ from codriver.errors import StartError
 from codriver.files import Links, Rules, toml_file
 from codriver.files.paths import state_folder, workspace_state_folder
 from codriver.files.toml_file import TomlFileError
+from codriver.net.admission import is_loopback
+from codriver.repls import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 COMMAND: Final = "codriver trust"
@@ -154,3 +158,80 @@ def _read_record(path: Path) -> dict[str, str] | None:
         return None
     is_whole = isinstance(record, dict) and all(isinstance(record.get(key), str) for key in ("workspace", "sha256"))
     return record if is_whole else None
+
+
+SHOWN_CHARACTERS: Final = 120
+
+
+def _is_known_repl(words: str) -> bool:
+    return words == kinds.NO_REPL or words in kinds.by_word()
+
+
+def _is_near(address: str) -> bool:
+    host, colon, _ = address.rpartition("=")[2].rpartition(":")
+    return not colon or is_loopback(host)
+
+
+def _is_within(path: str) -> bool:
+    return not (path.startswith(("/", "\\")) or ".." in path or ":" in path)
+
+
+_HARMLESS_ITEMS: Mapping[str, Callable[[str], bool]] = MappingProxyType(
+    {
+        "repl": _is_known_repl,  # any other word is a command line, and an interpreter's path is one too
+        "nrepl": _is_near,
+        "port_files": _is_within,
+        "skill_sources": lambda _: False,
+    }
+)
+"""By list: whether an item grants nothing."""
+
+_GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
+    {
+        "auto_start_mcp_server": True,
+        "allow_edits_outside_workspace": True,
+        "enable_mcp_repl_evaluation": True,
+        "require_token": False,
+        "watch": True,  # it runs what is saved, or checked out
+    }
+)
+"""By switch: the side of it that grants something. A workspace may always take something away."""
+
+_GRANTING_TEXTS: Final = frozenset({"host", "clojuredocs_url"})
+
+
+def split_granting(name: str, value: object, current: object) -> tuple[object, object]:
+    """What counts of a value that a workspace's file gives to the setting `name`, and what does not, None for nothing.
+
+    `current`: what holds without that file, which nobody has to be asked for.
+    """
+    if name in _HARMLESS_ITEMS and isinstance(value, tuple):
+        had = current if isinstance(current, tuple) else ()
+        held = tuple(item for item in value if item not in had and not _HARMLESS_ITEMS[name](item))
+        kept = tuple(item for item in value if item not in held)
+        return (kept if kept or not held else None), held or None
+    is_granting = name in _GRANTING_TEXTS or (name in _GRANTING_VALUES and value is _GRANTING_VALUES[name])
+    return (None, value) if is_granting and value != current else (value, None)
+
+
+_OF_ITEMS: Mapping[str, str] = MappingProxyType(
+    {
+        "repl": "the words of known REPLs; a command line once accepted",
+        "nrepl": "on this machine; others once accepted",
+        "port_files": "below the workspace; others once accepted",
+        "skill_sources": "once accepted",
+    }
+)
+
+
+def when_it_counts(name: str) -> str:
+    """In words, when a workspace's file decides the setting `name`."""
+    if name in _GRANTING_VALUES:
+        return f"{json.dumps(_GRANTING_VALUES[name])} once accepted"
+    return _OF_ITEMS.get(name) or ("once accepted" if name in _GRANTING_TEXTS else "always")
+
+
+def shown_value(value: object) -> str:
+    """A value in one line, not too long."""
+    text = json.dumps(value, default=str)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"

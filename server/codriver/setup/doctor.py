@@ -1,4 +1,4 @@
-"""The checks, one function each, and the order in which they are made."""
+"""`codriver doctor` as a function: checks, one function each, and what mends what they find."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ from codriver.settings.layers import SettingsError, held_back, load
 from codriver.setup.change_plan import plan
 from codriver.setup.clients import command_line, entry_name, found_clients, starts_relay
 from codriver.setup.config_document import find_entry
-from codriver.setup.doctor.listener_check import wide_listener
-from codriver.setup.doctor.relay_check import NAME, obstacle
-from codriver.setup.doctor.report import (
+from codriver.setup.doctor_report import (
     Check,
     ReplReport,
     Report,
     Row,
 )
 from codriver.setup.project import find_projects, port_text
+from codriver.setup.reachability import NAME, check_exposure, obstacle
 from codriver.skills import Selection, SkillLibrary
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from codriver.settings.model import Settings
     from codriver.setup.change_plan import Change
     from codriver.setup.clients import Client, Environment, Launch, Scope
-    from codriver.setup.doctor.report import Support
+    from codriver.setup.doctor_report import Support
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 """Calls a tool of the running server: name, arguments, and the answer. It raises `CodriverError`, `OSError` or
@@ -351,7 +350,7 @@ def _check_repl(repl: dict[str, Any]) -> Iterator[Check]:
         yield Check("REPLs", "wrong", f"{text}: {repl.get('note') or 'no reason is known'}", again)
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
-        yield from _check_exposure(str(key), host, int(port))
+        yield from check_exposure(str(key), host, int(port))
 
 
 def _check_homes(sessions: list[dict[str, Any]]) -> Iterator[Check]:
@@ -369,16 +368,7 @@ def _check_port_files(workspace: Path) -> Iterator[Check]:
         written = port_text(workspace, name)
         if written.isdecimal():
             yield Check("REPLs", "note", f"{name} says {written}", "codriver serve connects to it")
-            yield from _check_exposure(name, "127.0.0.1", int(written))
-
-
-def _check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
-    if not is_loopback(host):
-        text = f"{name}: {host} is another machine; code and results cross the network as plain text"
-        yield Check("REPLs", "note", text, "use a tunnel: ssh -L")
-    elif wide := wide_listener(port):
-        text = f"{name}: port {port} is open beyond loopback ({wide}): whoever reaches this machine can run code in it"
-        yield Check("REPLs", "wrong", text, "start the REPL bound to 127.0.0.1")
+            yield from check_exposure(name, "127.0.0.1", int(written))
 
 
 def _repl_report(session: dict[str, Any]) -> ReplReport:

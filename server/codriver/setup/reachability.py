@@ -1,0 +1,118 @@
+"""Reachability: whether a client gets to the server through the relay, and who can reach a port of this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import struct
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codriver.net.admission import is_loopback
+from codriver.setup.doctor_report import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codriver.setup.clients import Launch
+
+ANSWER_S: Final = 10.0
+NAME: Final = "codriver-doctor"
+"""The client that the doctor itself is."""
+
+TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
+LISTENING: Final = "0A"
+"""The state `TCP_LISTEN` in those tables. Source: Linux, `include/net/tcp_states.h`."""
+CONNECT_S: Final = 0.3
+
+QUESTION: Final = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": NAME, "version": "0"},
+    },
+}
+
+
+def obstacle(launch: Launch, port_file: Path) -> str | None:
+    """What keeps a client from the running server, in words; None when the relay brings the server's answer."""
+    command = [str(launch.python), str(launch.relay), str(port_file)]
+    try:
+        done = subprocess.run(  # noqa: S603  # what the clients' entries start
+            command,
+            input=json.dumps(QUESTION) + "\n",
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=ANSWER_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer came through it within {ANSWER_S:g} s"
+    except OSError as error:
+        return f"{command[0]} cannot be started: {error.strerror or error}"
+    try:
+        answer = json.loads(done.stdout.splitlines()[0])
+        name = answer["result"]["serverInfo"]["name"]
+    except (IndexError, ValueError, KeyError, TypeError):
+        said = done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["it said nothing"]
+        return f"it ended with status {done.returncode}: {said[-1][:300]}"
+    return None if name == "codriver" else f"what answers through it calls itself {name}"
+
+
+def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
+    """What is to be said of a REPL that others than this user's programs may reach."""
+    if not is_loopback(host):
+        text = f"{name}: {host} is another machine; code and results cross the network as plain text"
+        yield Check("REPLs", "note", text, "use a tunnel: ssh -L")
+    elif wide := wide_listener(port):
+        text = f"{name}: port {port} is open beyond loopback ({wide}): whoever reaches this machine can run code in it"
+        yield Check("REPLs", "wrong", text, "start the REPL bound to 127.0.0.1")
+
+
+def wide_listener(port: int) -> str | None:
+    """The address beyond loopback on which something listens at `port` here; None when there is none."""
+    tables = [Path(name) for name in TABLES if Path(name).exists()]
+    if not tables:
+        return _reached_from_outside(port)
+    hosts = [host for table in tables for host in listening_hosts(table.read_text(encoding="ascii"), port)]
+    return next((host for host in hosts if not is_loopback(host)), None)
+
+
+def listening_hosts(table: str, port: int) -> list[str]:
+    """The local addresses in one of the kernel's TCP tables at which `port` is listened on.
+
+    Source: Linux, `Documentation/networking/proc_net_tcp.rst`; addresses are words in the machine's byte order.
+    """
+    hosts = []
+    for line in table.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) < 4 or fields[3] != LISTENING:
+            continue
+        address, _, hex_port = fields[1].partition(":")
+        if int(hex_port, 16) == port:
+            words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
+            packed = struct.pack(f"={len(words)}I", *words)
+            hosts.append(str(ipaddress.ip_address(packed)))
+    return hosts
+
+
+def _reached_from_outside(port: int) -> str | None:
+    """Where the system has no such table: this machine's own outer address, if the port answers there."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            # Connecting a datagram socket sends nothing; it only chooses the address that would be used.
+            probe.connect(("192.0.2.1", 9))
+            host = str(probe.getsockname()[0])
+        if is_loopback(host):
+            return None
+        with socket.create_connection((host, port), timeout=CONNECT_S):
+            return host
+    except OSError:
+        return None
