@@ -5,6 +5,7 @@ import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+from live_server import serving
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("codriver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,3 +25,30 @@ def _left_open_here():
     """What a module leaves to the garbage collector, as a socket, fails there, and not in whatever comes next."""
     yield
     gc.collect()
+
+
+def served(request):
+    """What a module says of its server by the mark `served`: the REPLs, and the names of its clients."""
+    mark = request.node.get_closest_marker("served")
+    return (mark.args or ("python",), mark.kwargs) if mark else (("python",), {})
+
+
+@pytest.fixture(scope="module")
+def live(request, tmp_path_factory):
+    """A server for all tests of a module, which may prepare it in a fixture of the same name."""
+    repls, _ = served(request)
+    options = [word for repl in repls for word in ("--repl", repl)]
+    with serving(tmp_path_factory.mktemp("live"), *options) as running:
+        yield running
+
+
+@pytest.fixture
+def client(request, live):
+    with live.client(name=served(request)[1].get("client", "bare")) as connected:
+        yield connected
+
+
+@pytest.fixture
+def other(request, live):
+    with live.client(name=served(request)[1].get("other", "other")) as connected:
+        yield connected

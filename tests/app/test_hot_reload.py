@@ -103,12 +103,6 @@ def live(tmp_path_factory):
         yield live
 
 
-@pytest.fixture
-def client(live):
-    with live.client() as client:
-        yield client
-
-
 def log(client, **asked):
     return client.call("repl_output_log", limit=1000, **asked)["result"]
 

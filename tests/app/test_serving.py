@@ -17,19 +17,6 @@ from real_repls import repl
 from codriver.tools.envelope import REASONS
 from codriver.tools.manifest import MANIFEST
 
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("live"), "--repl", "python") as running:
-        yield running
-
-
-@pytest.fixture
-def client(live):
-    with live.client() as connected:
-        yield connected
-
-
 # Evaluating
 
 

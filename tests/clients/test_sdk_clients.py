@@ -9,7 +9,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from live_server import serving
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
@@ -17,12 +16,6 @@ from mcp.client.stdio import stdio_client
 import codriver_relay
 
 NODE = Path(__file__).parents[1] / "node"
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("sdk"), "--repl", "python") as running:
-        yield running
 
 
 def relay(live):

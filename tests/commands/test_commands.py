@@ -91,12 +91,14 @@ def test_bash_takes_the_completion(tmp_path):
     assert "_codriver_completion" in done.stdout
 
 
+pytestmark = pytest.mark.served("python", "lisp")
+
+
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("commands"), "--repl", "python", "--repl", "lisp") as live:
-        with live.client() as bare:
-            until(lambda: all(row["phase"] == "connected" for row in bare.call("list_sessions")["sessions"]), "REPLs")
-        yield live
+def live(live):
+    with live.client() as bare:
+        until(lambda: all(row["phase"] == "connected" for row in bare.call("list_sessions")["sessions"]), "REPLs")
+    return live
 
 
 def test_sessions_and_tools_of_the_running_server_are_completed(live):

@@ -24,12 +24,6 @@ OURS = re.compile(rb"\x1b\[[0-9;]*m|\r\n|[\n\t]")
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("bytes"), "--repl", "python") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def client(live):
     with live.client(name=f"evil{EVIL}\n  REPL forged") as one:
         until(lambda: "interrupt_evaluation" in one.tools(), "the REPL")

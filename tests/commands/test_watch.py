@@ -9,17 +9,7 @@ import pytest
 from live_server import serving, until
 from terminal import Terminal
 
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("watch"), "--repl", "python") as running:
-        yield running
-
-
-@pytest.fixture
-def client(live):
-    with live.client(name="ann") as connected:
-        yield connected
+pytestmark = pytest.mark.served(client="ann")
 
 
 def watching(live, *options, **kwargs):

@@ -55,12 +55,6 @@ def live(tmp_path_factory):
             yield running
 
 
-@pytest.fixture
-def client(live):
-    with live.client() as connected:
-        yield connected
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc, which only Linux has")
 def test_200_mb_of_output_are_all_there_and_leave_the_server_small(client, live):
     before = resident_mib(live)

@@ -78,18 +78,6 @@ def test_what_still_runs_is_never_forgotten():
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("transcripts"), "--repl", "python") as running:
-        yield running
-
-
-@pytest.fixture
-def client(live):
-    with live.client() as connected:
-        yield connected
-
-
-@pytest.fixture(scope="module")
 def forgetful(tmp_path_factory):
     """A client of a server that keeps all texts in memory."""
     folder = tmp_path_factory.mktemp("forgetful")

@@ -10,7 +10,7 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from live_server import WAIT_S, serving, until
+from live_server import WAIT_S, until
 
 from codriver.net.admission import first_bytes_verdict, is_loopback, peer_uid, token_matches
 from codriver.net.kernel_sockets import (
@@ -190,11 +190,10 @@ def test_a_system_without_tables_is_told_from_one_without_the_peer(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("door"), "--repl", "python") as running:
-        with running.client() as client:
-            until(lambda: "evaluate_code" in client.tools(), "the REPL")
-        yield running
+def live(live):
+    with live.client() as client:
+        until(lambda: "evaluate_code" in client.tools(), "the REPL")
+    return live
 
 
 def evaluation(mark):

@@ -1,7 +1,6 @@
 """What a client is told of the log while it calls tools, in both protocol eras."""
 
-import pytest
-from live_server import own_settings, serving
+from live_server import own_settings
 
 UPDATED = "notifications/resources/updated"
 LOG = "codriver://log"
@@ -12,12 +11,6 @@ MODERN = {
         "io.modelcontextprotocol/clientCapabilities": {},
     }
 }
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("news"), "--repl", "python") as running:
-        yield running
 
 
 def taken(client, method=UPDATED):

@@ -6,7 +6,7 @@ import sys
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from live_server import Relayed, serving, until
+from live_server import Relayed, until
 
 import codriver_relay
 from codriver.protocol.error_messages import has_halves, without_halves
@@ -18,11 +18,10 @@ VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("corners"), "--repl", "python") as running:
-        with running.client() as first:
-            until(lambda: "interrupt_evaluation" in first.tools(), "the REPL")
-        yield running
+def live(live):
+    with live.client() as first:
+        until(lambda: "interrupt_evaluation" in first.tools(), "the REPL")
+    return live
 
 
 @pytest.fixture(params=["client", "relay"])

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from live_server import serving, until
+from live_server import until
 from mcp_types.jsonrpc import INTERNAL_ERROR
 
 from codriver.net.client_sessions import ClientSession
@@ -19,12 +19,6 @@ CALLS = {
     "a picture": ("get_evaluation", {"maxImages": 1}),
 }
 PICTURE = '"data:image/png;base64,iVBORw0KGgo="'
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("plain"), "--repl", "python") as running:
-        yield running
 
 
 @pytest.fixture

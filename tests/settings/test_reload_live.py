@@ -7,11 +7,10 @@ GUIDE = "---\nname: ours\ndescription: How we do it here.\n---\n\nLike this.\n"
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("reload"), "--repl", "python") as live:
-        with live.client() as bare:
-            until(lambda: bare.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
-        yield live
+def live(live):
+    with live.client() as bare:
+        until(lambda: bare.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
+    return live
 
 
 @pytest.fixture

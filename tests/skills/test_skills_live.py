@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import skill_examples
-from live_server import WAIT_S, serving, until
+from live_server import WAIT_S, until
 
 from codriver.tools.manifest import BY_NAME
 
@@ -15,12 +15,14 @@ LISP = "lpy"
 """The session of the examples that name none: they are Clojure, and this is the Clojure that needs no JVM."""
 
 
+pytestmark = pytest.mark.served("python", "lisp")
+
+
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("skills"), "--repl", "python", "--repl", "lisp") as live:
-        with live.client() as bare:
-            until(lambda: all(row["phase"] == "connected" for row in bare.call("list_sessions")["sessions"]), "REPLs")
-        yield live
+def live(live):
+    with live.client() as bare:
+        until(lambda: all(row["phase"] == "connected" for row in bare.call("list_sessions")["sessions"]), "REPLs")
+    return live
 
 
 def with_session(call, arguments):

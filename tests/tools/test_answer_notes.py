@@ -1,25 +1,9 @@
 """Notes of answers over a real server: the same code again, and what others did meanwhile."""
 
 import pytest
-from live_server import serving, until
+from live_server import until
 
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("notes"), "--repl", "python") as running:
-        yield running
-
-
-@pytest.fixture
-def client(live):
-    with live.client(name="ann") as connected:
-        yield connected
-
-
-@pytest.fixture
-def other(live):
-    with live.client(name="bob") as connected:
-        yield connected
+pytestmark = pytest.mark.served(client="ann", other="bob")
 
 
 def repeated(client, code, **arguments):

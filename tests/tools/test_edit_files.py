@@ -37,12 +37,6 @@ def greet(live):
     return file
 
 
-@pytest.fixture
-def client(live):
-    with live.client() as client:
-        yield client
-
-
 def test_a_batch_is_done_and_told_and_taken_back(client, greet):
     answer = client.call("edit_files", edits=[GOOD_DAY, SHOUT])
     assert answer["ok"]

@@ -7,19 +7,15 @@ from real_repls import repl
 LISP = "(ns {0})\n(defn f [] (/ 1 0))\n\n{1}\n"
 
 
+pytestmark = pytest.mark.served("python", "lisp")
+
+
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("places"), "--repl", "python", "--repl", "lisp") as running:
-        with running.client() as client:
-            for key in ("py", "lpy"):
-                assert client.call("evaluate_code", code="1", replSessionKey=key, timeoutMs=120_000)["ok"]
-        yield running
-
-
-@pytest.fixture
-def client(live):
-    with live.client() as connected:
-        yield connected
+def live(live):
+    with live.client() as client:
+        for key in ("py", "lpy"):
+            assert client.call("evaluate_code", code="1", replSessionKey=key, timeoutMs=120_000)["ok"]
+    return live
 
 
 @pytest.fixture(scope="module")

@@ -13,16 +13,7 @@ LOOPS = {
 }
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("interrupting"), "--repl", "python", "--repl", "lisp") as running:
-        yield running
-
-
-@pytest.fixture
-def client(live):
-    with live.client() as connected:
-        yield connected
+pytestmark = pytest.mark.served("python", "lisp")
 
 
 @pytest.mark.parametrize("key", list(LOOPS))

@@ -9,17 +9,10 @@ from real_repls import fresh, repl
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("live"), "--repl", "python") as running:
-        with running.client() as first:
-            first.call("evaluate_code", code="import time")
-        yield running
-
-
-@pytest.fixture
-def client(live):
-    with live.client() as connected:
-        yield connected
+def live(live):
+    with live.client() as first:
+        first.call("evaluate_code", code="import time")
+    return live
 
 
 def status(client, evaluation):

@@ -57,12 +57,6 @@ def live(tmp_path_factory):
 
 
 @pytest.fixture
-def client(live):
-    with live.client() as connected:
-        yield connected
-
-
-@pytest.fixture
 def write(live):
     """Write files of the workspace, which are gone after the test, as are the modules that they were."""
     written = []

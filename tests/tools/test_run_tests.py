@@ -59,12 +59,6 @@ def live(tmp_path_factory):
         yield running
 
 
-@pytest.fixture
-def client(live):
-    with live.client() as connected:
-        yield connected
-
-
 def test_lisp_failures_come_first_with_their_place(live, client):
     answer = ask(client, namespace="suite.core", replSessionKey="lpy", timeoutMs=120_000)
     assert (answer["ok"], answer["reason"], counts(answer)) == (False, "tests-failed", (3, 1, 1, 1))

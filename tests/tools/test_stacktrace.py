@@ -11,25 +11,21 @@ PYTHON = "import json\n\ndef outer(text):\n    return json.loads(text)\n"
 LISP = "(ns deep.core)\n(defn inner [x] (/ 1 x))\n(defn outer [x] (inner x))\n"
 
 
+pytestmark = pytest.mark.served("python", "lisp")
+
+
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("failures"), "--repl", "python", "--repl", "lisp") as running:
-        with running.client() as client:
-            for key, file, text in (("py", "deep.py", PYTHON), ("lpy", "deep.lpy", LISP)):
-                (running.workspace / file).write_text(text)
-                loaded = client.call("load_file", filePath=file, replSessionKey=key, timeoutMs=120_000)
-                assert loaded["ok"], loaded
-                # Before any error there is none to tell.
-                trace = ask(client, replSessionKey=key)
-                assert (trace["ok"], trace["frames"], trace["count"]) == (True, [], 0)
-                assert trace["notes"]
-        yield running
-
-
-@pytest.fixture
-def client(live):
-    with live.client() as connected:
-        yield connected
+def live(live):
+    with live.client() as client:
+        for key, file, text in (("py", "deep.py", PYTHON), ("lpy", "deep.lpy", LISP)):
+            (live.workspace / file).write_text(text)
+            loaded = client.call("load_file", filePath=file, replSessionKey=key, timeoutMs=120_000)
+            assert loaded["ok"], loaded
+            # Before any error there is none to tell.
+            trace = ask(client, replSessionKey=key)
+            assert (trace["ok"], trace["frames"], trace["count"]) == (True, [], 0)
+            assert trace["notes"]
+    return live
 
 
 def ask(client, **arguments):

@@ -19,21 +19,17 @@ def area(width, height=1):
 LISP = '(ns shapes.core)\n\n(defn area\n  "The area of a rectangle."\n  ([w] (area w w))\n  ([w h] (* w h)))\n'
 
 
+pytestmark = pytest.mark.served("python", "lisp")
+
+
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("symbols"), "--repl", "python", "--repl", "lisp") as running:
-        with running.client() as client:
-            for name, file, text in (("py", "shapes.py", DEFINITIONS), ("lpy", "shapes.lpy", LISP)):
-                (running.workspace / file).write_text(text)
-                loaded = client.call("load_file", filePath=file, replSessionKey=name, timeoutMs=120_000)
-                assert loaded["ok"], loaded
-        yield running
-
-
-@pytest.fixture
-def client(live):
-    with live.client() as connected:
-        yield connected
+def live(live):
+    with live.client() as client:
+        for name, file, text in (("py", "shapes.py", DEFINITIONS), ("lpy", "shapes.lpy", LISP)):
+            (live.workspace / file).write_text(text)
+            loaded = client.call("load_file", filePath=file, replSessionKey=name, timeoutMs=120_000)
+            assert loaded["ok"], loaded
+    return live
 
 
 def ask(client, tool, **arguments):

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from live_server import serving
 
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Profile
@@ -15,12 +14,6 @@ from codriver.tools.syntax_check import (
 )
 
 EVERYTHING = "[:find (count ?e) . :where [?e :output/line]]"
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("syntax"), "--repl", "python") as running:
-        yield running
 
 
 @pytest.fixture

@@ -20,22 +20,7 @@ OUTPUT_OF = """[:find ?t :in $ ?id
   :where [?e :output/evaluation ?id] [?e :output/category "evaluationOutput"] [?e :output/text ?t]]"""
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("waiting"), "--repl", "python") as running:
-        yield running
-
-
-@pytest.fixture
-def client(live):
-    with live.client(name="waiter") as connected:
-        yield connected
-
-
-@pytest.fixture
-def other(live):
-    with live.client(name="other") as connected:
-        yield connected
+pytestmark = pytest.mark.served(client="waiter")
 
 
 def last_line(client):

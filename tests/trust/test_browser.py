@@ -10,7 +10,7 @@ import subprocess
 import threading
 
 import pytest
-from live_server import WAIT_S, serving, until
+from live_server import WAIT_S, until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -182,11 +182,10 @@ def browsing(folder, address, *options):
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("browser"), "--repl", "python") as running:
-        with running.client() as client:
-            assert client.call("evaluate_code", code="'marker'", timeoutMs=60_000)["ok"]
-        yield running
+def live(live):
+    with live.client() as client:
+        assert client.call("evaluate_code", code="'marker'", timeoutMs=60_000)["ok"]
+    return live
 
 
 @contextlib.contextmanager

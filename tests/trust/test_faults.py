@@ -45,12 +45,6 @@ def has_session(client, key):
     return key in {row["key"] for row in client.call("list_sessions")["sessions"]}
 
 
-@pytest.fixture
-def client(live):
-    with live.client() as connected:
-        yield connected
-
-
 def pid_of(client, key="py"):
     """The process behind a REPL."""
     answer = client.call("evaluate_code", code="import os\nos.getpid()", replSessionKey=key, timeoutMs=60_000)

@@ -14,14 +14,16 @@ SLOW = '[:find ?l :where [?e :output/text ?t] [(re-find #"(?:a|a|ab)+b+$" ?t)] [
 NOTHING = '[:find ?l :where [?e :output/who "nobody"] [?e :output/line ?l]]'
 
 
+pytestmark = pytest.mark.served("python", "lisp")
+
+
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("starving"), "--repl", "python", "--repl", "lisp") as running:
-        with running.client() as first:
-            text = "a" * 18 + "c"
-            assert first.call("evaluate_code", code=repr(text), replSessionKey="py", timeoutMs=60_000)["ok"]
-            assert first.call("evaluate_code", code="1", replSessionKey="lpy", timeoutMs=60_000)["ok"]
-        yield running
+def live(live):
+    with live.client() as first:
+        text = "a" * 18 + "c"
+        assert first.call("evaluate_code", code=repr(text), replSessionKey="py", timeoutMs=60_000)["ok"]
+        assert first.call("evaluate_code", code="1", replSessionKey="lpy", timeoutMs=60_000)["ok"]
+    return live
 
 
 @pytest.fixture

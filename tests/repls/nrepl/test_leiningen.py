@@ -42,12 +42,6 @@ def live(tmp_path_factory):
         yield live
 
 
-@pytest.fixture
-def client(live):
-    with live.client() as client:
-        yield client
-
-
 def evaluate(client, code):
     return client.call("evaluate_code", code=code, replSessionKey="clj", timeoutMs=120_000)
 
