@@ -9,6 +9,8 @@ from live_server import serving
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("codriver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Where tests are run for what they reach, and not for what they find.
+settings.register_profile("brief", settings.get_profile("codriver"), max_examples=20)
 settings.load_profile("codriver")
 
 # A shell starts what runs in the background with SIGINT ignored, and every process of the tests would inherit that.

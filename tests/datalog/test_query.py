@@ -489,6 +489,7 @@ def test_rules_that_branch_without_end_are_looked_into_once():
     assert ask("[:find [?x ...] :in $ % :where (r0 ?x)]", f"[{' '.join(rules)}]", time_limit_s=60) == [3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "step", ["[(inc ?a) ?c] [?c :output/line] (after ?c ?b)", "(after ?a ?c) [(inc ?c) ?b] [?b :output/line]"]
 )

@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -164,6 +165,7 @@ def check_edited(batch, result):
         assert words(result.text) == batch.expected_words(), where
 
 
+@pytest.mark.slow
 def test_thousands_of_random_edits_of_real_code_change_nothing_else(sources):
     seeded = random.Random(55)
     count = 0
@@ -187,6 +189,7 @@ def test_an_edit_moves_no_line_but_its_own(sources):
             assert result.text.endswith(text[unit.end :])
 
 
+@pytest.mark.slow
 def test_moves_and_names_in_real_code_change_nothing_else(sources):
     seeded = random.Random(57)
     moves = names = 0
@@ -243,6 +246,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=1500)
 @given(st.lists(PIECES, max_size=25).map("".join), st.integers(0, 2**32))
 def test_any_batch_on_any_sound_text_changes_nothing_else(text, seed):

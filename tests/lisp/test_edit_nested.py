@@ -181,6 +181,7 @@ def nested(text):
     return f"#?(:clj\n   {branch}\n   :cljs nil)\n\n(do\n  {inner}\n  #?@(:clj [{spliced}\n            ]))\n"
 
 
+@pytest.mark.slow
 def test_every_form_can_be_replaced_by_itself_byte_for_byte(sources):
     count = 0
     for name, text in sources.items():

@@ -5,6 +5,8 @@ import random
 import shutil
 import subprocess
 
+import pytest
+
 from codriver.lisp.edit import Edited, Rename, apply
 from codriver.lisp.rename.binding_forms import occurrences
 from codriver.lisp.source_text import Document
@@ -187,6 +189,7 @@ def cases(seed=58):
     return found, refused
 
 
+@pytest.mark.slow
 def test_clojure_gives_the_same_values_after_a_renaming():
     if shutil.which("java") is None or not all(jar.exists() for jar in JARS):
         missing("Clojure", "install a JDK and Debian's package `clojure`")
