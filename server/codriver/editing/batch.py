@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from codriver.editing.file_changes import Snapshot
+
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 MARGIN = 20
@@ -94,6 +96,7 @@ def _shown(mark: str, line: str) -> str:
 __all__ = ["HY", "Create", "EditsRefusedError", "FileResult", "Limits", "Wanted", "plan"]
 
 BOM = b"\xef\xbb\xbf"
+MARK = "\ufeff"
 HY = ".hy"
 """How the name of a file of Hy ends."""
 
@@ -162,6 +165,10 @@ class EditsRefusedError(RefusedError):
         )
 
 
+class _FileProblemError(Exception):
+    """The file itself is the problem: all edits of it are refused with these words."""
+
+
 def plan(
     workspace: Path, path: Path, edits: Mapping[int, TextEdit | Create], limits: Limits
 ) -> FileResult | list[tuple[int, Problem]]:
@@ -173,49 +180,65 @@ def plan(
     others = {index: edit for index, edit in edits.items() if not isinstance(edit, Create)}
     name = show(workspace, path)
     try:
+        before = _read_before(workspace, path, name, creations)
+        bom, old = _decoded(before.data or b"", name, is_replaced=bool(creations))
+        there = None if before.data is None else old
+        problems = _problems_of_creation(name, creations, is_there=there is not None)
+        if problems:
+            first = min(creations)
+            there = there if problems[0][0] == first else creations[first].content
+            return problems + _problems_beside(there, others, limits, is_hy=path.suffix == HY)
+        text, done = old, dict[int, Done]()
+        for index, creation in creations.items():
+            # Content that brings its own mark keeps it; nobody wants two.
+            text, bom = creation.content.removeprefix(MARK), BOM if creation.content.startswith(MARK) else bom
+            done[index] = Done(1, 1)
+        if others:
+            edited = apply(Document(text, is_hy=path.suffix == HY), others, limits)
+            if isinstance(edited, Refused):
+                return list(edited.problems)
+            text = edited.text
+            done |= edited.done
+        change = Change(path, before, bom + _encoded(text))
+    except _FileProblemError as error:
+        return [(index, Problem(str(error))) for index in edits]
+    return FileResult(change, name, dict(sorted(done.items())), unified(old, text, name, is_new=there is None))
+
+
+def _read_before(workspace: Path, path: Path, name: str, creations: Mapping[int, Create]) -> Snapshot:
+    """The file as it is, when it can be what the edits are for."""
+    try:
         before = read(path, workspace)
         check_is_lisp(path, before.data, *(creation.content for creation in creations.values()))
-    except (UnreadableError, NotEditableError) as error:
-        words = str(error) if isinstance(error, NotEditableError) else f"{name}: {error}"
-        return [(index, Problem(words)) for index in edits]
-    problems = _problems_of_creation(name, creations, is_there=before.data is not None)
+    except NotEditableError as error:
+        raise _FileProblemError(str(error)) from error
+    except UnreadableError as error:
+        words = f"{name}: {error}"
+        raise _FileProblemError(words) from error
     if not creations and before.data is None:
         words = f"{name} is not there: look at the path, or make the file with an edit of type create"
-        return [(index, Problem(words)) for index in others]
-    bom, old = b"", ""
-    if before.data is not None:
-        bom = BOM if before.data.startswith(BOM) else b""
-        try:
-            old = before.data[len(bom) :].decode()
-        except UnicodeDecodeError as error:
-            if not creations:
-                words = f"{name} is no UTF-8 text: the byte at offset {len(bom) + error.start} does not fit"
-                return [(index, Problem(words)) for index in edits]
-            old = before.data.decode(errors="replace")
-    if problems:
-        there = old if before.data is not None else None
-        if problems[0][0] != min(creations):
-            there = creations[min(creations)].content
-        return problems + _problems_beside(there, others, limits, is_hy=path.suffix == HY)
-    text = old
-    done: dict[int, Done] = {}
-    for index, creation in creations.items():
-        # Content that brings its own mark keeps it; nobody wants two.
-        text, bom = creation.content.removeprefix("\ufeff"), BOM if creation.content.startswith("\ufeff") else bom
-        done[index] = Done(1, 1)
-    if others:
-        edited = apply(Document(text, is_hy=path.suffix == HY), others, limits)
-        if isinstance(edited, Refused):
-            return list(edited.problems)
-        text = edited.text
-        done |= edited.done
+        raise _FileProblemError(words)
+    return before
+
+
+def _decoded(data: bytes, name: str, *, is_replaced: bool) -> tuple[bytes, str]:
+    """The byte order mark of a file, empty when it has none, and its text."""
+    bom = BOM if data.startswith(BOM) else b""
     try:
-        after = bom + text.encode()
-    except UnicodeEncodeError:
+        return bom, data[len(bom) :].decode()
+    except UnicodeDecodeError as error:
+        if is_replaced:
+            return bom, data.decode(errors="replace")
+        words = f"{name} is no UTF-8 text: the byte at offset {len(bom) + error.start} does not fit"
+        raise _FileProblemError(words) from error
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
         words = "the new text holds half of a surrogate pair, which is no character"
-        return [(index, Problem(words)) for index in edits]
-    diff = unified(old, text, name, is_new=before.data is None)
-    return FileResult(Change(path, before, after), name, dict(sorted(done.items())), diff)
+        raise _FileProblemError(words) from error
 
 
 def _problems_of_creation(name: str, creations: Mapping[int, Create], *, is_there: bool) -> list[tuple[int, Problem]]:
