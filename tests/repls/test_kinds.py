@@ -97,3 +97,17 @@ def test_hot_reload_gives_it_its_files(tmp_path):
 def test_a_workspace_may_ask_for_it_by_its_word(tmp_path):
     write(tmp_path / "codriver.toml", 'repl = ["moon"]\n')
     assert load(tmp_path, environ={}).withheld == ()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "loads", "refuses"),
+    [("python", ".py", ".clj"), ("hy", ".hy", ".py"), ("basilisp", ".cljc", ".py"), ("clojurescript", ".cljs", ".py")],
+)
+def test_a_dialect_loads_the_files_of_its_family(dialect, loads, refuses):
+    suffixes = kinds.suffixes_of(dialect)
+    assert loads in suffixes
+    assert refuses not in suffixes
+
+
+def test_of_an_unknown_dialect_no_file_is_known():
+    assert kinds.suffixes_of("unknown") == frozenset()

@@ -48,6 +48,26 @@ def test_python_that_parses_is_evaluated(client, code):
     assert client.call("evaluate_code", code=code)["result"] == "7"
 
 
+def test_a_wrong_session_is_told_before_the_code_is_judged(client):
+    answer = client.call("evaluate_code", code="(this is no Python", replSessionKey="clj")
+    assert (answer["reason"], answer["sessions"]) == ("unknown-session", ["py"])
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "notes.md", "core.clj"])
+def test_a_file_of_another_language_is_refused_by_its_kind(live, client, name):
+    (live.workspace / name).write_text("x = 1\n")
+    answer = client.call("load_file", filePath=name)
+    assert (answer["ok"], answer["reason"]) == (False, "wrong-language")
+    assert name in answer["message"]
+    assert ".py" in answer["hint"]
+    assert client.call("evaluate_code", code="'x' in dir()")["result"] == "False"
+
+
+def test_a_file_without_an_ending_may_be_in_any_language(live, client):
+    (live.workspace / "script").write_text("40 + 2\n")
+    assert client.call("load_file", filePath="script")["ok"]
+
+
 def test_what_only_the_repl_refuses_to_read_is_said_to_have_run_nothing(client):
     answer = client.call("evaluate_code", code="ran = 1\nreturn 2")
     assert (answer["reason"], answer["error"]["phase"]) == ("evaluation-failed", "read")

@@ -198,6 +198,14 @@ def project_marks() -> frozenset[str]:
     return frozenset({*marks, *_OTHER_MARKS, *(file for kind in KINDS for file, _ in kind.needed_packages)})
 
 
+def suffixes_of(dialect: str) -> frozenset[str]:
+    """The endings of source files that a dialect loads: those of all its family where it has one; none if unknown."""
+    alone = {PYTHON.dialect, "hy"}
+    kin = {dialect} if dialect in alone else {kind.dialect for kind in KINDS} - alone
+    is_known = any(dialect in (kind.dialect, kind.file_dialect) for kind in KINDS)
+    return frozenset(suffix for kind in KINDS if is_known and kind.dialect in kin for suffix in kind.suffixes)
+
+
 def dialects_by_suffix() -> Mapping[str, tuple[str, ...]]:
     """By a source file's ending: the dialects that can load it, the likeliest first."""
     found: dict[str, tuple[str, ...]] = {}

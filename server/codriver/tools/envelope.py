@@ -56,6 +56,7 @@ REASONS = frozenset(
         "unknown-namespace",
         "unknown-session",
         "unknown-symbol",
+        "wrong-language",
     }
 )
 """The closed list: every word that an answer's `reason` can be."""

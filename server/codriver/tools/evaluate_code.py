@@ -16,6 +16,7 @@ from codriver.core.actions import Evaluate
 from codriver.core.values import Form, Request
 from codriver.errors import RefusedError
 from codriver.lisp.reader import top_level_forms
+from codriver.repls.kinds import suffixes_of
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Schema, Tool, answer_schema
 from codriver.tools.evaluation_answers import describe, stop, wait
 from codriver.tools.session_choice import Target, evaluation_of, isolated, resolve
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from codriver.core.state import Repl
     from codriver.core.values import Evaluation
 
 MAX_BYTES_OF_A_CLIENT = 32 * 2**20
@@ -122,9 +124,22 @@ class LoadFileArguments(Arguments):
     timeout_ms: int | None = Field(None, ge=1000, le=600_000, description="How long to wait for the end (25000).")
 
 
+class WrongLanguageError(RefusedError):
+    """The file is in no language that the session speaks."""
+
+    reason = "wrong-language"
+
+    def __init__(self, name: str, key: str, dialect: str, suffixes: frozenset[str]) -> None:
+        super().__init__(
+            f"{name} is no source file of the session {key}, which speaks {dialect}: nothing was loaded",
+            hint=f"it loads files that end in {', '.join(sorted(suffixes))}; data is read by code of its own language",
+        )
+
+
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     """Evaluate, wait, and say how it stands."""
     who = call.who(arguments.who)
+    resolve(call.state, arguments.repl_session_key)  # a wrong key is told before the code is judged
     lisp = speaks_lisp(call.state, arguments.repl_session_key)
     forms = await _forms(call, arguments.repl_session_key, arguments.code, lisp=lisp)
     target = resolve(call.state, arguments.repl_session_key)
@@ -155,6 +170,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     who = call.who(arguments.who)
     path = call.services.workspace / arguments.file_path
     text = await call.services.work.files.run(call.client, partial(_read, path))
+    _check_language(path, resolve(call.state, arguments.repl_session_key).repl)
     lisp = path.suffix != ".py" and speaks_lisp(call.state, arguments.repl_session_key)
     forms = await _forms(call, arguments.repl_session_key, text, lisp=lisp)
     target = resolve(call.state, arguments.repl_session_key)
@@ -222,6 +238,17 @@ async def _forms(call: Call, key: str | None, code: str, *, lisp: bool) -> tuple
 def _lisp_forms(code: str) -> tuple[Form, ...]:
     spans = top_level_forms(code, check_brackets(code))
     return tuple([Form(code[span.start : span.end], span.line, span.column) for span in spans])
+
+
+def _check_language(path: Path, repl: Repl) -> None:
+    """Refuse a file whose name says that it is in another language. One without an ending may be in any.
+
+    Raises:
+        WrongLanguageError: it is.
+    """
+    suffixes = suffixes_of(repl.dialect)
+    if suffixes and path.suffix and path.suffix not in suffixes:
+        raise WrongLanguageError(path.name, repl.key, repl.dialect, suffixes)
 
 
 def _read(path: Path) -> str:
