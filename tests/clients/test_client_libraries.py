@@ -27,7 +27,9 @@ def test_an_agent_of_the_library_gets_every_tool_and_evaluates(tmp_path, library
         words = f"make {venv} and install tests/clients/{LIBRARIES[library]}.txt there"
         is_expected = os.environ.get("CI") and not os.environ.get("CODRIVER_TESTS_WITHOUT_CLIENTS")
         pytest.fail(words) if is_expected else pytest.skip(words)
-    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "src").mkdir(parents=True)
+    (tmp_path / "app" / "app.py").write_text("")
+    (tmp_path / "app" / "src" / "core.lpy").write_text("(ns core)\n")
     port_file = tmp_path / "app" / ".calva" / "mcp-server" / "port"
     # A library hands few variables on to a server, so the server's folders are found by the home folder alone.
     shared = {key: value for key, value in environ(tmp_path).items() if not key.startswith("XDG_")}

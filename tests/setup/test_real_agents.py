@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def claude_code(place, url):
-    variables = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none", "ENABLE_TOOL_SEARCH": "false"}
+    variables = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none"}
     return ["claude", "-p", "go", "--allowedTools", "mcp__codriver__evaluate_code"], variables
 
 

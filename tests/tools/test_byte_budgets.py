@@ -9,8 +9,8 @@ from real_repls import repl
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
-    "python, tools/list and instructions": (22_669, 13_682),
-    "python, output schemas": (6903, 0),
+    "python, tools/list and instructions": (14_852, 6371),
+    "python, output schemas": (5882, 0),
     "python, 0, a client's first call": (595, 221),
     "python, 1+2": (527, 189),
     "python, 1/0": (1361, 586),
@@ -18,8 +18,12 @@ BUDGETS = {
     "python, 10 MB printed": (103_218, 51_531),
     "python, 200,000 lines": (125_132, 58_833),
     "python, list of 1,000,000": (715, 283),
-    "clojure, tools/list and instructions": (22_724, 13_765),
+    "clojure, tools/list and instructions": (18_560, 8273),
+    "clojure, tools/list and instructions, codex": (19_264, 8538),
+    "clojure, tools/list and instructions, qwen": (19_264, 8538),
     "clojure, output schemas": (6875, 0),
+    "clojure, output schemas, codex": (7089, 0),
+    "clojure, output schemas, qwen": (7089, 0),
     "clojure, 0, a client's first call": (597, 222),
     "clojure, 1+2": (529, 190),
     "clojure, 1/0": (1214, 517),
@@ -27,8 +31,8 @@ BUDGETS = {
     "clojure, 10 MB printed": (103_220, 51_532),
     "clojure, 200,000 lines": (125_159, 58_845),
     "clojure, list of 1,000,000": (667, 259),
-    "the two skills": (15_139, 13_925),
-    "the skills with all their pages": (20_135, 18_684),
+    "the two skills": (15_121, 13_907),
+    "the skills with all their pages": (20_117, 18_666),
 }
 """Of every client; a row with a profile behind it, such as `python, 1+2, codex`, is the bound of that client alone."""
 

@@ -27,6 +27,7 @@ from codriver.app.wiring import build, now_ms
 from codriver.core.actions import (
     CancelQueued,
     EvaluationEnded,
+    LanguagesSeen,
     ResourcesChanged,
     Say,
     Start,
@@ -34,10 +35,12 @@ from codriver.core.actions import (
     Stopped,
 )
 from codriver.core.effects import Announce, Listen, WindDown
-from codriver.core.values import HELD, Failure
+from codriver.core.values import HELD, LISP, Failure
+from codriver.editing.file_changes import SUFFIXES as LISP_SUFFIXES
 from codriver.errors import StartError
 from codriver.files.paths import presence_folder, relay_file
 from codriver.files.polling import Poller
+from codriver.files.workspace_walk import holds_file
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr
 from codriver.net import registration
@@ -63,6 +66,11 @@ logger = logging.getLogger(__name__)
 
 ANSWER_S = 2.0
 """How long a stopping server waits for evaluations to end and for answers to leave."""
+LANGUAGES_S = 5.0
+"""How often a workspace without Lisp is searched for its first Lisp file, at most."""
+LANGUAGES_REST_TIMES = 100
+"""Searches take no more than this part of the time."""
+MAX_SEARCHED = 50_000
 SKILLS_S = 2.0
 
 
@@ -178,6 +186,7 @@ class Server:
         parts.transcripts.store.begin()
         self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.log_grew)
         self._tasks.start_soon(self._watch_skills)
+        self._tasks.start_soon(self._watch_languages)
         self._tasks.start_soon(self._live.run, parts.core, parts.skills)
         self._tasks.start_soon(parts.watcher.run)
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
@@ -190,6 +199,16 @@ class Server:
         while True:
             if await poller.next():
                 self._core.report(ResourcesChanged())
+
+    async def _watch_languages(self) -> None:
+        """Notice the languages that files are written in, until all that matter are there."""
+        look = partial(holds_file, self._workspace, LISP_SUFFIXES, max_entries=MAX_SEARCHED)
+        poller = Poller(look, interval_s=LANGUAGES_S, rest_times=LANGUAGES_REST_TIMES)
+        has_lisp: bool | None = None
+        while not has_lisp:
+            before, has_lisp = has_lisp, await poller.next()
+            if has_lisp != before:
+                self._core.report(LanguagesSeen(frozenset({LISP} if has_lisp else ())))
 
     async def _listen(self, effect: Listen) -> None:
         settings = self._live.settings

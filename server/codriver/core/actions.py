@@ -96,6 +96,13 @@ class ToolsChanged(Action):
 
 
 @dataclass(frozen=True)
+class LanguagesSeen(Action):
+    """The files of the workspace were looked at, and these languages are spoken in them."""
+
+    languages: frozenset[str]
+
+
+@dataclass(frozen=True)
 class ReplFound(Action):
     """A REPL to connect to or to start. Harmless when `id` is known and not given up."""
 

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core.actions import HistoryRestored, LatchError, Listening, Say, Searching, Start, Stop, Stopped
+from codriver.core.actions import (
+    HistoryRestored,
+    LanguagesSeen,
+    LatchError,
+    Listening,
+    Say,
+    Searching,
+    Start,
+    Stop,
+    Stopped,
+)
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import Announce, Append, Listen, WindDown
 from codriver.core.state import Latch, Life, with_item
@@ -49,6 +59,11 @@ def stop(state: State, action: Stop) -> Outcome:
         return Outcome(state)
     life = replace(state.life, phase="stopping")
     return Outcome(replace(state, life=life), effects=(WindDown(reason=action.reason),))
+
+
+def languages_seen(state: State, action: LanguagesSeen) -> Outcome:
+    """Remember the languages that the workspace's files are written in."""
+    return Outcome(replace(state, languages_of_files=action.languages))
 
 
 def searching(state: State, action: Searching) -> Outcome:

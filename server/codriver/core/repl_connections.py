@@ -95,11 +95,12 @@ KEYS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def announcing(handle: Handler) -> Handler:
-    """The handler, which also notifies the clients when what the REPLs can do together changed."""
+    """The handler, which also notifies the clients when tools come or go: by capability, or by language."""
 
     def announced(state: State, action: Action) -> Outcome:
         outcome = handle(state, action)
-        if outcome.state.capabilities() == state.capabilities():
+        after = outcome.state
+        if after.capabilities() == state.capabilities() and after.languages() == state.languages():
             return outcome
         return replace(outcome, effects=(*outcome.effects, NotifyClients(changed="tools")))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from codriver.core.values import HELD, MAIN_SESSION
+from codriver.core.values import HELD, LISP, MAIN_SESSION, NOT_LISP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,11 +157,18 @@ class State:
     evaluated: int = 0
     generations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """By id: the generation of REPLs that were forgotten with their port file, so that none comes twice."""
+    languages_of_files: frozenset[str] | None = None
+    """The languages that files of the workspace are written in; None before they were looked at."""
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
 
     def unfinished(self) -> list[Evaluation]:
         """The evaluations that are not over, in the order in which they came."""
         return [self.evaluations[name] for name in self.live]
+
+    def languages(self) -> frozenset[str]:
+        """The languages of the workspace, by its files and its REPLs; tools of no other are of use."""
+        by_repls = {LISP for repl in self.repls.values() if repl.dialect not in NOT_LISP}
+        return (self.languages_of_files or frozenset()) | by_repls
 
     def capabilities(self) -> frozenset[str]:
         """The capabilities of at least one REPL, also of one to come; the tools on offer follow from them."""

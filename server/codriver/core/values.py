@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 MAIN_SESSION = "main"
 """The name of the session that all callers of a REPL share unless they ask for their own."""
 
+LISP = "lisp"
+"""The name of the one language family that tools are for; its dialects are many."""
+NOT_LISP = frozenset({"python", "unknown"})
+"""The dialects that are none of Lisp."""
+
 EvaluationStatus = Literal["queued", "running", "needs-input", "done", "failed", "interrupted", "lost"]
 LIVE: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input"})
 HELD: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})

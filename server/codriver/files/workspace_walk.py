@@ -42,6 +42,12 @@ def walk(
             waiting.extend((folder, depth + 1) for folder in sorted(entry.path for entry in folders))
 
 
+def holds_file(workspace: Path, suffixes: tuple[str, ...], *, max_entries: int) -> bool:
+    """Whether a file whose name ends so is among the first `max_entries` of the walk."""
+    found = walk(workspace, max_entries=max_entries)
+    return any(entry.name.endswith(suffixes) for _path, _depth, entries in found for entry in entries)
+
+
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False)

@@ -28,7 +28,8 @@ from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
 from codriver.protocol.stream import MessageStream
 from codriver.protocol.subscriptions import Subscriptions
-from codriver.tools.gate import LOOK_S, await_search, on_offer
+from codriver.tools.client_traits import traits_of
+from codriver.tools.gate import LOOK_S, await_languages, await_search, on_offer
 from codriver.tools.manifest import BY_NAME, MANIFEST
 from codriver.wire.lines import LineRoom
 
@@ -142,10 +143,12 @@ class Protocol:
         del params
         self._introduce(ctx)
         await await_search(self._services.core)
+        await await_languages(self._services.core)
         repls = self._services.core
         while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
             await anyio.sleep(LOOK_S)
-        offered = on_offer(MANIFEST, self._services.core.state, self._services.settings)
+        lists_once = traits_of(ctx.lifespan_context.name).lists_once
+        offered = on_offer(MANIFEST, self._services.core.state, self._services.settings, lists_once=lists_once)
         return types.ListToolsResult(tools=[self._listed[tool.name] for tool in offered])
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -270,6 +273,14 @@ def _guarded(
     return guarded
 
 
+def _for_claude(tool: Tool) -> dict[str, Any]:
+    """What has a client that hides most tools behind a search show this one at once, or find it.
+
+    Source: Claude Code 2.1.330, `_meta` of a tool.
+    """
+    return {"anthropic/alwaysLoad": True} if tool.is_core else {"anthropic/searchHint": tool.search_hint}
+
+
 def _listed(tool: Tool) -> types.Tool:
     return types.Tool(
         name=tool.name,
@@ -282,6 +293,7 @@ def _listed(tool: Tool) -> types.Tool:
             read_only_hint=tool.read_only,
             destructive_hint=tool.destructive,
             idempotent_hint=tool.idempotent,
-            open_world_hint=False,
+            open_world_hint=tool.open_world,
         ),
+        _meta=_for_claude(tool),
     )

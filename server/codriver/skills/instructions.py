@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codriver.skills.library import INDEX_URI
+from codriver.skills.library import EDITING, INDEX_URI
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -17,22 +17,21 @@ INSTRUCTIONS_CHARS: Final = 1500
 """Clients cut instructions at about 2 KB, and characters may be two bytes."""
 
 EVALUATE: Final = (
-    "Work in small steps: evaluate_code one form (who: a kebab-case slug of your task; description: why), look at the "
-    "result, build on it."
+    "Work in small steps: evaluate_code one form (who: a kebab-case slug of your task), look, build on it."
 )
-READ: Final = (
-    "repl_output_log holds everything evaluated and printed here by anyone: read what is new before you rely on state."
-)
+READ: Final = "repl_output_log has what anyone evaluated or printed: read what is new before you rely on state."
 LOOP: Final = (
     ("evaluate_code", EVALUATE),
     ("repl_output_log", READ),
-    ("load_file", "When it works, write it to the file (Lisp: edit_files), load_file, and verify."),
-    ("get_evaluation", "status running or queued is no failure: get_evaluation waits for the end."),
+    ("load_file", "When it works, write it to the file (Lisp: edit_files), load_file, verify."),
+    ("get_evaluation", "running or queued is no failure: get_evaluation waits for the end."),
     ("interrupt_evaluation", "interrupt_evaluation ends it."),
-    ("", "Never send code twice because an answer is late. A refusal's hint says what to do next."),
+    ("", "Never send code twice. A refusal's hint says what to do."),
 )
 """How to work, each sentence with the tool that it is about."""
-WITHOUT: Final = ("repl_output_log", "edit_files")
+EDIT: Final = "edit_files"
+"""The tool without which its skill teaches nothing."""
+WITHOUT: Final = ("repl_output_log", EDIT)
 """What works without evaluating."""
 NOT_LIVE: Final = frozenset({"stopped", "waiting"})
 MAX_SHOWN: Final = 6
@@ -65,6 +64,8 @@ def instructions(
     however many REPLs and skills there are.
     """
     parts = [_say_connected(connected), _say_how(evaluates=evaluates, offered=offered)]
+    if offered is not None and EDIT not in offered:
+        skills = [skill for skill in skills if skill.id != EDITING]
     budget = INSTRUCTIONS_CHARS - sum(len(part) + 1 for part in parts)
     return "\n".join([*parts, *_say_skills(skills, budget)])
 
@@ -108,7 +109,7 @@ def _say_how(*, evaluates: bool, offered: Collection[str] | None) -> str:
     """How to work with the tools that there are."""
     if evaluates and (offered is None or "evaluate_code" in offered):
         return " ".join(words for tool, words in LOOP if not tool or offered is None or tool in offered)
-    why = "until a REPL is connected: the tools for it are listed then" if evaluates else "as the settings say"
+    why = "until a REPL is connected, which its tools wait for" if evaluates else "as the settings say"
     working = " and ".join(tool for tool in WITHOUT if offered is None or tool in offered)
     return f"Nothing can be evaluated {why}." + (f" {working} work all the same." if working else "")
 
@@ -117,7 +118,7 @@ def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
     """The skills' lines, as many as fit into `budget` characters."""
     if not skills:
         return
-    head = "Skills (read the resource before you start):"
+    head = "Read these skills first:"
     more = f"- more in {INDEX_URI}"
     budget -= len(head) + len(more) + 2
     yield head

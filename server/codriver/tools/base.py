@@ -168,12 +168,21 @@ TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 ROWS: Final = {"type": "array", "items": {"type": "object"}}
 """The schema of a list of objects."""
 
+SAID_BY_REFUSALS: Final = frozenset(
+    {"title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
+)
+"""Keys of a schema that no model needs to know before it is refused for them."""
+
 Run = Callable[[Call, Any], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One entry of the manifest. `needs`: any one of these capabilities; `setting`: the setting that must be on."""
+    """One entry of the manifest. `needs`: any one of these capabilities; `setting`: the setting that must be on.
+
+    `language`: the tool is listed where this language is spoken, everywhere if blank. Of the annotations,
+    `open_world` holds of a tool that can reach beyond the workspace, as code can that it runs.
+    """
 
     name: str
     title: str
@@ -186,6 +195,11 @@ class Tool:
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
+    open_world: bool = False
+    language: str = ""
+    is_core: bool = False
+    """Whether an agent needs it from the start; others may be found by a client's search, by `search_hint`."""
+    search_hint: str = ""
     schema: Schema = field(init=False)
     """The JSON schema of the arguments."""
 
@@ -197,6 +211,11 @@ def answer_schema(**properties: Schema | str) -> Schema:
     """The schema of a tool's answer: the envelope, and `properties` by name, each a schema or a JSON type."""
     shown = {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()}
     return {"type": "object", "properties": {"ok": {"type": "boolean"}, **shown}, "required": ["ok"]}
+
+
+def _first(values: object) -> list[object]:
+    """The first of an enumeration, which is its default where it has one."""
+    return values[:1] if isinstance(values, list) else []
 
 
 def _plain(schema: Schema) -> Schema:
@@ -216,7 +235,11 @@ def _plain(schema: Schema) -> Schema:
             kept = next(option for option in options if option != {"type": "null"})
             node = {**kept, **{key: value for key, value in node.items() if key not in ("anyOf", "default")}}
         named = node.get("properties")
-        plain = {key: visit(value) for key, value in node.items() if key not in ("title", "properties")}
+        plain = {
+            key: visit(value) for key, value in node.items() if key not in SAID_BY_REFUSALS and key != "properties"
+        }
+        if plain.get("default", True) in (None, False, 0, [], *_first(plain.get("enum"))):
+            del plain["default"]
         if isinstance(named, dict):
             plain["properties"] = {name: visit(value) for name, value in named.items()}
         return plain

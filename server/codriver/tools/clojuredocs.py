@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
+from codriver.core.values import LISP
 from codriver.errors import CodriverError, RefusedError
 from codriver.log.transcripts import head
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
@@ -41,7 +42,7 @@ class UnknownDocsError(RefusedError):
 class DocsArguments(Arguments):
     """Arguments of `clojuredocs_info`."""
 
-    symbol: str = Field(min_length=1, max_length=300, description="Such as clojure.string/join, or map.")
+    symbol: str = Field(min_length=1, max_length=300)
     repl_session_key: str | None = None
 
 
@@ -166,5 +167,8 @@ TOOLS = (
         run=clojuredocs_info,
         read_only=True,
         idempotent=True,
+        open_world=True,
+        language=LISP,
+        search_hint="examples of Clojure functions",
     ),
 )

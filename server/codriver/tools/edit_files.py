@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from codriver.core.values import LISP
 from codriver.editing import HY, Create, Limits, Wanted, lint
 from codriver.editing.batch import cut
 from codriver.errors import RefusedError
@@ -50,24 +51,24 @@ class EditArguments(Arguments):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "description": "Beside filePath, by type: replace and insert take line, targetLineText, newForm; delete "
-            "line, targetLineText; append code; create content, overwrite; move line, targetLineText, toLine, "
-            "toLineText, side; rename oldName, newName, and to keep to one form line, targetLineText."
+            "description": "replace, insert: line, targetLineText, newForm; delete: line, targetLineText; append: "
+            "code; create: content, overwrite?; move: line, targetLineText, toLine, toLineText, side?; rename: "
+            "oldName, newName, line?, targetLineText?"
         }
     )
 
     type: Literal["replace", "delete", "insert", "append", "create", "move", "rename"]
     file_path: str
-    line: int | None = Field(None, description="Of the target form's first line, from 1.")
-    target_line_text: str | None = Field(None, description="That line's text.")
-    new_form: str | None = Field(None, description="One form or more; blank deletes the target.")
+    line: int | None = None
+    target_line_text: str | None = None
+    new_form: str | None = None
     code: str | None = None
     content: str | None = None
-    overwrite: bool | None = Field(None, description="Replace a file that is there.")
-    to_line: int | None = Field(None, description="First line of the form to move to.")
+    overwrite: bool | None = None
+    to_line: int | None = None
     to_line_text: str | None = None
-    side: Literal["before", "after"] | None = Field(None, description="Of that form (before).")
-    old_name: str | None = Field(None, description="A symbol or keyword.")
+    side: Literal["before", "after"] | None = None
+    old_name: str | None = None
     new_name: str | None = None
 
     @model_validator(mode="after")
@@ -108,21 +109,21 @@ class EditArguments(Arguments):
 class EditFilesArguments(Arguments):
     """Arguments of `edit_files`."""
 
-    edits: list[EditArguments] = Field(min_length=1, max_length=MAX_EDITS, description="Done all or none.")
-    dry_run: bool = Field(default=False, description="Show the diff, change nothing.")
-    who: str | None = Field(None, description="Kebab-case slug of you, the caller.")
+    edits: list[EditArguments] = Field(min_length=1, max_length=MAX_EDITS)
+    dry_run: bool = False
+    who: str | None = None
 
 
 class UndoArguments(Arguments):
     """Arguments of `undo_edit`."""
 
-    who: str | None = Field(None, description="The who of the batch, if it had one.")
+    who: str | None = None
 
 
 class BalanceArguments(Arguments):
     """Arguments of `balance_brackets`."""
 
-    text: str = Field(max_length=MAX_TEXT_CHARS, description="Lisp code, all of it, correctly indented.")
+    text: str = Field(max_length=MAX_TEXT_CHARS, description="All of it, well indented.")
 
 
 class UnbalanceableError(RefusedError):
@@ -239,35 +240,38 @@ TOOLS = (
     Tool(
         name="balance_brackets",
         title="Balance brackets",
-        description="Lisp code with closing brackets put where its indentation says. Changes no file.",
+        description="Lisp code with closing brackets where its indentation says. Changes no file.",
         arguments=BalanceArguments,
         output=answer_schema(balancedText="string", changed="boolean", error="object"),
         run=balance_brackets,
         read_only=True,
         idempotent=True,
+        language=LISP,
+        search_hint="parinfer repair parentheses",
     ),
     Tool(
         name="edit_files",
         title="Edit Lisp files",
         description=(
-            "Edit Lisp files by whole forms: top-level ones, and those directly in (comment …), (do …) or a branch of "
-            "#?(…). line and targetLineText name a form's first line, as the file is before the call. insert goes "
-            "before the target; move takes a form and its comments along; rename changes a name in code, by scope, and "
-            "tells what it left. All edits are checked first and done all or none; nothing else in a file changes. "
-            "Answers a diff, and clj-kondo's diagnostics where installed."
+            "Edit Lisp files by whole top-level forms, all edits or none. line, targetLineText: a form's first line "
+            "before the call; insert goes before it. Answers a diff."
         ),
         arguments=EditFilesArguments,
         output=answer_schema(files=ROWS, count="integer", problems={"type": "array"}),
         run=edit_files,
         destructive=True,
+        language=LISP,
+        is_core=True,
     ),
     Tool(
         name="undo_edit",
         title="Undo edit",
-        description="Take back your last edit_files batch, if its files are as it left them; again: the one before.",
+        description="Take back your last edit_files batch; again: the one before.",
         arguments=UndoArguments,
         output=answer_schema(files=ROWS, count="integer", left="integer", note="string"),
         run=undo_edit,
         destructive=True,
+        language=LISP,
+        search_hint="revert edits of Lisp files",
     ),
 )

@@ -99,29 +99,25 @@ class FileUnreadableError(RefusedError):
 class EvaluateArguments(Arguments):
     """Arguments of `evaluate_code`."""
 
-    code: str = Field(description="Code to evaluate; several top-level forms run in order.")
-    namespace: str | None = Field(None, description="Namespace (Python: module) to evaluate in.")
-    repl_session_key: str | None = Field(None, description="Session from list_sessions; needed when there are several.")
-    who: str | None = Field(None, description="Kebab-case slug of you, the caller.")
-    description: str | None = Field(None, description="One line for the log: why you evaluate this.")
-    timeout_ms: int | None = Field(None, ge=1000, le=600_000, description="How long to wait for the end (25000).")
-    on_timeout: Literal["continue", "interrupt"] = Field(
-        "continue", description="After timeoutMs: let it run and answer status running, or end it."
-    )
-    allow_restart: bool = Field(
-        default=False, description="Let an interrupt restart the REPL process as a last resort."
-    )
-    isolate: bool = Field(default=False, description="Evaluate in a session of your own (own namespace, *1).")
-    max_images: int = Field(10, ge=0, le=100, description="Images to return from the result.")
+    code: str
+    namespace: str | None = Field(None, description="Python: module.")
+    repl_session_key: str | None = Field(None, description="From list_sessions, if several.")
+    who: str | None = Field(None, description="Kebab-case slug of you.")
+    description: str | None = Field(None, description="Why, for the log.")
+    timeout_ms: int | None = Field(None, ge=1000, le=600_000, description="Of the wait (25000).")
+    on_timeout: Literal["continue", "interrupt"] = "continue"
+    allow_restart: bool = False
+    isolate: bool = Field(default=False, description="In a session of your own.")
+    max_images: int = Field(10, ge=0, le=100)
 
 
 class LoadFileArguments(Arguments):
     """Arguments of `load_file`."""
 
-    file_path: str = Field(description="Absolute, or relative to the workspace.")
-    repl_session_key: str | None = Field(None, description="Session from list_sessions; needed when there are several.")
-    who: str | None = Field(None, description="Kebab-case slug of you, the caller.")
-    timeout_ms: int | None = Field(None, ge=1000, le=600_000, description="How long to wait for the end (25000).")
+    file_path: str
+    repl_session_key: str | None = None
+    who: str | None = None
+    timeout_ms: int | None = Field(None, ge=1000, le=600_000)
 
 
 class WrongLanguageError(RefusedError):
@@ -283,9 +279,8 @@ TOOLS = (
         name="evaluate_code",
         title="Evaluate code",
         description=(
-            "Evaluate code in the live REPL. Answers result, stdout, stderr, ns and, on failure, error. "
-            "If it takes longer than timeoutMs the answer has status running and an evaluationId for get_evaluation. "
-            "Code that cannot be read (brackets, Python syntax) is refused, never evaluated."
+            "Evaluate in the live REPL: one small form, look, build on it; then write it to the file and load_file. "
+            "Status running: get_evaluation waits; never send twice."
         ),
         arguments=EvaluateArguments,
         output=answer_schema(**EVALUATION),
@@ -293,16 +288,20 @@ TOOLS = (
         needs=("evaluate",),
         setting="enable_mcp_repl_evaluation",
         destructive=True,
+        open_world=True,
+        is_core=True,
     ),
     Tool(
         name="load_file",
         title="Load file",
-        description="Load a source file into the REPL as that file, so that its definitions take effect.",
+        description="Load a source file into the REPL, so that its definitions take effect.",
         arguments=LoadFileArguments,
         output=answer_schema(**EVALUATION),
         run=load_file,
         needs=("load-file", "evaluate"),
         setting="enable_mcp_repl_evaluation",
         destructive=True,
+        open_world=True,
+        is_core=True,
     ),
 )

@@ -34,6 +34,13 @@ class SwitchedOffError(RefusedError):
         )
 
 
+async def await_languages(core: Core) -> None:
+    """Wait until the workspace's files were looked at: only then it is known which tools are of use."""
+    with anyio.move_on_after(SEARCH_S):
+        while core.state.languages_of_files is None:
+            await anyio.sleep(LOOK_S)
+
+
 async def await_search(core: Core) -> None:
     """Wait until the first search for REPLs is over: only then it is known what can be used."""
     with anyio.move_on_after(SEARCH_S):
@@ -51,9 +58,21 @@ def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None
     return None
 
 
-def on_offer(tools: tuple[Tool, ...], state: State, settings: Settings) -> tuple[Tool, ...]:
-    """The tools of the manifest that can be used now, in its order."""
-    return tuple(tool for tool in tools if refusal(tool, state, settings) is None)
+def on_offer(
+    tools: tuple[Tool, ...], state: State, settings: Settings, *, lists_once: bool = False
+) -> tuple[Tool, ...]:
+    """The tools to list now, in the order given: those that can be used, of the languages that are spoken.
+
+    For a client that `lists_once` also those that can be used once a REPL is there. A tool of another language is
+    answered all the same where it is called: it may create the first file.
+    """
+    languages = state.languages()
+    spoken = (tool for tool in tools if not tool.language or tool.language in languages)
+    return tuple(tool for tool in spoken if _may_be_listed(refusal(tool, state, settings), lists_once=lists_once))
+
+
+def _may_be_listed(refused: RefusedError | None, *, lists_once: bool) -> bool:
+    return refused is None or (lists_once and isinstance(refused, CapabilityMissingError))
 
 
 def _provider(capability: str, state: State) -> str:

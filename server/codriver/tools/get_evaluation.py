@@ -59,32 +59,28 @@ class GetArguments(Arguments):
     """Arguments of `get_evaluation`."""
 
     evaluation_id: str
-    wait_ms: int = Field(0, ge=0, le=600_000, description="Wait up to this long for its end.")
-    part: Literal["result", "stdout", "stderr", "stacks"] = Field(
-        "result", description="Which text from and length are of. stacks: the threads before an interrupt."
-    )
-    start: int | None = Field(None, alias="from", ge=0, description="Give this part of the text, from this character.")
-    length: int | None = Field(None, ge=0, description="So many characters.")
-    grep: str | None = Field(None, min_length=1, description="Give the lines that contain this text.")
-    diff_with: str | None = Field(None, description="Give the difference to the evaluation with this id.")
-    max_images: int = Field(10, ge=0, le=100, description="Images to return from the result.")
+    wait_ms: int = Field(0, ge=0, le=600_000)
+    part: Literal["result", "stdout", "stderr", "stacks"] = "result"
+    start: int | None = Field(None, alias="from", ge=0)
+    length: int | None = Field(None, ge=0)
+    grep: str | None = Field(None, min_length=1)
+    diff_with: str | None = None
+    max_images: int = Field(10, ge=0, le=100)
 
 
 class InterruptArguments(Arguments):
     """Arguments of `interrupt_evaluation`."""
 
     evaluation_id: str | None = None
-    repl_session_key: str | None = Field(None, description="End whatever runs in this session.")
-    allow_restart: bool = Field(
-        default=False, description="Restart the REPL process as a last resort; its state is lost."
-    )
+    repl_session_key: str | None = None
+    allow_restart: bool = Field(default=False, description="If nothing else helps; its state is lost.")
 
 
 class InputArguments(Arguments):
     """Arguments of `send_input`."""
 
     evaluation_id: str
-    text: str = Field(description="One line; the newline is added.")
+    text: str
 
 
 async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
@@ -172,9 +168,8 @@ TOOLS = (
         name="get_evaluation",
         title="Get evaluation",
         description=(
-            "Status and result of an evaluation by its evaluationId: queued, running, needs-input, done, failed, "
-            "interrupted or lost. With waitMs it waits for the end. With from, length, grep or diffWith it gives that "
-            "part of its text instead."
+            "Status and result of an evaluation; waitMs waits for its end. from, length, grep (lines with this text) "
+            "or diffWith (another id): that part of its text."
         ),
         arguments=GetArguments,
         output=answer_schema(**EVALUATION),
@@ -182,27 +177,31 @@ TOOLS = (
         setting="enable_mcp_repl_evaluation",
         read_only=True,
         idempotent=True,
+        is_core=True,
     ),
     Tool(
         name="interrupt_evaluation",
         title="Interrupt evaluation",
-        description="End an evaluation by its evaluationId, or whatever runs in a session; says how the session is.",
+        description="End an evaluation, or whatever runs in a session; says how the session is.",
         arguments=InterruptArguments,
         output=answer_schema(**EVALUATION),
         run=interrupt_evaluation,
         needs=("interrupt", "restart"),
         setting="enable_mcp_repl_evaluation",
         destructive=True,
-        idempotent=True,
+        search_hint="stop cancel endless loop",
     ),
     Tool(
         name="send_input",
         title="Send input",
-        description="Give a line of standard input to an evaluation with status needs-input.",
+        description="Give a line of input to an evaluation with status needs-input.",
         arguments=InputArguments,
         output=answer_schema(**EVALUATION),
         run=send_input,
         needs=("stdin",),
         setting="enable_mcp_repl_evaluation",
+        destructive=True,
+        open_world=True,
+        search_hint="stdin answer prompt debugger",
     ),
 )

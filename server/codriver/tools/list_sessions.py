@@ -157,17 +157,18 @@ TOOLS = (
     Tool(
         name="list_sessions",
         title="List REPL sessions",
-        description="Every REPL session: key, dialect, state, namespace, generation and capabilities.",
+        description="Every REPL session: key, dialect, state, namespace, generation, capabilities.",
         arguments=NoArguments,
         output=answer_schema(sessions=_SESSIONS, count="integer"),
         run=list_sessions,
         read_only=True,
         idempotent=True,
+        is_core=True,
     ),
     Tool(
         name="server_health",
         title="Server health",
-        description="The server's own state: port, REPLs, clients and their queues, log range, errors.",
+        description="The server's port, REPLs, clients, log range and errors.",
         arguments=NoArguments,
         output=answer_schema(
             sessionId="string", pid="integer", port="integer", repls=ROWS, clients=ROWS, log="object", errors=ROWS
@@ -175,5 +176,6 @@ TOOLS = (
         run=server_health,
         read_only=True,
         idempotent=True,
+        search_hint="diagnose the server",
     ),
 )

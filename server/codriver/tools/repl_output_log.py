@@ -12,26 +12,29 @@ from codriver.tools.answer_budget import Images, shorten
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 
 _SCALARS: Final = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
-_COLLECTION: Final = {"type": "array", "items": {"anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}}]}}
+_COLLECTION: Final = {"type": "array", "items": {"anyOf": _SCALARS}}
 
-# Any JSON is taken; the schema names what `:in` can bind, as there are clients that refuse a tool with an empty schema.
+# Any JSON is taken; the schema names what `:in` binds most often, as there are clients that refuse a tool with an empty
+# one.
 Input = Annotated[Any, WithJsonSchema({"anyOf": [*_SCALARS, _COLLECTION]})]
 
-MAX_TEXT_BYTES: Any = Field(
-    None, ge=1024, le=16 * 2**20, description="Length of all texts together; long ones lose their end (51200)."
-)
+MAX_TEXT_BYTES: Any = Field(None, ge=1024, le=16 * 2**20)
 
 
 class LogArguments(Arguments):
     """Arguments of `repl_output_log`."""
 
-    query: str | None = Field(None, description="Datalog over :output/* attributes, as an EDN string.")
-    inputs: list[Input] = Field(default_factory=list, description="Values for what :in names after $.")
-    since: int | None = Field(None, description="Without query: only lines after this one.")
-    category: list[Category] | None = Field(None, description="Without query: only these.")
-    who: str | None = Field(None, description="Without query: only this caller's.")
-    limit: int = Field(100, ge=1, le=10_000, description="At most this many rows, the newest.")
-    max_images: int = Field(0, ge=0, le=100, description="Images to return from the text.")
+    query: str | None = Field(
+        None,
+        description="Datalog over :output/line, category, text, timestamp, who, ns, repl-session-key, evaluation; "
+        "$history, $memory: earlier runs.",
+    )
+    inputs: list[Input] = Field(default_factory=list, description="For :in.")
+    since: int | None = Field(None, description="Log line.")
+    category: list[Category] | None = None
+    who: str | None = None
+    limit: int = Field(100, ge=1, le=10_000)
+    max_images: int = Field(0, ge=0, le=100)
     max_text_bytes: int | None = MAX_TEXT_BYTES
 
 
@@ -63,10 +66,8 @@ TOOLS = (
         name="repl_output_log",
         title="REPL output log",
         description=(
-            "What passed through the REPLs, by whoever: code, results, output. Entities have :output/line, category, "
-            "text, timestamp, who, ns, repl-session-key, evaluation. Filter with since, category, who; or query with "
-            "Datalog, for example [:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]. "
-            "$history: code of earlier runs; $memory: all of the last runs, by :output/run."
+            "What passed through the REPLs, by whoever. Filter by since, category, who, or query: "
+            "[:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]"
         ),
         arguments=LogArguments,
         output=answer_schema(
@@ -80,5 +81,6 @@ TOOLS = (
         run=repl_output_log,
         read_only=True,
         idempotent=True,
+        is_core=True,
     ),
 )

@@ -24,7 +24,7 @@ class RestartArguments(Arguments):
 
     repl_session_key: str | None = None
     who: str | None = None
-    timeout_ms: int = Field(25_000, ge=1000, le=600_000, description="How long to wait until it is back.")
+    timeout_ms: int = Field(25_000, ge=1000, le=600_000)
 
 
 async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
@@ -81,5 +81,6 @@ TOOLS = (
         needs=("restart",),
         setting="enable_mcp_repl_evaluation",
         destructive=True,
+        search_hint="start the process anew",
     ),
 )

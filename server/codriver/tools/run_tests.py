@@ -54,12 +54,12 @@ class TestsTimedOutError(RefusedError):
 class TestArguments(Arguments):
     """Arguments of `run_tests`."""
 
-    namespace: str | None = Field(None, description="Namespace (Python: module); all that are loaded if left out.")
-    test: str | None = Field(None, description="One test of the namespace.")
+    namespace: str | None = Field(None, description="Python: module.")
+    test: str | None = None
     repl_session_key: str | None = None
     who: str | None = None
     timeout_ms: int = Field(25_000, ge=1000, le=600_000)
-    passed: bool = Field(default=False, description="List what passed too.")
+    passed: bool = Field(default=False, description="List these too.")
 
 
 async def run_tests(call: Call, arguments: TestArguments) -> Answer:
@@ -123,10 +123,7 @@ TOOLS = (
     Tool(
         name="run_tests",
         title="Run tests",
-        description=(
-            "Run the tests loaded in the REPL, of one namespace or all; failures first, with file and line. "
-            "Python: by pytest."
-        ),
+        description="Run the tests loaded in the REPL (Python: by pytest), of one namespace or all; failures first.",
         arguments=TestArguments,
         output=answer_schema(
             tests="integer",
@@ -144,5 +141,7 @@ TOOLS = (
         needs=("test",),
         setting="enable_mcp_repl_evaluation",
         destructive=True,
+        open_world=True,
+        search_hint="run unit tests pytest clojure.test",
     ),
 )

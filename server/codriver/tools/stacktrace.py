@@ -21,7 +21,7 @@ class StackArguments(Arguments):
     """Arguments of `stacktrace`."""
 
     repl_session_key: str | None = None
-    whole: bool = Field(default=False, description="All frames, not only those of the project's code.")
+    whole: bool = Field(default=False, description="All frames.")
 
 
 async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
@@ -68,7 +68,7 @@ TOOLS = (
     Tool(
         name="stacktrace",
         title="Stack trace",
-        description="The session's last error: class, message, data, and the project's frames, innermost first.",
+        description="The session's last error, with the project's frames, innermost first.",
         arguments=StackArguments,
         output=answer_schema(
             **{"class": "string"},
@@ -84,5 +84,6 @@ TOOLS = (
         needs=("stacktrace",),
         read_only=True,
         idempotent=True,
+        search_hint="traceback of the last exception",
     ),
 )

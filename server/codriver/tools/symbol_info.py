@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from codriver.core.values import LISP
 from codriver.errors import RefusedError
 from codriver.log.transcripts import head
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
@@ -35,7 +36,7 @@ class SymbolArguments(Arguments):
     """Arguments of `symbol_info`."""
 
     symbol: str = Field(min_length=1, max_length=500)
-    namespace: str | None = Field(None, description="Where the symbol is used; the session's own if left out.")
+    namespace: str | None = None
     repl_session_key: str | None = None
 
 
@@ -51,9 +52,9 @@ class CompleteArguments(Arguments):
 class ExpandArguments(Arguments):
     """Arguments of `macroexpand`."""
 
-    code: str = Field(min_length=1, description="One form.")
+    code: str = Field(min_length=1)
     namespace: str | None = None
-    full: bool = Field(default=False, description="Expand until nothing is left to expand, not once.")
+    full: bool = False
     repl_session_key: str | None = None
 
 
@@ -124,7 +125,7 @@ TOOLS = (
     Tool(
         name="symbol_info",
         title="Symbol info",
-        description="What the REPL knows of a symbol: doc, arglists, and the file, line and column of its definition.",
+        description="A symbol's doc, arglists, and where it is defined, as the REPL knows it.",
         arguments=SymbolArguments,
         output=answer_schema(
             name="string",
@@ -142,6 +143,7 @@ TOOLS = (
         needs=("lookup",),
         read_only=True,
         idempotent=True,
+        search_hint="documentation signature definition source location",
     ),
     Tool(
         name="complete_symbol",
@@ -158,16 +160,20 @@ TOOLS = (
         needs=("complete",),
         read_only=True,
         idempotent=True,
+        search_hint="find functions attributes names autocomplete",
     ),
     Tool(
         name="macroexpand",
         title="Expand macros",
-        description="The expansion of a form, once or in full. Nothing of the form is run but its macros.",
+        description="The expansion of a form, once or in full. Nothing of it is run but its macros.",
         arguments=ExpandArguments,
         output=answer_schema(expansion="string", sessionKey="string", notes=TEXTS),
         run=macroexpand,
         needs=("macroexpand",),
         setting="enable_mcp_repl_evaluation",
-        idempotent=True,
+        destructive=True,
+        open_world=True,
+        language=LISP,
+        search_hint="macro expansion",
     ),
 )

@@ -7,6 +7,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
+from codriver.core.values import NOT_LISP
 from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
 from codriver.lisp.bracket_errors import explain
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from codriver.lisp.bracket_errors import Unbalanced
     from codriver.lisp.reader import Reading
 
-NOT_LISP = frozenset({"python", "unknown"})
 MAX_FORMS = 1_000_000
 """Some 5 MB of source. Reading holds 40 bytes for each."""
 MAX_TOP_LEVEL_FORMS = 100_000

@@ -55,13 +55,11 @@ class TooMuchToWaitForError(RefusedError):
 class WaitArguments(Arguments):
     """Arguments of `wait_for`."""
 
-    query: str = Field(description="Datalog as in repl_output_log.")
-    inputs: list[Input] = Field(default_factory=list, description="Values for what :in names after $.")
-    since: int | None = Field(
-        None, ge=0, description="Rows count as new that were not there at this line (default: now)."
-    )
-    timeout_ms: int = Field(25_000, ge=0, le=600_000, description="How long to wait (25000).")
-    limit: int = Field(100, ge=1, le=10_000, description="At most this many of the new rows, the newest.")
+    query: str = Field(description="As in repl_output_log.")
+    inputs: list[Input] = Field(default_factory=list)
+    since: int | None = Field(None, ge=0, description="Log line.")
+    timeout_ms: int = Field(25_000, ge=0, le=600_000)
+    limit: int = Field(100, ge=1, le=10_000)
     max_text_bytes: int | None = MAX_TEXT_BYTES
 
 
@@ -245,8 +243,7 @@ TOOLS = (
         name="wait_for",
         title="Wait for the log",
         description=(
-            "Wait until a Datalog query over the output log gains a row: an error, an evaluation by somebody else, a "
-            "line of output. Answers the new rows with status found, or status timed-out. "
+            "Wait until a query over the log gains a row: an error, another's evaluation, output. "
             "To miss nothing, give since: the lastLine of the answer before."
         ),
         arguments=WaitArguments,
@@ -263,5 +260,6 @@ TOOLS = (
         run=wait_for,
         read_only=True,
         idempotent=True,
+        search_hint="watch for errors, output or other agents",
     ),
 )

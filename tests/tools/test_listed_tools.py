@@ -1,0 +1,125 @@
+"""The list of tools: as short as it can be, with exact hints, and with what the workspace can use."""
+
+import json
+from pathlib import Path
+
+import pytest
+from live_server import serving, until
+
+from codriver.tools.base import Arguments
+from codriver.tools.manifest import BY_NAME, MANIFEST
+
+LISP_TOOLS = {"edit_files", "undo_edit", "balance_brackets", "clojuredocs_info"}
+CHANGED = "notifications/tools/list_changed"
+CORE = {"evaluate_code", "get_evaluation", "load_file", "repl_output_log", "list_sessions"}
+
+READS = {
+    "get_evaluation", "symbol_info", "complete_symbol", "clojuredocs_info", "stacktrace", "list_sessions",
+    "server_health", "repl_output_log", "wait_for", "balance_brackets",
+}  # fmt: skip
+"""The tools that change nothing, so that asking them twice is asking them once."""
+RUNS_CODE = {"evaluate_code", "load_file", "run_tests", "macroexpand", "send_input"}
+ASKS_THE_NETWORK = {"clojuredocs_info"}
+
+
+def listed(client):
+    return {tool["name"]: tool for tool in client.request("tools/list")["result"]["tools"]}
+
+
+@pytest.fixture(scope="module")
+def lisp(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lisp")
+    (folder / "workspace").mkdir()
+    (folder / "workspace" / "core.clj").write_text("(ns core)\n")
+    with serving(folder, "--repl", "python") as live:
+        yield live
+
+
+def test_a_description_is_read_at_a_glance():
+    assert {tool.name: len(tool.description) for tool in MANIFEST if len(tool.description) > 160} == {}
+
+
+def test_the_loop_of_an_agent_stands_in_the_description_of_evaluate_code():
+    """Some clients show their model no instructions."""
+    description = BY_NAME["evaluate_code"].description
+    assert all(word in description for word in ("small form", "build on it", "load_file", "get_evaluation", "twice"))
+
+
+@pytest.mark.parametrize("tool", MANIFEST, ids=lambda tool: tool.name)
+def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
+    text = json.dumps(tool.schema)
+    assert isinstance(tool.arguments, type)
+    assert issubclass(tool.arguments, Arguments)
+    for word in ('"title"', '"null"', "$ref", "additionalProperties", "minimum", "maxLength", '"default": null'):
+        assert word not in text
+    assert set(tool.schema["properties"]) == {field.alias for field in tool.arguments.model_fields.values()}
+
+
+def test_the_hints_of_every_tool_are_exact(lisp):
+    with lisp.client() as client:
+        tools = listed(client)
+    for name, tool in tools.items():
+        hints = {key: value for key, value in tool["annotations"].items() if key.endswith("Hint")}
+        assert hints == {
+            "readOnlyHint": name in READS,
+            "destructiveHint": name not in READS,
+            "idempotentHint": name in READS,
+            "openWorldHint": name in RUNS_CODE | ASKS_THE_NETWORK,
+        }, name
+    assert set(tools) == set(BY_NAME) - {"macroexpand"}
+
+
+def test_nothing_that_evaluates_may_be_repeated_by_a_client():
+    assert {tool.name for tool in MANIFEST if tool.open_world and tool.idempotent} <= ASKS_THE_NETWORK
+    assert {tool.name for tool in MANIFEST if tool.idempotent and not tool.read_only} == set()
+
+
+def test_a_client_that_hides_tools_behind_a_search_shows_the_core_at_once_and_finds_the_rest(lisp):
+    with lisp.client() as client:
+        about = {name: tool["_meta"] for name, tool in listed(client).items()}
+    assert {name for name, meta in about.items() if meta.get("anthropic/alwaysLoad")} == CORE | {"edit_files"}
+    for name in set(about) - CORE - {"edit_files"}:
+        assert about[name].keys() == {"anthropic/searchHint"}
+        assert 8 < len(about[name]["anthropic/searchHint"]) < 60
+
+
+def test_the_tools_of_a_language_are_listed_where_a_file_is_written_in_it(lisp):
+    with lisp.client() as client:
+        assert set(listed(client)) >= LISP_TOOLS
+
+
+def test_the_tools_of_a_language_appear_with_its_first_file_and_are_answered_before(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        assert not LISP_TOOLS & set(client.tools())
+        edit = {"type": "create", "filePath": "src/core.clj", "content": "(ns core)\n"}
+        client.notifications.clear()
+        assert client.call("edit_files", edits=[edit])["ok"]
+        client.await_notification(CHANGED)
+        until(lambda: LISP_TOOLS.issubset(client.tools()), "the tools of Lisp")
+
+
+def test_the_tools_of_a_language_appear_with_its_repl(tmp_path):
+    pytest.importorskip("basilisp")
+    with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
+        assert set(client.tools()) >= LISP_TOOLS
+
+
+@pytest.mark.parametrize("name", ["codex-mcp-client", "qwen-cli-mcp-client-codriver"])
+def test_who_lists_once_sees_what_a_repl_would_offer_and_is_refused_with_the_cure(tmp_path, name):
+    with serving(tmp_path, "--repl", "none") as live:
+        with live.client(name=name) as client:
+            assert set(client.tools()) == set(BY_NAME) - LISP_TOOLS - {"macroexpand"}
+            refused = client.call("symbol_info", symbol="map")
+            assert (refused["ok"], refused["reason"]) == (False, "capability-missing")
+            assert "start one" in refused["hint"]
+        with live.client() as other:
+            assert "symbol_info" not in other.tools()
+
+
+def test_the_first_look_at_a_workspace_is_waited_for(tmp_path):
+    folder = Path(tmp_path) / "workspace" / "a" / "b" / "c" / "d" / "e"
+    folder.mkdir(parents=True)
+    (folder / "deep.lpy").write_text("(ns deep)\n")
+    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+        assert set(client.tools()) >= LISP_TOOLS
