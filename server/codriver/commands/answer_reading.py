@@ -1,4 +1,4 @@
-"""Reading what a server answered: it may be another program, or another version, and say anything."""
+"""Reading of a server's answers, which may be another program's, or another version's, and say anything."""
 
 from __future__ import annotations
 

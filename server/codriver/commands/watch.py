@@ -1,4 +1,4 @@
-"""`codriver watch`: live, in the terminal, who evaluates what, where, and what comes of it."""
+"""`codriver watch`: evaluations live in the terminal, with callers, sessions and results, on a screen or as lines."""
 
 from __future__ import annotations
 

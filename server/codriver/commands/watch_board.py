@@ -1,4 +1,4 @@
-"""What `codriver watch` shows: one row an evaluation, from the log's entities to lines of a screen. No terminal."""
+"""The board of `codriver watch`: one row an evaluation, from the log's entities to lines of a screen. No terminal."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Row:
 
 @dataclass(slots=True)
 class View:
-    """What of the board is looked at. `only`: None for everything, `ERRORS`, or a `who`. `back`: rows above the end."""
+    """The part of the board to show. `only`: None for everything, `ERRORS`, or a `who`. `back`: rows above the end."""
 
     only: str | None = None
     search: str = ""
@@ -82,7 +82,7 @@ ERRORS = "!"
 
 @dataclass(slots=True)
 class Board:
-    """All that was seen. `head` names what is watched; `trouble` is said instead while the server cannot be reached."""
+    """The rows of all that was seen. `head` names what is watched; `trouble` replaces it while no server is reached."""
 
     head: str
     trouble: str = ""

@@ -1,4 +1,4 @@
-"""What setting up would change, file by file, and the change itself: whole or not at all, and never over another's."""
+"""The plan of changes to clients' files, and each change itself: whole or not at all, and never over another's."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CannotWriteError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What would happen to one file.
+    """The change of one file, planned or done.
 
     `before` and `after` are its whole text, None where there is no file. With state `refused`, `problem` says why,
     `fix` what to do, and nothing would happen; with `same` and `absent` nothing has to.

@@ -1,4 +1,4 @@
-"""What the doctor found, as text for one screen and as JSON."""
+"""The report of `codriver doctor`, as text for one screen and as JSON."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ReplReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything the doctor found. Something `wrong` gives the exit status 1."""
+    """The checks and REPLs that the doctor reports. Something `wrong` gives the exit status 1."""
 
     checks: tuple[Check, ...]
     repls: tuple[ReplReport, ...] = ()

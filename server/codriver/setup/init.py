@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InitOptions:
-    """What `init` was asked for. Without `clients`, those that the workspace or the machine shows signs of."""
+    """The options of `init`. Without `clients` those that the workspace or the machine shows signs of."""
 
     clients: Sequence[str] = ()
     scope: Scope | None = None
@@ -46,7 +46,7 @@ class InitOptions:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `init` found and did: text for a terminal, and the exit status (1 when something was refused)."""
+    """The report of `init`: text for a terminal, and the exit status (1 when something was refused)."""
 
     text: str
     changes: tuple[Change, ...]

@@ -1,4 +1,4 @@
-"""What kind of project a workspace is, and which REPL it would use."""
+"""The projects in a workspace, recognised by their files, and the REPL that each would use."""
 
 from __future__ import annotations
 

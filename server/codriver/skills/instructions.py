@@ -1,4 +1,4 @@
-"""What the model of a client is told when the client connects."""
+"""The instructions that the model of a client gets when the client connects: REPLs, how to work, skills."""
 
 from __future__ import annotations
 

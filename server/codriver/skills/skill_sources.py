@@ -110,7 +110,7 @@ class Candidate:
 
 
 class JarIndex:
-    """What skills each jar has, for the life of a library: a jar is opened again only when it is another one."""
+    """The index of the skills in each jar, for the life of a library. A changed jar alone is opened again."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
