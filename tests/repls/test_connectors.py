@@ -62,4 +62,4 @@ def test_a_capability_that_its_profile_lacks_is_refused_with_the_line_on_what_wo
 def test_a_kind_whose_protocol_has_no_connector_is_an_error_when_the_server_is_built(monkeypatch):
     monkeypatch.setattr(kinds, "KINDS", (serve_with_memory.MEMORY,))
     with pytest.raises(LookupError, match=r"no connector for the protocols \['memory'\]"):
-        Repls(core=None, tasks=None, connectors={}, workspace=None, environ={}, logbook=None, transcripts=None)
+        Repls(core=None, tasks=None, connectors={}, workspace=None, recipe_of=None, logbook=None, transcripts=None)

@@ -18,6 +18,7 @@ from codriver.log.history import History
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
 from codriver.log.writer import Logbook
+from codriver.repls.launch.recipes import recipe
 from codriver.repls.supervisor import Repls
 from codriver.settings.model import Settings
 
@@ -59,7 +60,7 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
                 tasks=tasks,
                 connectors=CONNECTORS,
                 workspace=workspace,
-                environ={},
+                recipe_of=lambda words: recipe(words, workspace, {}),
                 logbook=logbook,
                 transcripts=transcripts,
             )

@@ -30,6 +30,7 @@ from codriver.log.writer import EarlierRuns, Logbook, RunRecorder
 from codriver.net.client_sessions import Clients
 from codriver.protocol.server import Protocol
 from codriver.repls.kinds import NREPL
+from codriver.repls.launch.recipes import Recipe, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.supervisor import Repls
 from codriver.settings.layers import held_back
@@ -109,9 +110,14 @@ def build(
     def reporting(core: Core) -> Mapping[type[effects.Effect], Performer]:
         """The performers, made with the core that they report to."""
         nonlocal parts
+
+        def recipe_of(words: str) -> Recipe:
+            python = live.settings.python
+            return recipe(words, workspace, os.environ, is_accepted=is_accepted(), python=python)
+
         repls = Repls(
-            core=core, tasks=tasks, connectors=CONNECTORS, workspace=workspace, environ=os.environ, logbook=logbook,
-            transcripts=transcripts, is_accepted=is_accepted,
+            core=core, tasks=tasks, connectors=CONNECTORS, workspace=workspace, recipe_of=recipe_of, logbook=logbook,
+            transcripts=transcripts,
         )  # fmt: skip
         clients = Clients(core)
         services = _services(core, live, workspace, logbook, transcripts, repls, clients)

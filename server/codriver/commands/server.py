@@ -53,6 +53,7 @@ class _ReplOption(click.Option):
     cls=_ReplOption,
     metavar="WORD|COMMAND",
 )
+@click.option("--python", metavar="PATH", help="Interpreter of the project's Python code (found by its environment).")
 @click.option(
     "--idle-exit", type=click.IntRange(0, 604_800), metavar="SECONDS", help="Stop when nobody was connected this long."
 )
@@ -60,13 +61,14 @@ class _ReplOption(click.Option):
     "--on-demand", is_flag=True, help="Stop when nobody was connected for idleExitSeconds, as a relay starts it."
 )
 @click.option("--detach", is_flag=True, hidden=True, help="Be no child of whoever starts it, once it is reached.")
-def serve_command(  # one argument an option
+def serve_command(  # noqa: PLR0913  # one argument an option
     *,
     workspace: Path,
     host: str | None,
     port: int | None,
     nrepl: tuple[str, ...],
     repl: tuple[str, ...],
+    python: str | None,
     idle_exit: int | None,
     on_demand: bool,
     detach: bool,
@@ -84,6 +86,7 @@ def serve_command(  # one argument an option
         "mcp_socket_server_port": port,
         "nrepl": nrepl or None,
         "repl": repl or None,
+        "python": python,
         "idle_exit_seconds": idle_exit,
     }
     overrides = {name: value for name, value in given.items() if value is not None}
@@ -122,6 +125,8 @@ def _health_lines(health: dict[str, Any]) -> Iterator[str]:
     for repl in health["repls"]:
         note = f": {repl['note']}" if "note" in repl else ""
         yield f"  REPL {repl['key']} ({repl['origin']}, {repl['dialect']}): {repl['phase']}{note}"
+        if "caution" in repl:
+            yield f"    note: {repl['caution']}"
     names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
     yield f"  clients: {', '.join(names) or 'none'}"
     for latch in health["errors"]:

@@ -134,10 +134,11 @@ class ReplProgress(Action):
 
 @dataclass(frozen=True)
 class ReplStarted(Action):
-    """The process runs and listens at `address`; connecting is next."""
+    """The process runs and listens at `address`; connecting is next. `caution`: for whoever evaluates there first."""
 
     id: str
     address: str
+    caution: str | None = None
 
 
 @dataclass(frozen=True)

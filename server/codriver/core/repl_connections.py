@@ -159,7 +159,7 @@ def progress(state: State, repl: Repl, action: ReplProgress) -> Outcome:
 
 def started(state: State, repl: Repl, action: ReplStarted) -> Outcome:
     """The process listens."""
-    return Outcome(_put(state, replace(repl, phase="connecting", address=action.address)))
+    return Outcome(_put(state, replace(repl, phase="connecting", address=action.address, caution=action.caution)))
 
 
 def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:

@@ -109,6 +109,8 @@ class Repl:
     expected_dialect: str = "unknown"
     """What it is likely to speak, until it shows it."""
     note: str | None = None
+    caution: str | None = None
+    """Sentence for everybody who evaluates there first: it is not what they will take it for."""
     generation: int = 0
     failures: int = 0
     starts: tuple[int, ...] = ()

@@ -56,12 +56,11 @@ class Repls:
         tasks: TaskGroup,
         connectors: Mapping[str, Connector],
         workspace: Path,
-        environ: Mapping[str, str],
+        recipe_of: Callable[[str], recipes.Recipe],
         logbook: Logbook,
         transcripts: Transcripts,
-        is_accepted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`is_accepted`: whether programs that lie in the workspace may be started; it may wait for a disk.
+        """`recipe_of` tells how to start the REPL that words name; it may wait for a disk.
 
         Raises:
             LookupError: a kind of REPL has a protocol without a connector.
@@ -70,9 +69,8 @@ class Repls:
             raise LookupError(f"no connector for the protocols {sorted(strange)}; there are {sorted(connectors)}")
         self._tasks = tasks
         self._connectors = connectors
-        self._is_accepted = is_accepted
+        self._recipe_of = recipe_of
         self._workspace = workspace
-        self._environ = environ
         self._lives: dict[str, _Life] = {}
         self._adapters: dict[str, Adapter] = {}
         self._core = core
@@ -169,7 +167,7 @@ class Repls:
         if not repl.owned:
             is_remote = repl.origin.kind == "address"
             return await self._stay_connected(repl.id, repl.address or repl.origin.text, is_remote=is_remote)
-        recipe = await anyio.to_thread.run_sync(self._recipe, repl.origin.text)
+        recipe = await anyio.to_thread.run_sync(self._recipe_of, repl.origin.text)
         for note in recipe.notes:
             self._core.report(actions.ReplProgress(repl.id, note))
         async with processes.start(
@@ -181,7 +179,7 @@ class Repls:
             start_timeout_s=recipe.start_timeout_s,
         ) as running:
             address = kinds.address_of(recipe.protocol, str(await running.endpoint()))
-            self._core.report(actions.ReplStarted(repl.id, address))
+            self._core.report(actions.ReplStarted(repl.id, address, recipe.caution))
             async with anyio.create_task_group() as tasks:
                 causes: list[str] = []
 
@@ -196,9 +194,6 @@ class Repls:
                     causes.insert(0, await running.wait())
                 tasks.cancel_scope.cancel()
             return causes[0]
-
-    def _recipe(self, words: str) -> recipes.Recipe:
-        return recipes.recipe(words, self._workspace, self._environ, is_accepted=self._is_accepted())
 
     async def _stay_connected(self, repl_id: str, address: str, *, is_remote: bool = False) -> str:
         """Live through one connection; why it ended. `is_remote`: a tunnel may lie between us and the REPL."""

@@ -197,7 +197,7 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
 )
 """By switch: the side of it that grants something. A workspace may always take something away."""
 
-_GRANTING_TEXTS: Final = frozenset({"host", "clojuredocs_url"})
+_GRANTING_TEXTS: Final = frozenset({"host", "clojuredocs_url", "python"})
 
 
 def split_granting(name: str, value: object, current: object) -> tuple[object, object]:

@@ -46,10 +46,12 @@ def _line(call: Call, evaluation: Evaluation) -> str:
 
 
 def notes_of_home(call: Call, evaluation: Evaluation) -> list[str]:
-    """With a caller's first evaluation in a REPL: that it seems to be another project's, where it does."""
+    """With a caller's first evaluation in a REPL: that it is another project's, or lacks the project's packages."""
     repl = call.state.repls.get(evaluation.repl)
-    strange = repl_connections.stray(call.state, repl) if repl is not None else None
-    return [strange] if strange and repl_connections.is_first(call.state, evaluation) else []
+    if repl is None:
+        return []
+    notes = [note for note in (repl_connections.stray(call.state, repl), repl.caution) if note]
+    return notes if notes and repl_connections.is_first(call.state, evaluation) else []
 
 
 async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> list[str]:

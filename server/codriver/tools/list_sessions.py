@@ -34,7 +34,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
     state, services = call.state, call.services
     life, log = state.life, services.log
     clients = services.client_counters()
-    repls = [repl_row(repl) for repl in state.repls.values()]
+    repls = [_repl_health(repl) for repl in state.repls.values()]
     fields: dict[str, object] = {
         "sessionId": life.session_id,
         "phase": life.phase,
@@ -94,6 +94,10 @@ def repl_row(repl: Repl) -> dict[str, object]:
     return row
 
 
+def _repl_health(repl: Repl) -> dict[str, object]:
+    return repl_row(repl) | ({"caution": repl.caution} if repl.caution else {})
+
+
 def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]:
     """A session, with what its REPL can do and what cannot be had."""
     row = {**repl_row(repl), "key": session_key(repl, session.name), "kind": repl.origin.kind}
@@ -113,7 +117,7 @@ def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]
         strange = repl_connections.stray(state, repl)
         if strange:
             row["elsewhere"] = True
-        notes = [*([strange] if strange else []), *repl.profile.notes]
+        notes = [*filter(None, (strange, repl.caution)), *repl.profile.notes]
         if notes:
             row["notes"] = notes
     return row

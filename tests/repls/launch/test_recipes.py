@@ -1,8 +1,11 @@
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from live_server import serving, until
 
 from codriver.repls.kinds import by_word
 from codriver.repls.launch import recipes
@@ -161,3 +164,98 @@ def test_what_lies_elsewhere_is_started_in_any_workspace(place):
     workspace, environ = place
     install(Path(environ["PATH"]), "bb")
     assert recipe("bb", workspace, environ, is_accepted=False) == recipe("bb", workspace, environ)
+
+
+# Whose Python
+
+
+def test_a_chosen_interpreter_comes_before_every_environment(place, tmp_path):
+    workspace, environ = place
+    install(workspace / ".venv/bin", "python")
+    for chosen in (str(install(tmp_path / "other/bin", "python")), str(install(tmp_path / "bin", "python3.9"))):
+        assert recipe("python", workspace, environ, python=chosen).command[0] == chosen
+    assert recipe("python", workspace, environ, python="python3.9").command[0] == str(tmp_path / "bin/python3.9")
+    assert recipe("python", workspace, environ, python="auto").command[0] == str(workspace / ".venv/bin/python")
+
+
+def test_a_project_without_an_environment_says_in_which_python_it_runs(place):
+    workspace, environ = place
+    assert recipe("python", workspace, environ).caution is None
+    (workspace / "pyproject.toml").touch()
+    caution = recipe("python", workspace, environ).caution
+    assert sys.executable in caution
+    assert "--python PATH" in caution
+    install(workspace / ".venv/bin", "python")
+    assert recipe("python", workspace, environ).caution is None
+
+
+def test_everybody_is_told_of_a_project_without_an_environment(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "pyproject.toml").touch()
+    with serving(tmp_path) as live, live.client() as client:
+        told = "no environment of its own"
+        first, second = (client.call("evaluate_code", code="1", timeoutMs=60_000) for _ in range(2))
+        assert any(told in note for note in first["notes"])
+        assert not any(told in note for note in second.get("notes", ()))
+        assert any(told in note for note in client.call("list_sessions")["sessions"][0]["notes"])
+        assert told in live.run("status").stdout
+        assert told in live.run("doctor").stdout
+
+
+@pytest.fixture
+def linked(tmp_path):
+    """A checkout of git and a linked working tree of it."""
+    main, linked = tmp_path / "main", tmp_path / "linked"
+
+    def git(*arguments):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
+
+    git("init", str(main))
+    git("-C", str(main), "commit", "--allow-empty", "-m", "first")
+    git("-C", str(main), "worktree", "add", str(linked))
+    return main, linked
+
+
+def test_a_linked_working_tree_takes_the_environment_of_its_checkout_and_says_so(place, linked):
+    main, workspace = linked
+    python = install(main / ".venv/bin", "python")
+    made = recipe("python", workspace, place[1])
+    assert made.command[0] == str(python)
+    assert str(main) in made.caution
+    own = install(workspace / ".venv/bin", "python")
+    made = recipe("python", workspace, place[1])
+    assert (made.command[0], made.caution) == (str(own), None)
+
+
+def test_a_checkout_that_only_claims_to_be_a_linked_working_tree_gets_no_others_environment(place, linked, tmp_path):
+    main, workspace = linked
+    install(main / ".venv/bin", "python")
+    liar = tmp_path / "liar"
+    liar.mkdir()
+    (liar / ".git").write_text((workspace / ".git").read_text())
+    assert recipe("python", liar, place[1]).command[0] == sys.executable
+
+
+@pytest.mark.parametrize("text", ["", "gitdir: /nowhere", "gitdir:", "nonsense", "gitdir: \0"])
+def test_a_broken_link_to_a_checkout_is_none(place, text):
+    workspace, environ = place
+    (workspace / ".git").write_text(text)
+    assert recipe("python", workspace, environ).command[0] == sys.executable
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.7"])
+def test_a_python_that_is_too_old_is_named_as_that(tmp_path, version):
+    found = [str(path) for path in Path.home().glob(f".pyenv/versions/{version}*/bin/python")]
+    python = next(iter(found), None) or shutil.which(f"python{version}")
+    if python is None:
+        pytest.skip(f"python{version} is not installed: nothing else is too old")
+    with serving(tmp_path, "--repl", "python", "--python", python) as live, live.client() as client:
+
+        def note():
+            return client.call("list_sessions")["sessions"][0].get("note", "")
+
+        until(lambda: "or later" in note(), "the word that it is too old")
+        assert python in note()
+        assert f"is Python {version}" in note()

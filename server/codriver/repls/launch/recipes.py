@@ -9,7 +9,7 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.repls.kinds import NREPL, NREPL_VERSION, by_word
 from codriver.repls.launch.processes import SUPERVISED
+from codriver.repls.launch.project_python import AUTO, find_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,10 +60,23 @@ class Recipe:
     protocol: str = NREPL
     notes: tuple[str, ...] = ()
     """Sentences for whoever asked, such as whose interpreter is used."""
+    caution: str | None = None
+    """The sentence for everybody who evaluates there, where it is not what they will take it for."""
 
 
-def recipe(words: str, workspace: Path, environ: Mapping[str, str], *, is_accepted: bool = True) -> Recipe:
-    """How to start what `words` name: a known REPL, or any command line.
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A workspace, the environment of its processes, and the setting `python`."""
+
+    workspace: Path
+    environ: Mapping[str, str]
+    python: str
+
+
+def recipe(
+    words: str, workspace: Path, environ: Mapping[str, str], *, is_accepted: bool = True, python: str = AUTO
+) -> Recipe:
+    """How to start what `words` name: a known REPL, or any command line. `python`: the setting of that name.
 
     Without `is_accepted`, which says that the user has accepted the workspace, no program is started that lies in it:
     whoever made the checkout made the program too. Only the interpreter that runs the server may lie there.
@@ -70,7 +84,7 @@ def recipe(words: str, workspace: Path, environ: Mapping[str, str], *, is_accept
     Raises:
         RecipeError: it cannot work on this machine, or is a program of a workspace that nobody has accepted.
     """
-    found = _recipe(words, workspace, environ)
+    found = _recipe(words, Project(workspace, environ, python))
     program = Path(found.command[0])
     if not is_accepted and program != Path(sys.executable) and _lies_in(program, workspace):
         problem = (
@@ -90,44 +104,29 @@ def _lies_in(program: Path, workspace: Path) -> bool:
     )
 
 
-def _recipe(words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
+def _recipe(words: str, project: Project) -> Recipe:
     if kind := by_word().get(words.strip()):
-        return _LAUNCHERS[kind.launcher](kind, words.strip(), workspace, environ)
+        return _LAUNCHERS[kind.launcher](kind, words.strip(), project)
     try:
         command = tuple(shlex.split(words))
     except ValueError as error:
         raise RecipeError(words, f"it is no command line ({error})") from error
     if not command:
         raise RecipeError(words, f"it names nothing; give a command line, or one of {', '.join(by_word())}")
-    if _which(command[0], workspace, environ) is None:
+    if _which(command[0], project) is None:
         known_words = ", ".join(by_word())
         raise RecipeError(words, f"there is no command {command[0]!r} in PATH; known REPLs are {known_words}")
-    return Recipe(command, _child_environ(environ), workspace / ".nrepl-port", SLOW_START_S)
+    return Recipe(command, _child_environ(project.environ), project.workspace / ".nrepl-port", SLOW_START_S)
 
 
-def project_python(workspace: Path, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The interpreter in which the project's own code runs, and in words whose it is."""
-    if active := environ.get("VIRTUAL_ENV"):
-        python = Path(active) / "bin" / "python"
-        if python.exists():
-            return str(python), f"the active environment {active}"
-    for name in (".venv", "venv"):
-        python = workspace / name / "bin" / "python"
-        if python.exists():
-            return str(python), f"the project's {name}"
-    if found := shutil.which("python3", path=environ.get("PATH")):
-        return found, "python3 of PATH"
-    return sys.executable, "codriver's own interpreter"
-
-
-def _worker(kind: Kind, words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
+def _worker(kind: Kind, words: str, project: Project) -> Recipe:
     (language,) = kind.arguments
-    python, whose = project_python(workspace, environ)
-    note = f"Python code is evaluated with {python} ({whose})"
+    found = find_python(project.workspace, project.environ, project.python)
+    python, note = found.path, f"Python code is evaluated with {found.path} ({found.whose})"
     if language == "lisp":
-        python, note = _lisp_python(kind, words, python, whose)
-    command = (python, str(WORKER), "--dialect", language, SUPERVISED, "--workspace", str(workspace))
-    return _recipe_of(kind, command, workspace, environ, note)
+        python, note = _lisp_python(kind, words, python, found.whose)
+    command = (python, str(WORKER), "--dialect", language, SUPERVISED, "--workspace", str(project.workspace))
+    return _recipe_of(kind, command, project, note, caution=found.caution)
 
 
 def _lisp_python(kind: Kind, words: str, python: str, whose: str) -> tuple[str, str]:
@@ -144,58 +143,62 @@ def _lisp_python(kind: Kind, words: str, python: str, whose: str) -> tuple[str, 
 
 
 def _recipe_of(
-    kind: Kind, command: tuple[str, ...], workspace: Path, environ: Mapping[str, str], *notes: str
+    kind: Kind, command: tuple[str, ...], project: Project, *notes: str, caution: str | None = None
 ) -> Recipe:
-    port_file = next((workspace / name for name in kind.port_files), None)
+    port_file = next((project.workspace / name for name in kind.port_files), None)
     timeout_s = SLOW_START_S if kind.is_slow else START_S
-    return Recipe(command, _child_environ(environ), port_file, timeout_s, kind.protocol, (*notes, *kind.notes))
+    return Recipe(
+        command, _child_environ(project.environ), port_file, timeout_s, kind.protocol, (*notes, *kind.notes), caution
+    )
 
 
-def _beside_python(name: str, workspace: Path, environ: Mapping[str, str]) -> str | None:
+def _beside_python(name: str, project: Project) -> str | None:
     """A program that Python packages bring: of the project's environment, else of ours, else in PATH."""
-    python, _ = project_python(workspace, environ)
+    python = find_python(project.workspace, project.environ, project.python).path
     beside = [Path(interpreter).parent / name for interpreter in (python, sys.executable)]
-    return next((str(path) for path in beside if path.exists()), None) or _which(name, workspace, environ)
+    return next((str(path) for path in beside if path.exists()), None) or _which(name, project)
 
 
-def _python_program(kind: Kind, words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
-    program = _beside_python(kind.programs[0], workspace, environ)
+def _python_program(kind: Kind, words: str, project: Project) -> Recipe:
+    program = _beside_python(kind.programs[0], project)
     if program is None:
         raise RecipeError(words, f"{kind.title} is not installed; {kind.install}")
     # Hy starts itself again by its bare name, so its own folder must be in PATH.
-    path = os.pathsep.join([str(Path(program).parent), environ.get("PATH", os.defpath)])
-    return _recipe_of(kind, (program, *kind.arguments), workspace, {**environ, "PATH": path})
+    path = os.pathsep.join([str(Path(program).parent), project.environ.get("PATH", os.defpath)])
+    return _recipe_of(kind, (program, *kind.arguments), replace(project, environ={**project.environ, "PATH": path}))
 
 
-def _clojure(kind: Kind, words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
-    program = _which("clojure", workspace, environ) or _which("clj", workspace, environ)
+def _clojure(kind: Kind, words: str, project: Project) -> Recipe:
+    program = _which("clojure", project) or _which("clj", project)
     if program is not None and not _is_plain_launcher(program):
         deps = f'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}}}}}}'
         command = (program, NREPL_FLAG, "-Sdeps", deps, "-M", "-m", "nrepl.cmdline")
-        return _recipe_of(kind, command, workspace, environ)
-    java = _which("java", workspace, environ)
+        return _recipe_of(kind, command, project)
+    java = _which("java", project)
     if java is None:
         raise RecipeError(words, "there is no java in PATH; install a JDK and the Clojure CLI (clojure.org/guides)")
     jars = _debian_jars()
     if jars is None:
         raise RecipeError(words, f"the Clojure CLI is not installed; {kind.install}")
-    sources = [str(workspace / name) for name in ("src", "test", "resources") if (workspace / name).is_dir()]
+    sources = [
+        str(project.workspace / name) for name in ("src", "test", "resources") if (project.workspace / name).is_dir()
+    ]
     flag = NREPL_FLAG.removeprefix("-J")
     command = (java, flag, "-cp", os.pathsep.join([*sources, *jars]), "clojure.main", "-m", "nrepl.cmdline")
     notes: tuple[str, ...] = ("Clojure and nREPL are those of Debian's packages",)
-    if (workspace / "deps.edn").exists():
+    if (project.workspace / "deps.edn").exists():
         notes = (*notes, "deps.edn is not read without the Clojure CLI: src, test and resources are on the classpath")
-    return _recipe_of(kind, command, workspace, environ, *notes)
+    return _recipe_of(kind, command, project, *notes)
 
 
-def _program(kind: Kind, words: str, workspace: Path, environ: Mapping[str, str]) -> Recipe:
-    found = next((path for name in kind.programs if (path := _which(name, workspace, environ))), None)
+def _program(kind: Kind, words: str, project: Project) -> Recipe:
+    found = next((path for name in kind.programs if (path := _which(name, project))), None)
     if found is None:
         raise RecipeError(words, f"there is no {kind.programs[0]!r} in PATH or node_modules; {kind.install}")
-    return _recipe_of(kind, (found, *kind.arguments), workspace, environ)
+    return _recipe_of(kind, (found, *kind.arguments), project)
 
 
-_LAUNCHERS: Final[Mapping[Launcher, Callable[[Kind, str, Path, Mapping[str, str]], Recipe]]] = {
+_LAUNCHERS: Final[Mapping[Launcher, Callable[[Kind, str, Project], Recipe]]] = {
     "program": _program,
     "python-program": _python_program,
     "worker": _worker,
@@ -203,12 +206,12 @@ _LAUNCHERS: Final[Mapping[Launcher, Callable[[Kind, str, Path, Mapping[str, str]
 }
 
 
-def _which(name: str, workspace: Path, environ: Mapping[str, str]) -> str | None:
+def _which(name: str, project: Project) -> str | None:
     """The program `name`: the project's own from `node_modules` first, then of `PATH`."""
     if "/" in name:
-        path = workspace / name
+        path = project.workspace / name
         return str(path) if os.access(path, os.X_OK) else None
-    folders = [str(workspace / "node_modules" / ".bin"), environ.get("PATH", os.defpath)]
+    folders = [str(project.workspace / "node_modules" / ".bin"), project.environ.get("PATH", os.defpath)]
     return shutil.which(name, path=os.pathsep.join(folders))
 
 

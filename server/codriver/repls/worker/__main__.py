@@ -6,6 +6,11 @@ import os
 import sys
 
 PACKAGE = "_codriver_worker"
+OLDEST = (3, 8)
+TOO_OLD = (
+    "codriver-worker: {0} is Python {1}, and code is evaluated by Python {2}.{3} or later: choose another interpreter "
+    "by `codriver serve --python PATH` or python = ... in codriver.toml\n"
+)
 
 
 def load_privately(folder: str) -> None:
@@ -21,5 +26,8 @@ def load_privately(folder: str) -> None:
 
 
 if __name__ == "__main__":
+    if sys.version_info < OLDEST:
+        sys.stderr.write(TOO_OLD.format(sys.executable, sys.version.split()[0], *OLDEST))
+        sys.exit(1)
     load_privately(os.path.dirname(os.path.abspath(__file__)))
     importlib.import_module(PACKAGE + ".start").main()
