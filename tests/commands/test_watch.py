@@ -293,6 +293,13 @@ def test_text_is_shown_as_it_is_in_any_locale(live, client, given):
         assert terminal.grid.faults == []
 
 
+def test_the_terminal_is_believed_more_than_what_a_shell_says_of_its_size(live):
+    told = {**live.environ, "LINES": "24", "COLUMNS": "200"}
+    with Terminal(live.command("watch"), told, columns=60, lines=10) as terminal:
+        terminal.until(lambda lines: lines[-1].startswith("q quit"), "the foot in the last line")
+        assert terminal.grid.faults == []
+
+
 def test_a_terminal_of_a_name_nobody_knows_is_taken_for_the_usual_one(live, client):
     with Terminal(live.command("watch"), live.environ, name="xterm-of-tomorrow") as terminal:
         terminal.shows("q quit", "live")

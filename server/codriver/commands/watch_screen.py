@@ -160,6 +160,8 @@ class Screen:
 
     def _begin(self) -> None:
         _speak_utf8()
+        for name in ("LINES", "COLUMNS"):  # which curses would believe more than the terminal
+            os.environ.pop(name, None)
         self._window = curses.initscr()
         signal.signal(signal.SIGTSTP, self._suspend)
         curses.cbreak()
