@@ -2,6 +2,7 @@
 
 import gc
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +16,37 @@ settings.load_profile("codriver")
 
 # A shell starts what runs in the background with SIGINT ignored, and every process of the tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+SLOW = {
+    "app": "event_loop hot_reload shutdown",
+    "clients": "client_libraries inspector sdk_clients",
+    "commands": "commands demo terminal watch",
+    "docs": "ci_recipe server_pages",
+    "log": "history_crash memory secrets spill_live stderr_log transcripts",
+    "net": "on_demand registration server_verification",
+    "relay": "relay_life relay_pressure survey",
+    "repls/nrepl": "late_answers leiningen",
+    "repls": "adapter_contract capability_table connectors foreign_repls",
+    "repls/worker": "interpreters",
+    "settings": "reload_live",
+    "setup": "doctor real_agents real_clients",
+    "skills": "skills_live",
+    "tools": "byte_budgets clojuredocs edit_files failure_places interrupt_evaluation isolation pytest_runs "
+    "restart_repl run_tests stacktrace symbol_info tests_of_other_repls wait_for",
+    "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout limits "
+    "load presence_files starving",
+}
+"""Test files by room that took more than ten seconds each on two cores: `-m "not slow"` leaves them out."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    slow = {here / room / f"test_{name}.py" for room, names in SLOW.items() for name in names.split()}
+    assert all(path.exists() for path in slow), f"gone: {[str(path) for path in slow if not path.exists()]}"
+    for item in items:
+        if item.path in slow:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
