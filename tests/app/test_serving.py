@@ -50,8 +50,7 @@ def test_python_that_does_not_parse_runs_nothing(client):
 
 def test_a_big_value_and_a_big_output_are_cut_with_a_word_and_can_be_read_in_parts(client):
     answer = client.call("evaluate_code", code="print('o' * 10_000_000)\n'v' * 10_000_000")
-    assert len(answer["result"]) <= 50 * 1024
-    assert len(answer["stdout"]) <= 50 * 1024
+    assert len(answer["result"]) + len(answer["stdout"]) <= 6000
     assert answer["result"].startswith("'vvv")
     assert any("left out" in note for note in answer["notes"])
     uri = f"codriver://evaluation/{answer['evaluationId']}/result?offset=9999995&limit=100"  # behind "None"

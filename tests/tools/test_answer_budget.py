@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from live_server import serving
+from pydantic_core import to_json
 
-from codriver.tools.answer_budget import ALWAYS_WHOLE_BYTES, shorten
+from codriver.tools.answer_budget import ALWAYS_WHOLE_BYTES, head, json_bytes, shorten, tail
 
 TEXTS = st.integers(0, 3000).flatmap(lambda size: st.sampled_from(["a" * size, "é" * size, "漢" * (size // 2)]))
 JSON = st.recursive(
@@ -39,16 +40,36 @@ def test_texts_have_no_more_than_they_may_together_and_what_is_left_out_is_count
         if text != whole:
             lost = len(whole) - len(kept(text))
             assert text == f"{kept(text)}… ({lost} more characters)"
-            assert len(whole.encode()) > ALWAYS_WHOLE_BYTES
+            assert json_bytes(whole) > ALWAYS_WHOLE_BYTES
     room = max(max_bytes, ALWAYS_WHOLE_BYTES * len(before))
-    assert sum(len(kept(text).encode()) for text in after) <= room
+    assert sum(json_bytes(kept(text)) for text in after) <= room
+
+
+ODD = st.lists(st.sampled_from(["a", "u00", "\n", '"', "\\", "é", "漢", "😀", "\x00", "\x1f", "\ud800"])).map("".join)
+
+
+@given(ODD, st.integers(0, 60))
+def test_a_text_cut_at_either_end_is_the_longest_that_fits_as_json(text, max_bytes):
+    beginning, end = head(text, max_bytes), tail(text, max_bytes)
+    assert text.startswith(beginning.text)
+    assert text.endswith(end.text)
+    longer = text[: len(beginning.text) + 1], text[len(text) - len(end.text) - 1 :]
+    for cut, more in zip((beginning, end), longer, strict=True):
+        assert len(cut.text) + cut.omitted == len(text)
+        assert json_bytes(cut.text) <= max_bytes
+        assert not cut.omitted or json_bytes(more) > max_bytes
+
+
+@given(st.text())
+def test_a_text_has_as_many_bytes_as_in_an_answer(text):
+    assert json_bytes(text) == len(to_json(text)) - 2
 
 
 @given(st.lists(TEXTS, max_size=8), st.integers(0, 9000))
 def test_no_text_is_cut_shorter_than_another_is_left(values, max_bytes):
     shown: Any = shorten(values, max_bytes)[0]
-    cut = [len(kept(text).encode()) for whole, text in zip(values, shown, strict=True) if text != whole]
-    whole = [len(text.encode()) for before, text in zip(values, shown, strict=True) if text == before]
+    cut = [json_bytes(kept(text)) for whole, text in zip(values, shown, strict=True) if text != whole]
+    whole = [json_bytes(text) for before, text in zip(values, shown, strict=True) if text == before]
     # On character boundaries: a cut text may end up to three bytes earlier.
     assert not cut or max(whole, default=0) <= min(cut) + 3
 
@@ -63,7 +84,7 @@ def test_the_log_answers_within_the_length_of_any_answer_and_gives_more_when_ask
     line = client.call("repl_output_log", limit=1)["lastLine"] or 0
     client.call("evaluate_code", code="print('o' * 200_000)\n'r' * 300")
     answer = client.call("repl_output_log", since=line)
-    assert sum(len(kept(text)) for text in texts(answer["result"])) <= 51_200
+    assert sum(len(kept(text)) for text in texts(answer["result"])) <= 6000
     assert f"'{'r' * 300}'" in [row["text"] for row in answer["result"]]
     [note] = answer["notes"]
     assert note.startswith("1 text is shortened to ")
@@ -77,5 +98,5 @@ def test_a_wait_answers_within_it_too(client):
     client.call("evaluate_code", code="print('o' * 200_000)")
     query = "[:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]"
     answer = client.call("wait_for", query=query, since=line, timeoutMs=0)
-    assert sum(len(kept(text)) for text in texts(answer["result"])) <= 51_200
+    assert sum(len(kept(text)) for text in texts(answer["result"])) <= 6000
     assert any("shortened" in note for note in answer["notes"])

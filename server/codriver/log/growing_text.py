@@ -1,7 +1,4 @@
-"""Texts that grow, of any length: the newest part in memory, what is before it in files, and the oldest dropped.
-
-Truncation to so many bytes is here, too: `head` and `tail`.
-"""
+"""Texts that grow, of any length: the newest part in memory, what is before it in files, and the oldest dropped."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ WRITTEN_CHARACTERS = 4 * 2**20
 """The most that is written at a time. While others compute, each use of the disk costs the thread some 5 ms of waiting
 for its turn: by 256 KiB at a time 20 MiB a second could be written, and a program prints twenty times as fast."""
 TAIL_CHARACTERS = 64 * 2**10
-"""What stays in memory of what is on disk: answers show the end of output, 50 KB as a rule."""
+"""What stays in memory of what is on disk: answers show the end of output, a few KB as a rule."""
 
 
 # What is read is whole blocks: this many characters take 0.05 ms, and an index of them 100 bytes.
@@ -341,36 +338,3 @@ class Stream(Text):
         rest = self._redactor.flush()
         self.add(rest)
         return rest
-
-
-# Truncation
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A part of a text, and how many characters of it were left out."""
-
-    text: str
-    omitted: int = 0
-
-
-def head(text: str, max_bytes: int) -> Cut:
-    """The longest beginning of `text` within `max_bytes` of UTF-8, on a character boundary."""
-    if len(text) * 4 <= max_bytes:
-        return Cut(text)
-    raw = text[: max_bytes + 1].encode("utf-8", "replace")  # a character has at least one byte
-    if len(raw) <= max_bytes:
-        return Cut(text)
-    kept = raw[:max_bytes].decode("utf-8", "ignore")
-    return Cut(kept, len(text) - len(kept))
-
-
-def tail(text: str, max_bytes: int) -> Cut:
-    """The longest end of `text` within `max_bytes` of UTF-8, on a character boundary."""
-    if len(text) * 4 <= max_bytes:
-        return Cut(text)
-    raw = text[-max_bytes - 1 :].encode("utf-8", "replace")
-    if len(raw) <= max_bytes:
-        return Cut(text)
-    kept = raw[len(raw) - max_bytes :].decode("utf-8", "ignore")
-    return Cut(kept, len(text) - len(kept))

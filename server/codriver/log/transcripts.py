@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import anyio
 
 from codriver.core.evaluation_queue import HEAD_CHARACTERS
-from codriver.log.growing_text import Cut, Piece, Stream, Text, head, tail
+from codriver.log.growing_text import Piece, Stream, Text
 from codriver.log.spill import SpillRoom, Store
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from codriver.log.redaction import Redactor
 
 __all__ = [
-    "Cut",
     "Part",
     "Piece",
     "SpillRoom",
@@ -29,9 +28,7 @@ __all__ = [
     "Text",
     "Transcript",
     "Transcripts",
-    "head",
     "read",
-    "tail",
 ]
 
 T = TypeVar("T")

@@ -28,7 +28,7 @@ from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
 from codriver.protocol.stream import MessageStream
 from codriver.protocol.subscriptions import Subscriptions
-from codriver.tools.client_traits import traits_of
+from codriver.tools.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, traits_of
 from codriver.tools.gate import LOOK_S, await_languages, await_search, on_offer
 from codriver.tools.manifest import BY_NAME, MANIFEST
 from codriver.wire.lines import LineRoom
@@ -48,6 +48,8 @@ logger = logging.getLogger(__name__)
 MODERN = "2026-07-28"
 NAME, TITLE = "codriver", "Codriver"
 
+LIFT = "anthropic/maxResultSizeChars"
+"""In the `_meta` of a tool: the longest answer that is handed on. Source: Claude Code 2.1.330, observed."""
 CHANGES = NotificationOptions(tools_changed=True, resources_changed=True)
 """The lists that may change. That of the prompts is part of the program."""
 
@@ -147,9 +149,12 @@ class Protocol:
         repls = self._services.core
         while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
             await anyio.sleep(LOOK_S)
-        lists_once = traits_of(ctx.lifespan_context.name).lists_once
-        offered = on_offer(MANIFEST, self._services.core.state, self._services.settings, lists_once=lists_once)
-        return types.ListToolsResult(tools=[self._listed[tool.name] for tool in offered])
+        traits = traits_of(ctx.lifespan_context.name)
+        offered = on_offer(MANIFEST, self._services.core.state, self._services.settings, lists_once=traits.lists_once)
+        shown = [self._listed[tool.name] for tool in offered]
+        return types.ListToolsResult(
+            tools=[_with_lifted_limit(tool) for tool in shown] if traits.lifts_limit else shown
+        )
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         self._introduce(ctx)
@@ -279,6 +284,13 @@ def _for_claude(tool: Tool) -> dict[str, Any]:
     Source: Claude Code 2.1.330, `_meta` of a tool.
     """
     return {"anthropic/alwaysLoad": True} if tool.is_core else {"anthropic/searchHint": tool.search_hint}
+
+
+def _with_lifted_limit(tool: types.Tool) -> types.Tool:
+    """The tool as it is listed for a client that hands on longer answers of those that ask for it."""
+    if tool.name not in LIFTED_TOOLS:
+        return tool
+    return tool.model_copy(update={"meta": {**(tool.meta or {}), LIFT: LIFTED_CHARACTERS}})
 
 
 def _listed(tool: Tool) -> types.Tool:

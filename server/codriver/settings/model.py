@@ -86,7 +86,9 @@ class Settings(BaseModel):
         le=86_400_000,
         description="When what a client that is gone left running may be ended for others that wait.",
     )
-    max_text_bytes: int = Field(50 * 1024, ge=1024, le=16 * MIB, description="Text of an answer, its parts together.")
+    max_text_bytes: int = Field(
+        6000, ge=1024, le=16 * MIB, description="Text of an answer where no more is asked for, its parts together."
+    )
     max_images: int = Field(10, ge=0, le=100, description="Most images of an answer.")
     max_length: int = Field(25, ge=1, le=100_000, description="Elements of a collection that the REPL prints.")
     max_depth: int = Field(7, ge=1, le=1000, description="Nesting of a collection that the REPL prints.")

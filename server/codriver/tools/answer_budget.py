@@ -1,15 +1,80 @@
-"""Budget of an answer: long texts lose their end, each no more than it must, and images become content of their own."""
+"""Budget of an answer: how many bytes of text it has, texts cut to them, and images made content of their own.
+
+A byte of text is a byte of the answer's JSON: a newline is two there.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import dataclass
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
-from codriver.log.transcripts import head
 from codriver.tools.base import Image
+from codriver.tools.client_traits import most_bytes, traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from codriver.tools.base import Call
+
+MOST_BYTES = 6
+"""Of one character: a control character is six, and any other four at most."""
+TORN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
+"""An escape whose end is missing, with the whole ones before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A part of a text, and how many characters of it were left out."""
+
+    text: str
+    omitted: int = 0
+
+
+def budget(call: Call) -> int:
+    """The bytes of text that an answer has for this caller where no more is asked for."""
+    most = most_bytes(call.client_name)
+    is_bounded = traits_of(call.client_name).has_budget
+    return min(call.services.settings.max_text_bytes, most) if is_bounded else most
+
+
+def budget_asked(call: Call, tool: str, asked: int | None = None) -> int:
+    """The bytes that an answer of `tool` has where more is `asked` for, or as much as there is."""
+    most = most_bytes(call.client_name, tool)
+    return most if asked is None else min(asked, most)
+
+
+def json_bytes(text: str) -> int:
+    """The length of a text as it stands in JSON, in bytes of UTF-8."""
+    return len(_escaped(text))
+
+
+def head(text: str, max_bytes: int) -> Cut:
+    """The longest beginning of `text` that has no more than `max_bytes` in JSON."""
+    if len(text) * MOST_BYTES <= max_bytes:
+        return Cut(text)
+    raw = _escaped(text[: max_bytes + 1])  # a character has at least one byte
+    if len(raw) <= max_bytes:
+        return Cut(text)
+    whole = TORN.sub(r"\1", raw[:max_bytes].decode("utf-8", "ignore"))
+    length = len(json.loads(f'"{whole}"'))
+    return Cut(text[:length], len(text) - length)
+
+
+def tail(text: str, max_bytes: int) -> Cut:
+    """The longest end of `text` that has no more than `max_bytes` in JSON."""
+    if len(text) * MOST_BYTES <= max_bytes:
+        return Cut(text)
+    # A character is as long in JSON wherever it stands.
+    length = len(head(text[: -max_bytes - 2 : -1], max_bytes).text)
+    return Cut(text[len(text) - length :], len(text) - length)
+
+
+def _escaped(text: str) -> bytes:
+    return encode_basestring(text).encode("utf-8", "replace")[1:-1]
+
 
 ALWAYS_WHOLE_BYTES = 200
 """Texts up to here are never shortened: they are names, categories, and what the number of rows bounds."""
@@ -18,10 +83,10 @@ ALWAYS_WHOLE_BYTES = 200
 def shorten(value: object, max_bytes: int) -> tuple[object, str | None]:
     """The JSON value with its long texts shortened, and a note in words where that left something out.
 
-    All texts longer than some length are cut to that length, the greatest with which they have `max_bytes` of UTF-8
-    together; a mark in each says how much it lost.
+    All texts longer than some length are cut to that length, the greatest with which they have `max_bytes` together; a
+    mark in each says how much it lost.
     """
-    sizes = sorted(_size(text) for text in _texts(value))
+    sizes = sorted(json_bytes(text) for text in _texts(value))
     left, cap = max_bytes, 0
     for place, size in enumerate(sizes):
         cap = max(ALWAYS_WHOLE_BYTES, left // (len(sizes) - place))
@@ -49,19 +114,15 @@ def _texts(value: object) -> Iterator[str]:
 
 def _cut(value: object, cap: int) -> object:
     if isinstance(value, str):
-        if _size(value) <= cap:
-            return value
         cut = head(value, cap)
+        if not cut.omitted:
+            return value
         return f"{cut.text}… ({cut.omitted} more characters)"
     if isinstance(value, list | tuple):
         return [_cut(item, cap) for item in value]
     if isinstance(value, dict):
         return {key: _cut(item, cap) for key, item in value.items()}
     return value
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 IMAGE = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")

@@ -9,25 +9,54 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+ENVELOPE_BYTES = 1000
+"""What stands in an answer beside its texts: its other fields, and notes on what others did."""
+LIFTED_CHARACTERS = 300_000
+"""Claude Code hands on as much of a tool whose `_meta` says so in `anthropic/maxResultSizeChars`."""
+LIFTED_TOOLS = frozenset({"get_evaluation", "repl_output_log"})
+"""The tools by which more is asked for than answers have by themselves."""
+OWN_CHARACTERS = 64 * 2**20
+"""Of our own commands, which read for a person or a program: all that can be asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """How a client differs from one that does all that the protocol lets it do."""
+    """How a client differs from one of which nothing is known."""
 
+    answer_characters: int = 20_000
+    """The longest answer, as JSON, that reaches the model whole; of a longer one it sees a part, or a file's name."""
+    lifts_limit: bool = False
+    """Whether that is `LIFTED_CHARACTERS` for the tools that say so."""
+    has_budget: bool = True
+    """Whether an answer has no more text than the setting `maxTextBytes` says, where no more is asked for."""
     lists_once: bool = False
-    """It asks for the list of tools once, whatever it is told of changes later."""
+    """Whether it asks for the list of tools once, whatever it is told of changes later."""
 
 
 TRAITS: Mapping[str, Traits] = MappingProxyType(
     {
-        "codex-mcp-client": Traits(lists_once=True),
-        "qwen-cli-mcp-client": Traits(lists_once=True),
+        "claude-code": Traits(answer_characters=50_000, lifts_limit=True),
+        "copilot-cli": Traits(answer_characters=20_000),
+        "codex-mcp-client": Traits(answer_characters=12_000, lists_once=True),
+        "gemini-cli-mcp-client": Traits(answer_characters=40_000),
+        "opencode": Traits(answer_characters=48_000),
+        "qwen-cli-mcp-client": Traits(answer_characters=20_000, lists_once=True),
+        "codriver-": Traits(answer_characters=OWN_CHARACTERS, has_budget=False),
     }
 )
-"""By the beginning of `clientInfo.name`. Source: Codex 0.169 and Qwen Code 0.24, observed."""
+"""By the beginning of `clientInfo.name`: Qwen Code adds the server's name, and our own commands are `codriver-cli`,
+`codriver-log` and so on. Source: Claude Code 2.1.330, Copilot CLI 1.0.102, Codex 0.169, Gemini CLI 0.61, opencode
+1.18.33 and Qwen Code 0.24, observed."""
 _ORDINARY = Traits()
 
 
 def traits_of(client_name: str) -> Traits:
     """The traits of the client of this name."""
     return next((traits for start, traits in TRAITS.items() if client_name.startswith(start)), _ORDINARY)
+
+
+def most_bytes(client_name: str, tool: str = "") -> int:
+    """The most bytes of text that reach the model in one answer of this tool, however much is asked for."""
+    traits = traits_of(client_name)
+    is_lifted = traits.lifts_limit and tool in LIFTED_TOOLS
+    return (LIFTED_CHARACTERS if is_lifted else traits.answer_characters) - ENVELOPE_BYTES

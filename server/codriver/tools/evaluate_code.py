@@ -17,6 +17,7 @@ from codriver.core.values import Form, Request
 from codriver.errors import RefusedError
 from codriver.lisp.reader import top_level_forms
 from codriver.repls.kinds import suffixes_of
+from codriver.tools.answer_budget import budget
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Schema, Tool, answer_schema
 from codriver.tools.evaluation_answers import describe, stop, wait
 from codriver.tools.session_choice import Target, evaluation_of, isolated, resolve
@@ -156,9 +157,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     notes: tuple[str, ...] = ()
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_late(call, request.id, timeout_ms, arguments)
-    return await describe(
-        call, current, max_images=arguments.max_images, max_bytes=settings.max_text_bytes, notes=notes
-    )
+    return await describe(call, current, max_images=arguments.max_images, max_bytes=budget(call), notes=notes)
 
 
 async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
@@ -181,7 +180,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     settings = call.services.settings
     _begin(call, target, who, request)
     current = await wait(call, request.id, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000)
-    return await describe(call, current, max_images=0, max_bytes=settings.max_text_bytes)
+    return await describe(call, current, max_images=0, max_bytes=budget(call))
 
 
 def _begin(call: Call, target: Target, who: str, request: Request) -> None:
@@ -202,7 +201,7 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
         call,
         current,
         max_images=arguments.max_images,
-        max_bytes=call.services.settings.max_text_bytes,
+        max_bytes=budget(call),
         notes=did,
     )
     if current.status == "done":

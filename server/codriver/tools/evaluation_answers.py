@@ -10,15 +10,9 @@ import anyio
 
 from codriver.core.actions import CancelQueued
 from codriver.core.state import holder
-from codriver.log.transcripts import (
-    Cut,
-    Transcript,
-    head,
-    read,
-    tail,
-)
+from codriver.log.transcripts import Transcript, read
 from codriver.repls.adapter_values import NAMESPACE_MISSING
-from codriver.tools.answer_budget import Images
+from codriver.tools.answer_budget import Images, head, json_bytes, shorten, tail
 from codriver.tools.answer_notes import notes_of_home, notes_of_others, notes_of_repetition
 from codriver.tools.base import Answer, Call
 from codriver.tools.session_choice import evaluation_of, key_of
@@ -27,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.core.values import Evaluation, Failure
+    from codriver.log.transcripts import Part, Piece, Text
 
 PROGRESS_S = 5.0
 SETTLE_S = 2.0
@@ -41,6 +36,9 @@ READING = frozenset({"read", "read-source"})
 MAX_READ_CHARACTERS = 32 * 2**20
 """How much of the values is read whole, to take the images out of them; of a longer one only its beginning is."""
 PROGRESS_CHARACTERS = 200
+
+NOTE_BYTES = 250
+"""The note on what a text lacks, and the mark in its place."""
 
 SHOWN_STACKS_BYTES = 8000
 """What an answer shows of a thread dump: about a hundred frames."""
@@ -136,8 +134,9 @@ async def describe(
     }
     said: list[str] = [*notes_of_home(call, evaluation), *evaluation.notes]
     if evaluation.failure:
-        fields["error"] = failure_json(evaluation.failure)
-        max_bytes -= min(max_bytes // 2, len(json.dumps(fields["error"], ensure_ascii=False)))
+        error, _ = shorten(failure_json(evaluation.failure), max_bytes // 2)
+        fields["error"] = error
+        max_bytes -= min(max_bytes // 2, len(json.dumps(error, ensure_ascii=False)))
     images = _images(max_images, call.services.settings.max_images)
     transcript = call.services.transcripts.get(evaluation.id)
     if transcript is None:
@@ -198,39 +197,50 @@ def _images(asked: int, allowed: int) -> Images:
 
 
 def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, images: Images, max_bytes: int) -> None:
-    """Fill in values and output, cut to `max_bytes` together, and take the images out of the values."""
+    """Fill in values and output, cut to `max_bytes` together with the notes on that; values without their images."""
     values = transcript.values()
     # One more character than can be shown, so that it is noticed where one is left out.
     read_values = _values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
     result, *earlier = read_values or [""]
-    out, err = transcript.out.last(max_bytes + 1), transcript.err.last(max_bytes + 1)
+    streams: dict[Part, Text] = {"stderr": transcript.err, "stdout": transcript.out}
     if transcript.stacks:
         stacks = head(transcript.own_stacks or transcript.stacks, min(SHOWN_STACKS_BYTES, max_bytes // 4)).text
         fields["stacks"] = stacks
-        max_bytes -= _size(stacks, max_bytes)
+        max_bytes -= json_bytes(stacks)
         said.append("stacks is where your code was before the interrupt; get_evaluation with part stacks has all of it")
-    sizes = {"result": result, "stderr": err.text, "stdout": out.text}
-    wanted = {key: _size(text, max_bytes) for key, text in sizes.items()}
+    ends = {key: text.last(max_bytes + 1) for key, text in streams.items()}
+    sizes = {"result": result} | {key: end.text for key, end in ends.items()}
+    wanted = {key: _size(text, max_bytes + 1) for key, text in sizes.items()}
     if earlier:
-        wanted["values"] = sum(_size(value, max_bytes) for value in [*earlier, _repeated(result)])
-    shares = share(max_bytes, wanted)
+        wanted["values"] = sum(_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated(result)])
+    shares = share(_without_notes(max_bytes, wanted), wanted)
     if values:
         cut = head(result, shares["result"])
         # Where its images were taken out, what is read is shorter than what is there, and whole.
         unread = len(values[-1]) - len(result) if len(values[-1]) > MAX_READ_CHARACTERS else 0
         dropped = 0 if earlier else transcript.result.dropped
-        fields["result"] = _kept(said, transcript, "result", Cut(cut.text, cut.omitted + unread), dropped)
+        fields["result"] = cut.text
+        if cut.omitted or unread or dropped:
+            has_images = not unread and len(values[-1]) != len(result)
+            place = values[-1].start + (0 if has_images else len(cut.text))
+            said.append(_left_out(transcript, "result", place, cut.omitted + unread, dropped))
     if earlier:
         fields["values"] = _several(said, transcript, earlier, _repeated(result), shares["values"])
-    for key, piece in (("stdout", out), ("stderr", err)):
-        if piece.total:
-            shown = tail(piece.text, shares[key]).text
-            cut = Cut(shown, piece.total - piece.dropped - len(shown))
-            fields[key] = _kept(said, transcript, key, cut, piece.dropped)
+    for key, text in streams.items():
+        if text.total:
+            fields[key] = _ends(said, transcript, key, ends[key], shares[key])
     if transcript.server_cut:
         said.append("the REPL itself cut the printed value at its print limits")
     if transcript.first_line is not None:
         fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
+
+
+def _without_notes(max_bytes: int, wanted: Mapping[str, int]) -> int:
+    """What is left for texts of these sizes when there is a note with each that is cut."""
+    if sum(wanted.values()) <= max_bytes:
+        return max_bytes
+    fair = max_bytes // sum(size > 0 for size in wanted.values())
+    return max(max_bytes // 2, max_bytes - NOTE_BYTES * sum(size > fair for size in wanted.values()))
 
 
 def _values(transcript: Transcript, places: list[range], images: Images, max_characters: int) -> list[str]:
@@ -259,8 +269,8 @@ def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def _size(text: str, most: int) -> int:
-    """The length of a text in bytes of UTF-8, `most` where it is longer."""
-    return most if len(text) >= most else min(most, len(text.encode("utf-8", "replace")))
+    """The length of a text in JSON, `most` where it is longer."""
+    return most if len(text) >= most else min(most, json_bytes(text))
 
 
 def _repeated(result: str) -> str:
@@ -274,9 +284,9 @@ def _several(said: list[str], transcript: Transcript, earlier: list[str], last: 
     left = max_bytes
     whole = True
     for value in [*earlier, last][:MAX_VALUES]:
-        cut = head(value, left)
+        cut = head(value, max(0, left))
         shown.append(cut.text)
-        left -= len(cut.text.encode("utf-8", "replace"))
+        left -= json_bytes(cut.text) + 3  # its quotes and comma
         if cut.omitted or left <= 0:
             whole = not cut.omitted
             break
@@ -289,15 +299,41 @@ def _several(said: list[str], transcript: Transcript, earlier: list[str], last: 
     return shown
 
 
-def _kept(said: list[str], transcript: Transcript, key: str, cut: Cut, dropped: int) -> str:
-    if cut.omitted or dropped:
-        end = "last" if key != "result" else "first"
-        more = f"; {dropped} older ones were dropped, {transcript.loss}" if dropped else ""
-        said.append(
-            f"{key} shows its {end} {len(cut.text)} characters, {cut.omitted} are left out{more}: "
-            f"read the resource codriver://evaluation/{transcript.evaluation}/{key} for the rest"
-        )
-    return cut.text
+def _ends(said: list[str], transcript: Transcript, key: Part, last: Piece, max_bytes: int) -> str:
+    """A stream whole, or its head and its tail, by whole lines where these are short, and a note on what is between.
+
+    `last`: at least so many of its characters as there may be bytes, and one more where there are more.
+    """
+    end = tail(last.text, max_bytes)
+    shown, place, closing = "", last.start, end.text
+    if last.start > last.dropped or end.omitted:
+        beginning = transcript.text(key).read(last.dropped, last.dropped + max_bytes // 2)
+        shown = head(beginning.text, max_bytes // 2).text
+        shown, closing = _whole_lines(shown, tail(last.text, max_bytes // 2).text)
+        place = beginning.start + len(shown)
+    omitted = last.total - len(closing) - place
+    if omitted or last.dropped:
+        said.append(_left_out(transcript, key, place, omitted, last.dropped))
+    return f"{shown}\n… {omitted} characters left out …\n{closing}" if omitted else closing
+
+
+def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
+    """The head of a text without a broken last line, the tail without a broken first one, where lines are short."""
+    cut = beginning.rfind("\n")
+    if len(beginning) - cut <= len(beginning) // 4:
+        beginning = beginning[:cut]
+    cut = end.find("\n") + 1
+    return beginning, end[cut:] if 0 < cut <= len(end) // 4 else end
+
+
+def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, dropped: int) -> str:
+    """How much of a part is left out from a place on, and the call that gives it; how much before it is lost."""
+    lost = f"; {dropped} older ones were dropped, {transcript.loss}" if dropped else ""
+    way = f": get_evaluation with part {part}, from {place}, length {omitted}" if omitted else ""
+    return (
+        f"{part}: {omitted} characters are left out{lost}{way}; "
+        f"whole in codriver://evaluation/{transcript.evaluation}/{part}"
+    )
 
 
 def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:

@@ -11,6 +11,7 @@ from codriver.core.actions import InputGiven
 from codriver.core.values import HELD
 from codriver.errors import RefusedError
 from codriver.log.transcripts import read
+from codriver.tools.answer_budget import budget, budget_asked
 from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.evaluate_code import EVALUATION
 from codriver.tools.evaluation_answers import (
@@ -88,11 +89,12 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     current = evaluation_of(call.state, arguments.evaluation_id)
     if arguments.wait_ms and not current.over:
         current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
-    settings = call.services.settings
-    asked = await _asked_part(call, current.id, arguments, settings.max_text_bytes)
+    length = arguments.length
+    max_bytes = budget(call) if length is None else budget_asked(call, "get_evaluation")
+    asked = await _asked_part(call, current.id, arguments, max_bytes)
     if asked is not None:
         return Answer({"evaluationId": current.id, "status": current.status, **asked})
-    return await describe(call, current, max_images=arguments.max_images, max_bytes=settings.max_text_bytes)
+    return await describe(call, current, max_images=arguments.max_images, max_bytes=budget(call))
 
 
 async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_bytes: int) -> dict[str, object] | None:
@@ -139,7 +141,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         call, evaluation, f"{who} asked for it with interrupt_evaluation", allow_restart=arguments.allow_restart
     )
     current = evaluation_of(call.state, evaluation)
-    described = await describe(call, current, max_images=0, max_bytes=call.services.settings.max_text_bytes, notes=did)
+    described = await describe(call, current, max_images=0, max_bytes=budget(call), notes=did)
     if current.over:
         kept = {key: value for key, value in described.fields.items() if key not in ("reason", "hint")}
         return Answer(kept)
@@ -159,8 +161,7 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
     call.dispatch(InputGiven(current.id))
     await call.services.repls.adapter(current.repl).send_input(arguments.text + "\n", current.session)
     current = await wait(call, current.id, SETTLE_S, owns=False)
-    settings = call.services.settings
-    return await describe(call, current, max_images=0, max_bytes=settings.max_text_bytes)
+    return await describe(call, current, max_images=0, max_bytes=budget(call))
 
 
 TOOLS = (

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from codriver.core.actions import Say
 from codriver.errors import RefusedError
-from codriver.log.transcripts import head, tail
 from codriver.repls.errors import OpTimedOutError
+from codriver.tools.answer_budget import head, tail
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
 

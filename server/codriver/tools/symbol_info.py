@@ -8,7 +8,7 @@ from pydantic import Field
 
 from codriver.core.values import LISP
 from codriver.errors import RefusedError
-from codriver.log.transcripts import head
+from codriver.tools.answer_budget import head
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
 

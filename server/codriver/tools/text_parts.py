@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from codriver.errors import RefusedError
-from codriver.log.transcripts import head
+from codriver.tools.answer_budget import head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ def excerpt(transcript: Transcript, part: Part, *, start: int, length: int | Non
     """
     # A character has at least one byte.
     piece = transcript.piece(part, start, max_bytes if length is None else min(length, max_bytes))
-    text = head(piece.text, max_bytes).text
+    text = head(piece.text, max_bytes).text or piece.text[:1]  # at least one, as `next` is to lead on
     end = piece.start + len(text)
     fields: dict[str, object] = {"part": part, "text": text, "from": piece.start, "totalCharacters": piece.total}
     if end < piece.total:

@@ -1,0 +1,122 @@
+"""An answer is as long as its client hands on, and a short one unless more is asked for; the rest is a call away."""
+
+import json
+import re
+
+import pytest
+from live_server import serving
+from reading_cost import PROFILES, text_of
+
+LIMITS = {
+    "unknown": 20_000,
+    "claude": 300_000,
+    "copilot": 20_000,
+    "codex": 12_000,
+    "gemini": 40_000,
+    "opencode": 48_000,
+    "qwen": 20_000,
+    "cline": 20_000,
+}
+"""Characters of an answer that reach the model whole; Claude Code's by what `_meta` of the tool says."""
+BUDGET = 6200
+PRINTED = 'for n in range(200_000): print(n, "é\\t")'
+WHOLE = "".join(f"{n} é\t\n" for n in range(200_000))
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("traits"), "--repl", "python") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def printed(live):
+    """The id of an evaluation that printed 200,000 lines."""
+    with live.client() as client:
+        return client.call("evaluate_code", code=PRINTED, timeoutMs=60_000)["evaluationId"]
+
+
+def asked(client, tool, **arguments):
+    """The answer, and the length of the text that the model reads."""
+    result = client.request("tools/call", {"name": tool, "arguments": arguments})["result"]
+    return result["structuredContent"], len(text_of(result))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_answer_is_longer_than_its_budget_unless_more_is_asked_for(live, printed, profile):
+    with live.client(name=PROFILES[profile]) as client:
+        answer, length = asked(client, "get_evaluation", evaluationId=printed)
+        assert length <= BUDGET
+        assert len(answer["stdout"]) > BUDGET // 2
+        assert asked(client, "get_evaluation", evaluationId=printed, part="stdout")[1] <= BUDGET
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_who_asks_for_more_gets_as_much_as_its_client_hands_on(live, printed, profile):
+    with live.client(name=PROFILES[profile]) as client:
+        answer, length = asked(client, "get_evaluation", evaluationId=printed, part="stdout", length=10**7)
+        assert 0.8 * LIMITS[profile] < length <= LIMITS[profile]
+        assert WHOLE.startswith(answer["text"])
+        assert answer["next"] == len(answer["text"])
+        assert (
+            asked(client, "get_evaluation", evaluationId=printed, part="stdout", length=7000)[0]["text"] == WHOLE[:7000]
+        )
+
+
+def test_the_beginning_and_the_end_of_output_are_shown_and_one_named_call_gives_what_is_between(live):
+    with live.client() as client:
+        answer = client.call("evaluate_code", code="for n in range(700): print(n, 'é\\t\"\\x00')")
+        whole = "".join(f'{n} é\t"\x00\n' for n in range(700))
+        match = re.fullmatch(r"(.*)\n… (\d+) characters left out …\n(.*)", answer["stdout"], re.DOTALL)
+        beginning, omitted, end = match[1], int(match[2]), match[3]
+        assert whole.startswith(beginning + "\n")
+        assert whole.endswith("\n" + end)
+        [note] = [note for note in answer["notes"] if note.startswith("stdout")]
+        part, place, length = re.search(r"get_evaluation with part (\w+), from (\d+), length (\d+);", note).groups()
+        assert int(length) == omitted == len(whole) - len(beginning) - len(end)
+        missing = client.call(
+            "get_evaluation", evaluationId=answer["evaluationId"], part=part, length=int(length), **{"from": int(place)}
+        )
+        assert beginning + missing["text"] + end == whole
+
+
+def test_a_value_is_shown_from_its_beginning_and_one_named_call_gives_the_rest(live):
+    with live.client() as client:
+        answer = client.call("evaluate_code", code="'v' * 15_000")
+        [note] = [note for note in answer["notes"] if note.startswith("result")]
+        place, length = map(int, re.search(r"part result, from (\d+), length (\d+);", note).groups())
+        rest = client.call("get_evaluation", evaluationId=answer["evaluationId"], length=length, **{"from": place})
+        assert answer["result"] + rest["text"] == repr("v" * 15_000)
+
+
+def test_a_failure_with_a_long_message_is_within_the_budget_too(live):
+    with live.client() as client:
+        _, length = asked(client, "evaluate_code", code="raise ValueError('x' * 100_000)")
+        assert length <= BUDGET + 500
+
+
+def test_an_interrupted_evaluation_does_not_tell_all_that_it_printed_again(live):
+    with live.client() as client:
+        code = f"{PRINTED}\nwhile True: pass"
+        began = client.call("evaluate_code", code=code, timeoutMs=1000)
+        answer, length = asked(client, "interrupt_evaluation", evaluationId=began["evaluationId"])
+        assert answer["status"] == "interrupted"
+        assert length <= BUDGET + 500
+
+
+def test_only_a_client_that_lifts_its_limit_is_told_of_another(live):
+    for profile, name in PROFILES.items():
+        with live.client(name=name) as client:
+            tools = client.request("tools/list")["result"]["tools"]
+        lifted = {tool["name"] for tool in tools if "anthropic/maxResultSizeChars" in json.dumps(tool.get("_meta"))}
+        assert lifted == ({"get_evaluation", "repl_output_log"} if profile == "claude" else set())
+
+
+def test_a_setting_of_the_user_counts_within_what_the_client_hands_on(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text("maxTextBytes = 100000\n")
+    with serving(tmp_path, "--repl", "python") as live:
+        for profile, limit in (LIMITS | {"claude": 50_000}).items():
+            with live.client(name=PROFILES[profile]) as client:
+                _, length = asked(client, "evaluate_code", code=f"print('x' * {200_000 + limit})")
+                assert 0.8 * limit < length <= limit
