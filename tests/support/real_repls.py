@@ -48,12 +48,12 @@ class RealRepl:
     def kill(self):
         """End it as a crash would."""
         os.killpg(self.process.pid, 9)
-        self.process.wait(20)
+        self.process.wait(60)
 
     def stop(self):
         self.process.stdin.close()
         try:
-            self.process.wait(10)
+            self.process.wait(60)
         finally:
             self.report.close()
 
@@ -187,7 +187,7 @@ def start(name):
     while not endpoints and process.poll() is None and time.monotonic() < deadline:
         found.wait(0.1)
     if not endpoints:
-        process.kill()
+        RealRepl(name, None, process, folder, report, lines).stop()
         pytest.fail(f"the REPL {name!r} did not start: {lines[-5:]}")
     return RealRepl(name, endpoints[0], process, folder, report, lines)
 
