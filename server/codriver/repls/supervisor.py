@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 logger = logging.getLogger(__name__)
 
+SILENT_S = 4.0
+"""When a connection to somebody's REPL is told of as one to something else, perhaps."""
 LEFT_S = 2.0
 """How long what a client left behind in its own session is given to end after an interrupt."""
 
@@ -72,6 +74,8 @@ class Repls:
         self._recipe_of = recipe_of
         self._workspace = workspace
         self._lives: dict[str, _Life] = {}
+        self._told_of: set[str] = set()
+        """REPLs of which the log says already that nothing answers."""
         self._adapters: dict[str, Adapter] = {}
         self._core = core
         self._faults = Faults(core)
@@ -188,28 +192,52 @@ class Repls:
                     tasks.cancel_scope.cancel()
 
                 tasks.start_soon(watch_process)
-                causes.append(await self._stay_connected(repl.id, address))
+                causes.append(await self._stay_connected(repl.id, address, is_ours=True))
                 with anyio.move_on_after(1):
                     # A process that dies closes its socket first: say why it died rather than that it hung up.
                     causes.insert(0, await running.wait())
                 tasks.cancel_scope.cancel()
             return causes[0]
 
-    async def _stay_connected(self, repl_id: str, address: str, *, is_remote: bool = False) -> str:
+    async def _stay_connected(
+        self, repl_id: str, address: str, *, is_remote: bool = False, is_ours: bool = False
+    ) -> str:
         """Live through one connection; why it ended. `is_remote`: a tunnel may lie between us and the REPL."""
         protocol, place = kinds.split_address(address)
-        async with self._connectors[protocol](
-            place,
-            listener=lambda evaluation, event: self._events.heard(repl_id, evaluation, event),
-            workspace=self._workspace,
-            is_remote=is_remote,
-        ) as adapter:
-            self._adapters[repl_id] = adapter
-            try:
-                self._core.report(actions.ReplConnected(repl_id, adapter.profile, address))
-                return await adapter.wait_closed()
-            finally:
-                del self._adapters[repl_id]
+        silence = anyio.CancelScope()
+        if not is_ours:
+            self._tasks.start_soon(self._tell_of_silence, silence, repl_id, place)
+        try:
+            async with self._connectors[protocol](
+                place,
+                listener=lambda evaluation, event: self._events.heard(repl_id, evaluation, event),
+                workspace=self._workspace,
+                is_remote=is_remote,
+            ) as adapter:
+                silence.cancel()
+                self._adapters[repl_id] = adapter
+                try:
+                    self._core.report(actions.ReplConnected(repl_id, adapter.profile, address))
+                    return await adapter.wait_closed()
+                finally:
+                    del self._adapters[repl_id]
+        finally:
+            silence.cancel()
+
+    async def _tell_of_silence(self, until: anyio.CancelScope, repl_id: str, place: str) -> None:
+        """Say of a connection that is not made soon what may be there: whoever waits for it learns that first."""
+        with until:
+            await anyio.sleep(SILENT_S)
+            words = (
+                f"nothing at {place} has answered as a REPL does, for {SILENT_S:g} s: it may be another kind of server"
+            )
+            repl = self._core.state.repls.get(repl_id)
+            if repl is None:
+                return
+            self._core.report(actions.ReplProgress(repl_id, words))
+            if repl_id not in self._told_of:
+                self._told_of.add(repl_id)
+                self._core.report(actions.Say(f"{repl.key}: {words}", error=True, repl=repl.key))
 
     async def _retry(self, effect: effects.RetryRepl) -> None:
         await anyio.sleep(effect.delay_s)

@@ -1,6 +1,7 @@
 """Discovery of REPLs by their port files, over real files in a workspace."""
 
 import os
+import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager
@@ -196,3 +197,13 @@ def test_where_no_repl_is_wanted_the_first_call_says_so(tmp_path):
     with serving(tmp_path) as live, live.client() as client:
         refused = client.call("evaluate_code", code="1 + 1")
         assert refused["reason"] == "capability-missing"
+
+
+def test_what_listens_but_is_no_repl_is_told_of_by_status_doctor_and_log(tmp_path):
+    silent = socket.create_server(("127.0.0.1", 0))
+    port = silent.getsockname()[1]
+    with silent, serving(tmp_path, "--nrepl", str(port)) as live:
+        told = f"nothing at 127.0.0.1:{port} has answered as a REPL does"
+        live_until(lambda: told in live.run("status").stdout, "the word that nothing answers")
+        live_until(lambda: told in live.run("log").stdout, "the same in the log")
+        assert f"127.0.0.1:{port}" in live.run("doctor").stdout
