@@ -257,6 +257,8 @@ def redacted(data):
 class _Nothing:
     """A client session whose outbox keeps what it is given, and what takes its calls."""
 
+    max_open_requests = 10
+
     def __init__(self):
         self.outbox, self.lines, self.open_requests = self, [], OpenRequests()
         self.replies = Replies(self)
@@ -266,6 +268,9 @@ class _Nothing:
 
     def take(self, line, read):
         """None of them is taken."""
+
+    def too_much(self, size):
+        """None is."""
 
     def cancel(self, identity):
         """Nothing runs that could be cancelled."""
@@ -277,9 +282,7 @@ def client_line(data):
     if not line.strip():
         return
     session = _Nothing()
-    stream = MessageStream(
-        session, None, max_line_bytes=10_000, max_open_requests=10, redact=lambda value: value, calls=session
-    )
+    stream = MessageStream(session, None, max_line_bytes=10_000, redact=lambda value: value, calls=session)
     stream._take_message(line)
     assert len(stream._ready) + len(session.lines) <= 1
     for answer in session.lines:

@@ -171,6 +171,18 @@ def test_queued_code_of_one_client_is_bounded_in_sum_and_the_refusal_names_both_
         assert (mine["ok"], mine["status"]) == (True, "queued")
 
 
+def test_open_requests_of_one_client_are_bounded_in_bytes_and_the_refusal_names_the_numbers(live, victim):
+    with live.client(name="hungry") as hungry:
+        call = {"name": "wait_for", "arguments": {"query": NOTHING, "timeoutMs": 600_000}}
+        call["_meta"] = {"padding": "x" * 15 * 2**20}
+        waits = [hungry.begin("tools/call", call) for _ in range(6)]
+        refused = [hungry.answer(identity) for identity in waits[4:]]
+        assert all("are not answered yet" in answer["error"]["message"] for answer in refused)
+        assert all(f"{64 * 2**20:,}" in answer["error"]["message"] for answer in refused)
+        assert victim.request("ping")["result"] == {}
+        assert open_requests(victim, "hungry") == 4
+
+
 def test_one_load_of_any_length_is_taken_by_an_idle_server(victim):
     assert victim.call("evaluate_code", code=f"len('{'x' * 15 * 2**20}')", replSessionKey="py")["result"] == "15728640"
 

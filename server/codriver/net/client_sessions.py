@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,8 +19,10 @@ class OpenRequests:
     """The requests read from a client and not answered yet, by id. A client may use an id twice at once."""
 
     def __init__(self) -> None:
-        self._open: Counter[str | int] = Counter()
+        self._open: dict[str | int, list[int]] = {}
+        """By id the size of each request that has it, in bytes."""
         self._count = 0
+        self.bytes = 0
         self._changed: anyio.Event | None = None
 
     def __len__(self) -> int:
@@ -30,16 +31,17 @@ class OpenRequests:
     def __contains__(self, identity: str | int) -> bool:
         return identity in self._open
 
-    def add(self, identity: str | int) -> None:
-        """One more was read."""
-        self._open[identity] += 1
+    def add(self, identity: str | int, size: int = 0) -> None:
+        """One more was read, of so many bytes."""
+        self._open.setdefault(identity, []).append(size)
         self._count += 1
+        self.bytes += size
 
     def remove(self, identity: object) -> None:
         """It is answered, or will not be. What is not open is passed over, whatever it is."""
         if not isinstance(identity, str | int) or identity not in self._open:
             return
-        self._open[identity] -= 1
+        self.bytes -= self._open[identity].pop()
         self._count -= 1
         if not self._open[identity]:
             del self._open[identity]
@@ -49,7 +51,7 @@ class OpenRequests:
     def clear(self) -> None:
         """Nobody is left to answer."""
         self._open.clear()
-        self._count = 0
+        self._count = self.bytes = 0
 
     async def wait_removed(self) -> None:
         """Wait until one more is not open any more."""

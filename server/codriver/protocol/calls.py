@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MAX_OPEN_BYTES = 64 * 2**20
+"""Of a client's requests that are not answered yet, where there is more than one."""
 MOST_WITHHELD = 5
 """Settings that do not count, named in a first answer: an answer is not a list of them."""
 FAULT = "internal error in codriver: see server_health"
@@ -104,14 +106,14 @@ class PlainCalls:
         self.replies = replies
         self._caller = caller
         self._tasks = TaskSet()
-        self._max_open_requests = max_open_requests
+        self.max_open_requests = max_open_requests
         self._running: dict[str | int, anyio.CancelScope] = {}
 
     def take(self, line: bytes, read: object = None) -> bool:
         """Begin the call in `line`, if a plain call is what it holds. `read`: the JSON in it, where that is known."""
         opened = self._client.open_requests
         is_known = self._client.handshake or self._client.envelope is not None
-        if not is_known or MARK not in line or len(opened) >= self._max_open_requests:
+        if not is_known or MARK not in line or self.too_much(len(line)) is not None:
             return False
         try:
             message: Any = from_json(line) if read is None else read
@@ -125,10 +127,22 @@ class PlainCalls:
         is_taken = identity in opened or identity in self._running
         if tool is None or is_taken or not self._knows(meta):
             return False
-        self.replies.expect(identity)
+        self.replies.expect(identity, len(line))
         scope = self._running[identity] = anyio.CancelScope()
         self._tasks.start(self._run(identity, tool, params.get("arguments", {}), meta.get(TOKEN), scope))
         return True
+
+    def too_much(self, size: int) -> str | None:
+        """Why a request of so many bytes is one too many for this client now; None when it is not."""
+        opened = self._client.open_requests
+        if len(opened) >= self.max_open_requests:
+            return f"{self.max_open_requests} requests of this client are not answered yet: wait for answers first"
+        if opened and opened.bytes + size > MAX_OPEN_BYTES:
+            return (
+                f"{opened.bytes:,} bytes of this client's requests are not answered yet, and with these {size:,} it "
+                f"would be more than {MAX_OPEN_BYTES:,}: wait for answers first"
+            )
+        return None
 
     def _knows(self, meta: Mapping[str, object]) -> bool:
         """Whether the client has made the handshake, or says of itself what it said when it was let in."""

@@ -78,9 +78,9 @@ class Replies:
         """Remember the ids that these names stand for."""
         self._spelt.update(names)
 
-    def expect(self, identity: str | int) -> None:
-        """A request was read, and will be answered."""
-        self._session.open_requests.add(identity)
+    def expect(self, identity: str | int, size: int) -> None:
+        """A request of so many bytes was read, and will be answered."""
+        self._session.open_requests.add(identity, size)
         if self._reading is not None:
             self._reading.expect(identity)
             self._batches[identity] = self._reading

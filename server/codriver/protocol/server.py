@@ -121,7 +121,6 @@ class Protocol:
             session,
             receive,
             max_line_bytes=settings.max_line_bytes,
-            max_open_requests=most,
             redact=self._redactor.redact_json,
             calls=calls,
             threads=self._services.work.messages,

@@ -85,7 +85,6 @@ class MessageStream:
         receive: Callable[[], Awaitable[bytes | None]],
         *,
         max_line_bytes: int,
-        max_open_requests: int,
         redact: Callable[[object], object],
         calls: PlainCalls,
         threads: Shares | None = None,
@@ -96,7 +95,6 @@ class MessageStream:
         self._reading: anyio.CancelScope | None = None
         self._lines = LineDecoder(max_line_bytes=max_line_bytes, room=room, on_given_up=self._stop_reading)
         self._threads = threads
-        self._max_open_requests = max_open_requests
         self._redact = redact
         self._calls = calls
         self._replies = calls.replies
@@ -205,8 +203,8 @@ class MessageStream:
             return
         if not items:
             self._replies.refuse_line("a batch holds at least one message")
-        elif len(items) > self._max_open_requests:
-            text = f"a batch of {len(items)} messages is more than a client may have open: {self._max_open_requests}"
+        elif len(items) > (most := self._calls.max_open_requests):
+            text = f"a batch of {len(items)} messages is more than a client may have open: {most}"
             self._replies.refuse_line(text)
         else:
             with self._replies.batch():
@@ -244,7 +242,7 @@ class MessageStream:
             self._refuse_line(line)
             return None
         if isinstance(message, JSONRPCRequest):
-            return self._open(message, in_batch=in_batch)
+            return self._open(message, len(line), in_batch=in_batch)
         if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in json.loads(line):
             # An id that is null, a fraction or a boolean is no id: the sender expects an answer it cannot get.
             self._replies.refuse_line("the id of a request must be a string or an integer")
@@ -256,22 +254,22 @@ class MessageStream:
             self._calls.cancel(cancelled)
         return message
 
-    def _open(self, request: JSONRPCRequest, *, in_batch: bool) -> JSONRPCRequest | None:
-        refused = self._refused(request, in_batch=in_batch)
+    def _open(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> JSONRPCRequest | None:
+        refused = self._refused(request, size, in_batch=in_batch)
         if refused is not None:
             self._replies.refuse(refused)
             return None
         if request.method == INITIALIZE or self._replies.version is None:
             self._replies.version = version_of(request)
         if request.method != STANDING or in_batch:
-            self._replies.expect(request.id)
+            self._replies.expect(request.id, size)
         return request
 
-    def _refused(self, request: JSONRPCRequest, *, in_batch: bool) -> Refusal | None:
+    def _refused(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> Refusal | None:
         """Why a request goes no further; None when it does."""
-        if len(self._session.open_requests) >= self._max_open_requests:
-            text = f"{self._max_open_requests} requests of this client are not answered yet: wait for answers first"
-            return Refusal(request.id, TOO_MANY, text)
+        too_much = self._calls.too_much(size)
+        if too_much is not None:
+            return Refusal(request.id, TOO_MANY, too_much)
         if request.method == INITIALIZE and in_batch:
             return Refusal(request.id, INVALID_REQUEST, "initialize must not be part of a batch: send it by itself")
         if request.method == DISCOVER and version_of(request) is None:
