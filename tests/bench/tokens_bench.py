@@ -13,6 +13,7 @@ from reading_cost import (
     LISTING,
     OF_EVERY_PROFILE,
     PROFILES,
+    READERS,
     SCHEMAS,
     Reader,
     answers_of,
@@ -61,7 +62,7 @@ def measure(report):
             costs |= answers_of(language, live)
             if language.name == "python":
                 costs |= skills_of(live)
-    profiles = tuple(f", {profile}" for profile in PROFILES)
+    profiles = tuple(f", {profile}" for profile in READERS)
     plain = {row: cost for row, cost in costs.items() if not row.endswith(profiles)}
     report.grid("bytes of one answer", {row: {WIRE: cost.wire} for row, cost in plain.items()}, WIRE_GOALS)
     read = {row: cost for row, cost in plain.items() if cost.read}

@@ -1,6 +1,7 @@
 """Plain calls go a shorter way than others, and nobody can tell by the answers."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from live_server import until
@@ -10,6 +11,7 @@ from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
 from codriver.protocol.calls import FAULT, PlainCalls
 from codriver.protocol.replies import Replies
+from codriver.tools.manifest import BY_NAME
 
 CALLS = {
     "a refused call": ("evaluate_code", {"code": "(", "who": "me"}),
@@ -153,6 +155,9 @@ def test_progress_is_told_with_the_token_that_was_given(live):
 @pytest.mark.anyio
 async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(caplog):
     class Failing:
+        def find(self, _client, name, arguments):
+            return BY_NAME[name], arguments
+
         async def run(self, *_):
             raise ZeroDivisionError("secret inside")
 
@@ -174,7 +179,8 @@ async def test_what_is_not_plain_is_left_to_the_sdk():
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
     plain = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
-    taken = PlainCalls(session, None, Replies(session), max_open_requests=1)
+    nothing_found = SimpleNamespace(find=lambda _client, _name, _arguments: None)
+    taken = PlainCalls(session, nothing_found, Replies(session), max_open_requests=1)
     assert not taken.take(plain), "before the handshake"
     session.envelope = {"who": "me"}
     assert not taken.take(plain), "a client that does not say what it said before"

@@ -176,6 +176,23 @@ def test_a_program_of_the_project_itself_counts_as_installed(init, workspace):
     assert tomllib.loads((workspace / "codriver.toml").read_text()) == {"repl": ["squint nrepl-server"]}
 
 
+@pytest.mark.parametrize("before", ["", "# mine\nwatch = true\n", 'toolset = "full"\nwatch = true\n', "[other]\n"])
+def test_the_toolset_asked_for_is_written_once_and_all_else_stays(init, workspace, before):
+    write(workspace, {"app.py": "", "codriver.toml": before})
+    init(clients=["claude-code"], toolset="lean")
+    text = (workspace / "codriver.toml").read_text()
+    assert text == 'toolset = "lean"\n' + before.replace('toolset = "full"\n', "")
+    assert load(workspace, environ={}).settings.toolset == "lean"
+    init(clients=["claude-code"], toolset="lean")
+    assert (workspace / "codriver.toml").read_text() == text
+
+
+def test_the_toolset_stands_beside_the_repl_to_start(init, workspace):
+    write(workspace, {"bb.edn": "{}"})
+    init(clients=["claude-code"], toolset="lean")
+    assert tomllib.loads((workspace / "codriver.toml").read_text()) == {"repl": ["bb"], "toolset": "lean"}
+
+
 def test_a_python_project_needs_no_settings(init, workspace):
     write(workspace, {"pyproject.toml": ""})
     init(clients=["zed"])

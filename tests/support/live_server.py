@@ -148,10 +148,10 @@ class Bare:
                 return line
         raise ConnectionError("the server hung up")
 
-    def begin_call(self, tool, **arguments):
+    def begin_call(self, tool, /, **arguments):
         return self.begin("tools/call", {"name": tool, "arguments": arguments})
 
-    def call(self, tool, **arguments):
+    def call(self, tool, /, **arguments):
         answer = self.answer(self.begin_call(tool, **arguments))
         result = answer["result"]
         assert json.loads(result["content"][0]["text"]) == result["structuredContent"]

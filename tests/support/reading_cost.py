@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from live_server import serving, until
+from live_server import own_settings, serving, until
 
 PROFILES = {
     "unknown": "some-client",
@@ -23,6 +23,9 @@ PROFILES = {
     "cline": "@cline/core",
 }
 """Clients by the name that they give themselves, `clientInfo.name`."""
+
+READERS = {**PROFILES, "lean": "lean-client"}
+"""All that are measured: these, and one that gets the lean toolset."""
 
 SEEN_BY_MODELS = ("name", "description", "inputSchema")
 """Of a listed tool; the rest is for the client."""
@@ -198,6 +201,7 @@ def workspace_of(language, folder):
         file = Path(folder) / "workspace" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+    own_settings(folder).write_text('leanClients = ["lean-"]\n')
     with serving(folder, *language.options) as live:
         with live.client(name="set-up") as client:
             until(lambda: {"evaluate_code", "interrupt_evaluation"} <= set(client.tools()), "the REPL's tools")
@@ -209,8 +213,8 @@ def workspace_of(language, folder):
 
 
 SKILLS = ("skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md")
-PAGES_OF_SKILLS = (*SKILLS, "skill://editing-lisp-files/REFERENCE.md")
-OTHER_PROFILES = tuple(PROFILES)[1:]
+PAGES_OF_SKILLS = (*SKILLS, "skill://live-repl/REFERENCE.md", "skill://editing-lisp-files/REFERENCE.md")
+OTHER_PROFILES = tuple(READERS)[1:]
 OF_EVERY_PROFILE = ("1+2", "1/0")
 LISTING, SCHEMAS = "tools/list and instructions", "output schemas"
 FIRST = "0, a client's first call"
@@ -234,7 +238,7 @@ def answers_of(language, live):
         costs[FIRST], _ = reader.call("evaluate_code", code="0")
         costs |= {row: reader.call("evaluate_code", code=code)[0] for row, code in language.rows.items()}
     for number, profile in enumerate(OTHER_PROFILES, 1):
-        with live.client(name=PROFILES[profile]) as client:
+        with live.client(name=READERS[profile]) as client:
             reader = Reader(client, live.workspace)
             costs[f"{LISTING}, {profile}"], costs[f"{SCHEMAS}, {profile}"] = reader.listing()
             reader.call("evaluate_code", code="0")

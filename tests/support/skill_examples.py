@@ -66,8 +66,9 @@ def skill_names():
 
 
 def examples(skill):
-    """The files, tool calls and commands of a skill, in the order in which they stand."""
-    return list(_read((SKILLS / skill / "SKILL.md").read_text(encoding="utf-8")))
+    """The files, tool calls and commands of a skill, in the order in which they stand, its other pages last."""
+    pages = [SKILLS / skill / "SKILL.md", *sorted((SKILLS / skill).glob("REFERENCE.md"))]
+    return [example for page in pages for example in _read(page.read_text(encoding="utf-8"))]
 
 
 def _read(text):

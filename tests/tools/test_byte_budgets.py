@@ -4,14 +4,16 @@ Each bound is the size that its answer has now. A change that makes an answer sh
 """
 
 import pytest
-from reading_cost import PROFILES, answers_of, clojure, python, skills_of, workspace_of
+from reading_cost import READERS, answers_of, clojure, python, skills_of, workspace_of
 from real_repls import repl
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
     "python, tools/list and instructions": (14_852, 6371),
     "python, tools/list and instructions, claude": (14_928, 6371),
+    "python, tools/list and instructions, lean": (5106, 3127),
     "python, output schemas": (5882, 0),
+    "python, output schemas, lean": (1722, 0),
     "python, 0, a client's first call": (595, 221),
     "python, 1+2": (527, 189),
     "python, 1/0": (1361, 586),
@@ -23,9 +25,11 @@ BUDGETS = {
     "clojure, tools/list and instructions, claude": (18_636, 8273),
     "clojure, tools/list and instructions, codex": (19_264, 8538),
     "clojure, tools/list and instructions, qwen": (19_264, 8538),
+    "clojure, tools/list and instructions, lean": (6616, 4326),
     "clojure, output schemas": (6875, 0),
     "clojure, output schemas, codex": (7089, 0),
     "clojure, output schemas, qwen": (7089, 0),
+    "clojure, output schemas, lean": (1902, 0),
     "clojure, 0, a client's first call": (597, 222),
     "clojure, 1+2": (529, 190),
     "clojure, 1/0": (1214, 517),
@@ -33,8 +37,8 @@ BUDGETS = {
     "clojure, 10 MB printed": (12_430, 6136),
     "clojure, 200,000 lines": (13_354, 6122),
     "clojure, list of 1,000,000": (667, 259),
-    "the two skills": (15_121, 13_907),
-    "the skills with all their pages": (20_117, 18_666),
+    "the two skills": (8196, 7543),
+    "the skills with all their pages": (17_292, 15_939),
 }
 """Of every client; a row with a profile behind it, such as `python, 1+2, codex`, is the bound of that client alone."""
 
@@ -42,7 +46,7 @@ BUDGETS = {
 def whose(row):
     """The row of every client that this one is measured by, where its client has no bound of its own."""
     rest, _, profile = row.rpartition(", ")
-    return rest if profile in PROFILES and row not in BUDGETS else row
+    return rest if profile in READERS and row not in BUDGETS else row
 
 
 @pytest.fixture(scope="module")

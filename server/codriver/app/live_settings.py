@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver.skills import SkillLibrary
 
 LOOK_S = 0.5
-GATES = frozenset({tool.setting for tool in MANIFEST if tool.setting is not None})
+GATES = frozenset({tool.setting for tool in MANIFEST if tool.setting is not None}) | {"toolset", "lean_clients"}
 """The settings that tools are on offer by."""
 
 

@@ -38,6 +38,7 @@ from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.base import Services
 from codriver.tools.clojuredocs_export import Export
 from codriver.tools.gate import on_offer
+from codriver.tools.lean import LEAN
 from codriver.tools.manifest import MANIFEST
 
 if TYPE_CHECKING:
@@ -222,6 +223,6 @@ def _instructions(services: Services, skills: SkillLibrary) -> str:
     """The instructions that a client gets when it connects."""
     state, settings = services.core.state, services.settings
     repls = [Connected(repl.key, repl.dialect, repl.phase, repl.note or "") for repl in state.repls.values()]
-    offered = {tool.name for tool in on_offer(MANIFEST, state, settings)}
+    offered = {tool.name for tool in on_offer(LEAN if settings.toolset == "lean" else MANIFEST, state, settings)}
     evaluates = settings.enable_mcp_repl_evaluation
     return instructions(skills.skills(), repls, evaluates=evaluates, offered=offered)

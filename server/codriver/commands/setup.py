@@ -36,11 +36,23 @@ if TYPE_CHECKING:
     type=click.Choice(["workspace", "user"]),
     help="In the workspace's file or in the user's own; the workspace's by default where the client has one.",
 )
+@click.option(
+    "--toolset",
+    type=click.Choice(["full", "lean"]),
+    help="Which tools clients get, written to codriver.toml: all, or five by which an agent reaches all.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--force", is_flag=True, help="Replace an entry that is there and differs.")
 @click.option("--remove", is_flag=True, help="Take the entries out again.")
 def init_command(  # one argument an option
-    *, workspace: Path, clients: tuple[str, ...], scope: Scope | None, dry_run: bool, force: bool, remove: bool
+    *,
+    workspace: Path,
+    clients: tuple[str, ...],
+    scope: Scope | None,
+    toolset: str | None,
+    dry_run: bool,
+    force: bool,
+    remove: bool,
 ) -> None:
     """Write codriver into the configuration of your MCP clients.
 
@@ -58,7 +70,7 @@ def init_command(  # one argument an option
 
     if not dry_run:
         registration.install_relay(Path(str(codriver_relay.__file__)), relay_file())
-    options = InitOptions(clients, scope, dry_run, force, remove)
+    options = InitOptions(clients, scope, dry_run, force, remove, toolset)
     held = _withheld(workspace.resolve())
     report = run_init(Launch.here(workspace), options)
     say(report.text)

@@ -21,7 +21,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from codriver.net.tasks import TaskSet
 from codriver.tools.base import Call
 from codriver.tools.envelope import answer
-from codriver.tools.manifest import BY_NAME
+from codriver.tools.lean import tool_called
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -75,6 +75,10 @@ class Caller:
         self.redactor = redactor
         self._tell_of_log = tell_of_log
 
+    def find(self, client: ClientSession, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
+        """The tool that a call of this client means, and its arguments; None where there is none."""
+        return tool_called(self._services.settings, client.name, name, arguments)
+
     async def run(self, client: ClientSession, tool: Tool, arguments: dict[str, Any], progress: Progress) -> Answered:
         """What `tool` answers to this client; what leaves the server passes here, so secrets are taken out here."""
         client.calls += 1
@@ -122,14 +126,18 @@ class PlainCalls:
         if not _is_plain(message):
             return False
         identity, params = message["id"], message["params"]
-        tool, meta = BY_NAME.get(params["name"]), params.get("_meta", {})
+        meta = params.get("_meta", {})
         # A call that was cancelled is not open any more, and ends only when what it began is in order.
         is_taken = identity in opened or identity in self._running
-        if tool is None or is_taken or not self._knows(meta):
+        if is_taken or not self._knows(meta):
             return False
+        called = self._caller.find(self._client, params["name"], params.get("arguments", {}))
+        if called is None:
+            return False
+        tool, arguments = called
         self.replies.expect(identity, len(line))
         scope = self._running[identity] = anyio.CancelScope()
-        self._tasks.start(self._run(identity, tool, params.get("arguments", {}), meta.get(TOKEN), scope))
+        self._tasks.start(self._run(identity, tool, arguments, meta.get(TOKEN), scope))
         return True
 
     def too_much(self, size: int) -> str | None:

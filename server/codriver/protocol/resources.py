@@ -24,6 +24,7 @@ from mcp_types.jsonrpc import INVALID_PARAMS
 
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.log.transcripts import read as read_texts
+from codriver.tools.backseat_driver import address
 from codriver.tools.clojuredocs import describe_docs
 from codriver.tools.symbol_info import describe_symbol
 
@@ -116,6 +117,7 @@ class Resources:
         Raises:
             MCPError: there is none, said with the code of the client's protocol version.
         """
+        uri = self._ours(uri)
         try:
             if is_skill(uri):
                 # Skills are read from the disk.
@@ -142,12 +144,18 @@ class Resources:
             raise MCPError(INVALID_PARAMS, f"since, offset and limit are whole numbers: {error}") from error
         raise _missing(UNKNOWN, uri, protocol)
 
+    def _ours(self, uri: str) -> str:
+        """The address that is meant, where it is one of Backseat Driver and no skill of that name is on offer."""
+        name = uri.removeprefix("skill://").partition("/")[0] if is_skill(uri) else ""
+        return uri if any(skill.id == name for skill in self._skills.skills()) else address(uri)
+
     async def check(self, uri: str, protocol: str) -> None:
         """Check that there is such a resource, without asking a REPL or the network for it. Skills are on the disk.
 
         Raises:
             MCPError: there is none, said with the code of the client's protocol version.
         """
+        uri = self._ours(uri)
         split = urlsplit(uri)
         try:
             if split.scheme == "skill":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import anyio
@@ -28,9 +29,10 @@ from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
 from codriver.protocol.stream import MessageStream
 from codriver.protocol.subscriptions import Subscriptions
-from codriver.tools.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, traits_of
+from codriver.tools.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, is_lean, traits_of
 from codriver.tools.gate import LOOK_S, await_languages, await_search, on_offer
-from codriver.tools.manifest import BY_NAME, MANIFEST
+from codriver.tools.lean import LEAN
+from codriver.tools.manifest import MANIFEST
 from codriver.wire.lines import LineRoom
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ NAME, TITLE = "codriver", "Codriver"
 
 LIFT = "anthropic/maxResultSizeChars"
 """In the `_meta` of a tool: the longest answer that is handed on. Source: Claude Code 2.1.330, observed."""
+TOOLSETS = MappingProxyType({False: MANIFEST, True: LEAN})
+"""The tools, by whether the client gets the lean set."""
 CHANGES = NotificationOptions(tools_changed=True, resources_changed=True)
 """The lists that may change. That of the prompts is part of the program."""
 
@@ -108,7 +112,7 @@ class Protocol:
         self._server.add_request_handler("server/discover", types.RequestParams, self._discover)
         self._server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
         self._about: InitializationOptions | None = None
-        self._listed: dict[str, types.Tool] = {tool.name: _listed(tool) for tool in MANIFEST}
+        self._listed = {is_lean: tuple(map(_listed, tools)) for is_lean, tools in TOOLSETS.items()}
         self._settled_at = time.monotonic() + SETTLING_S
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
@@ -148,21 +152,23 @@ class Protocol:
         repls = self._services.core
         while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
             await anyio.sleep(LOOK_S)
-        traits = traits_of(ctx.lifespan_context.name)
-        offered = on_offer(MANIFEST, self._services.core.state, self._services.settings, lists_once=traits.lists_once)
-        shown = [self._listed[tool.name] for tool in offered]
+        state, settings, client = self._services.core.state, self._services.settings, ctx.lifespan_context.name
+        traits, lean = traits_of(client), is_lean(settings, client)
+        offered = {tool.name for tool in on_offer(TOOLSETS[lean], state, settings, lists_once=traits.lists_once)}
+        shown = [tool for tool in self._listed[lean] if tool.name in offered]
         return types.ListToolsResult(
             tools=[_with_lifted_limit(tool) for tool in shown] if traits.lifts_limit else shown
         )
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         self._introduce(ctx)
-        tool = BY_NAME.get(params.name)
-        if tool is None:
+        called = self._caller.find(ctx.lifespan_context, params.name, params.arguments or {})
+        if called is None:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
+        tool, arguments = called
         if ctx.protocol_version == MODERN:
             ctx.lifespan_context.envelope = envelope((ctx.params or {}).get("_meta", {}))
-        answered = await self._caller.run(ctx.lifespan_context, tool, params.arguments or {}, self._progress(ctx))
+        answered = await self._caller.run(ctx.lifespan_context, tool, arguments, self._progress(ctx))
         content: list[types.ContentBlock] = [types.TextContent(text=answered.text)]
         content += [types.ImageContent(data=image.data, mime_type=image.mime_type) for image in answered.images]
         fields = json.loads(answered.text)

@@ -55,6 +55,12 @@ AT_ONCE_BYTES = 2**20
 STANDING = "subscriptions/listen"
 """The one request that is answered only when the connection ends."""
 
+UNSAID: dict[str, object] = {
+    "protocolVersion": HANDSHAKE_PROTOCOL_VERSIONS[0],
+    "capabilities": {},
+    "clientInfo": {"name": "", "version": ""},
+}
+"""What a client is taken to have said that says nothing of itself, as those of Backseat Driver may."""
 INITIALIZE, DISCOVER = "initialize", "server/discover"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 BATCHED = "2025-03-26"
@@ -255,6 +261,8 @@ class MessageStream:
         return message
 
     def _open(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> JSONRPCRequest | None:
+        if request.method == INITIALIZE and not request.params:
+            request = request.model_copy(update={"params": UNSAID})
         refused = self._refused(request, size, in_batch=in_batch)
         if refused is not None:
             self._replies.refuse(refused)

@@ -65,6 +65,12 @@ class Settings(BaseModel):
         description="Stop a server started on demand when nobody was connected this long; 0 means never.",
     )
     enable_mcp_repl_evaluation: bool = Field(default=True, description="Offer the tools that evaluate code.")
+    toolset: Literal["full", "lean"] = Field(
+        "full", description="Which tools clients get: all, or five by which an agent reaches all."
+    )
+    lean_clients: tuple[Text, ...] = Field(
+        (), description="Clients that get the lean toolset, by how the name they give themselves begins."
+    )
     provide_bd_skill: bool = Field(default=True, description="Offer the skill about working in a live REPL.")
     provide_edit_skill: bool = Field(default=True, description="Offer the skill about editing Lisp files.")
     disabled_skills: tuple[Text, ...] = Field((), description="Skills that are not offered, by name.")

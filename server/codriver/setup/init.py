@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from codriver.errors import StartError
 from codriver.files import toml_file
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from codriver.setup.project import Project
 
 
+TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
+"""The line of a file that sets it, wherever it stands before the first table."""
+
+
 @dataclass(frozen=True, slots=True)
 class InitOptions:
     """The options of `init`. Without `clients` those that the workspace or the machine shows signs of."""
@@ -40,6 +45,8 @@ class InitOptions:
     dry_run: bool = False
     force: bool = False
     remove: bool = False
+    toolset: str | None = None
+    """The toolset to write into `codriver.toml`; None leaves it as it is."""
     start_repl: bool = True
     """Write the REPL to start into `codriver.toml`, where the project has one and no REPL runs yet."""
 
@@ -73,8 +80,8 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
     lines = [f"workspace  {launch.workspace}"]
     if not options.remove:
         lines += _describe(projects, launch.workspace, environment)
-        if options.start_repl:
-            changes = (*_plan_repl(projects, launch.workspace, environment), *changes)
+        repl = _repl_line(projects, launch.workspace, environment) if options.start_repl else ""
+        changes = (*_plan_settings(launch.workspace, repl, options.toolset), *changes)
     if not clients:
         known = ", ".join(known_clients())
         lines.append(f"clients    none found here; name one with --client: {known}")
@@ -109,22 +116,32 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
     return lines
 
 
-def _plan_repl(projects: Sequence[Project], workspace: Path, environment: Environment) -> tuple[Change, ...]:
+def _repl_line(projects: Sequence[Project], workspace: Path, environment: Environment) -> str:
     """The line in `codriver.toml` that has the REPL started, where that is needed and nobody has said otherwise."""
     if not projects or running_repls(workspace):
-        return ()  # one that runs is found
+        return ""  # one that runs is found
     if projects[0].repl == PYTHON.repl and is_python_or_empty(workspace):
-        return ()  # it is started without being asked for
-    if not projects[0].can_start(workspace, environment):
+        return ""  # it is started without being asked for
+    if not projects[0].can_start(workspace, environment) or _settings_name_a_repl(workspace):
+        return ""
+    return f'repl = ["{projects[0].repl}"]\n'
+
+
+def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tuple[Change, ...]:
+    """What `codriver.toml` gets to say: the REPL to start, and the toolset that was asked for."""
+    if not repl_line and toolset is None:
         return ()
     file = workspace / "codriver.toml"
-    if _settings_name_a_repl(workspace):
-        return ()
     before = read_file(file, workspace)
-    line = f'repl = ["{projects[0].repl}"]\n'
+    text = (before or "").removeprefix("\ufeff")
+    if toolset is not None:
+        text = TOOLSET_LINE.sub("", text, count=1)
+    line = "" if toolset is None else f'toolset = "{toolset}"\n'
     # A bare key belongs before the first table of a TOML file.
-    after = line + (before or "").removeprefix("\ufeff")
-    told = "change repl there to use another"
+    after = repl_line + line + text
+    if after == (before or "").removeprefix("\ufeff"):
+        return ()
+    told = "change repl there to use another" if repl_line else "toolset there says which tools clients get"
     return (Change("codriver", file, "add", before, after, next=told, root=workspace),)
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from codriver.settings.model import Settings
+
 ENVELOPE_BYTES = 1000
 """What stands in an answer beside its texts: its other fields, and notes on what others did."""
 LIFTED_CHARACTERS = 300_000
@@ -48,6 +50,11 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
 `codriver-log` and so on. Source: Claude Code 2.1.330, Copilot CLI 1.0.102, Codex 0.169, Gemini CLI 0.61, opencode
 1.18.33 and Qwen Code 0.24, observed."""
 _ORDINARY = Traits()
+
+
+def is_lean(settings: Settings, client_name: str) -> bool:
+    """Whether the client gets the lean toolset: by the settings, all clients do, or those whose names begin so."""
+    return settings.toolset == "lean" or client_name.startswith(settings.lean_clients)
 
 
 def traits_of(client_name: str) -> Traits:

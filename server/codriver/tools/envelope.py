@@ -56,21 +56,31 @@ REASONS = frozenset(
         "unknown-namespace",
         "unknown-session",
         "unknown-symbol",
+        "unknown-tool",
         "wrong-language",
     }
 )
 """The closed list: every word that an answer's `reason` can be."""
 
 
+async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
+    """What the tool answers, if it can be used now.
+
+    Raises:
+        RefusedError: it cannot, or will not.
+    """
+    if tool.needs and call.state.life.is_searching:
+        await await_search(call.services.core)
+    refused = refusal(tool, call.state, call.services.settings)
+    if refused is not None:
+        raise refused
+    return await tool.run(call, parse(tool, arguments))
+
+
 async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
     """The tool's answer in the envelope, whatever happens; only a cancelled call gives none."""
     try:
-        if tool.needs and call.state.life.is_searching:
-            await await_search(call.services.core)
-        refused = refusal(tool, call.state, call.services.settings)
-        if refused is not None:
-            raise refused  # noqa: TRY301  # every refusal becomes an answer at one place, below
-        given = await tool.run(call, parse(tool, arguments))
+        given = await run(tool, call, arguments)
         return Answer({"ok": given.ok, **given.fields}, given.ok, given.images)
     except RefusedError as error:
         fields = {"reason": error.reason, "message": error.message, "hint": error.hint, **error.details}

@@ -1,0 +1,146 @@
+"""The lean toolset: five tools by which an agent reaches all others, for models whose tokens are dear.
+
+Calls go through the same gate and give the same answers as by the tools' own names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from codriver.errors import RefusedError
+from codriver.tools.backseat_driver import translated
+from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.client_traits import is_lean
+from codriver.tools.envelope import run
+from codriver.tools.gate import refusal
+from codriver.tools.get_evaluation import GetArguments
+from codriver.tools.manifest import BY_NAME, MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from codriver.settings.model import Settings
+
+ACTIONS: Mapping[str, str] = MappingProxyType(
+    {"get": "get_evaluation", "interrupt": "interrupt_evaluation", "input": "send_input"}
+)
+"""The tool behind each action."""
+
+
+class UnknownToolError(RefusedError):
+    """There is no tool of this name to run."""
+
+    reason = "unknown-tool"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"there is no tool {name!r} to run",
+            hint="call codriver with help: true alone for the names, with tool for the arguments of one",
+        )
+
+
+class ActionArguments(GetArguments):
+    """Arguments of the lean `get_evaluation`: those of the tool behind the action."""
+
+    evaluation_id: str | None = None  # type: ignore[assignment]  # an interrupt may name a session instead
+    action: Literal["get", "interrupt", "input"] = "get"
+    text: str | None = Field(None, description="Input.")
+    allow_restart: bool = False
+    repl_session_key: str | None = None
+
+
+class RunArguments(Arguments):
+    """Arguments of `codriver`."""
+
+    tool: str | None = None
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    help: bool = False
+
+
+async def act(call: Call, arguments: ActionArguments) -> Answer:
+    """Get, interrupt, or give input to, an evaluation."""
+    tool = BY_NAME[ACTIONS[arguments.action]]
+    given = arguments.model_dump(by_alias=True, exclude_unset=True)
+    given.pop("action", None)
+    return await run(tool, call, given)
+
+
+async def run_tool(call: Call, arguments: RunArguments) -> Answer:
+    """Run a tool by its name, or say how it is called."""
+    if arguments.tool is None:
+        return _names(tool for tool in MANIFEST if refusal(tool, call.state, call.services.settings) is None)
+    name, given = translated(arguments.tool, arguments.arguments)
+    tool = BY_NAME.get(name)
+    if tool is None:
+        raise UnknownToolError(name)
+    if arguments.help:
+        return Answer({"tool": tool.name, "description": tool.description, "inputSchema": tool.schema})
+    return await run(tool, call, given)
+
+
+def _names(tools: Iterable[Tool]) -> Answer:
+    rows = [{"name": tool.name, "description": tool.description} for tool in tools]
+    return Answer({"tools": rows, "count": len(rows)})
+
+
+def _with_less(tool: Tool, *unlisted: str) -> Tool:
+    """The tool, whose schema leaves out arguments that are seldom given; it takes them all the same."""
+    shorter = replace(tool)
+    kept = {name: value for name, value in tool.schema["properties"].items() if name not in unlisted}
+    object.__setattr__(shorter, "schema", {**tool.schema, "properties": kept})
+    return shorter
+
+
+_BEHIND = [BY_NAME[name] for name in ACTIONS.values()]
+
+LEAN: tuple[Tool, ...] = (
+    _with_less(BY_NAME["evaluate_code"], "allowRestart", "isolate", "maxImages"),
+    _with_less(
+        replace(
+            BY_NAME["get_evaluation"],
+            description="Status and result of an evaluation, or a part of its text; waitMs waits for its end. "
+            "action: interrupt it, or give a line of input.",
+            arguments=ActionArguments,
+            run=act,
+            read_only=False,
+            destructive=any(tool.destructive for tool in _BEHIND),
+            idempotent=False,
+            open_world=any(tool.open_world for tool in _BEHIND),
+        ),
+        "maxImages",
+        "diffWith",
+        "replSessionKey",
+    ),
+    _with_less(BY_NAME["repl_output_log"], "maxImages", "maxTextBytes"),
+    BY_NAME["edit_files"],
+    Tool(
+        name="codriver",
+        title="Other tools",
+        description=(
+            "Run any other tool: load_file {filePath}, symbol_info {symbol}, run_tests {namespace}, stacktrace, "
+            "list_sessions, restart_repl and more. help: true tells all."
+        ),
+        arguments=RunArguments,
+        output=answer_schema(),
+        run=run_tool,
+        destructive=True,
+        open_world=True,
+        is_core=True,
+    ),
+)
+"""At most five, in the order in which clients see them; annotated by the strongest of what each can run."""
+LEAN_BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in LEAN})
+
+
+def tool_called(
+    settings: Settings, client_name: str, name: str, arguments: dict[str, Any]
+) -> tuple[Tool, dict[str, Any]] | None:
+    """The tool that a client means by a name, also an unlisted one, and its arguments; None where there is none."""
+    name, arguments = translated(name, arguments)
+    tool = LEAN_BY_NAME.get(name) if is_lean(settings, client_name) else None
+    tool = tool or BY_NAME.get(name)
+    return None if tool is None else (tool, arguments)

@@ -1,0 +1,137 @@
+"""Agents that know Backseat Driver are understood: its names are answered, though none is listed."""
+
+import json
+import re
+import socket
+from pathlib import Path
+
+import pytest
+from live_server import WAIT_S, Bare, serving, until
+
+from codriver.tools.backseat_driver import ARGUMENTS, NAMES, SKILLS, WITHOUT_MEANING, address
+from codriver.tools.manifest import BY_NAME
+
+PAGE = Path(__file__).parents[2] / "server" / "BACKSEAT_DRIVER.md"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("backseat")
+    (folder / "workspace").mkdir()
+    (folder / "workspace" / "core.clj").write_text("(ns core)\n")
+    with serving(folder, "--repl", "python") as live:
+        with live.client() as client:
+            until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        yield live
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as client:
+        yield client
+
+
+def text_at(client, uri):
+    return client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"]
+
+
+def test_every_name_means_a_tool_of_ours_and_none_is_listed(client):
+    assert set(NAMES.values()) <= set(BY_NAME)
+    assert not {name for name in client.tools() if name.startswith("clojure_")}
+
+
+def test_code_is_evaluated_by_its_name_for_it(client):
+    session = {"replSessionKey": "py", "who": "old-hand", "targetRuntimeId": 1}
+    answer = client.call("clojure_evaluate_code", code="6 * 7", description="Multiply.", **session)
+    assert answer["result"] == "42"
+
+
+def test_sessions_are_listed_whatever_runtimes_are_asked_for(client):
+    assert client.call("clojure_list_sessions", includeAllRuntimes=True)["count"] == 1
+
+
+def test_a_symbol_is_known_by_its_argument_for_it(client):
+    asked = {"namespace": "__main__", "replSessionKey": "py"}
+    ours = client.call("symbol_info", symbol="len", **asked)
+    assert client.call("clojure_symbol_info", clojureSymbol="len", **asked) == ours
+    assert ours["ok"]
+
+
+def test_files_are_loaded_edited_and_balanced_by_its_names(client, live):
+    (live.workspace / "shop.py").write_text("TOTAL = 42\n")
+    assert client.call("clojure_load_file", filePath="shop.py", replSessionKey="py", who="old-hand")["ok"]
+    edit = {"type": "append", "filePath": "core.clj", "code": "(def a 1)"}
+    assert client.call("clojure_edit_files", edits=[edit])["ok"]
+    assert client.call("clojure_balance_brackets", text="(+ 1 2")["balancedText"] == "(+ 1 2)"
+
+
+def test_the_log_answers_its_query_by_its_name(client):
+    query = "[:find (count ?e) . :where [?e :output/line _]]"
+    assert client.call("clojure_repl_output_log", query=query)["result"] > 0
+
+
+def test_arguments_of_others_are_refused_as_ever(client):
+    refused = client.call("symbol_info", clojureSymbol="len")
+    assert refused["reason"] == "bad-arguments"
+    refused = client.call("clojure_symbol_info", clojureSymbol="len", colour="red")
+    assert refused["reason"] == "bad-arguments"
+
+
+@pytest.mark.parametrize(("theirs", "ours"), SKILLS.items())
+def test_its_skills_are_ours(client, theirs, ours):
+    text = text_at(client, f"skill://{ours}")
+    assert text_at(client, f"skill://{theirs}") == text
+    assert text_at(client, f"skill://{theirs}/SKILL.md") == text
+    assert text_at(client, f"/skills/{theirs}/SKILL.md") == text
+
+
+def test_a_skill_of_the_same_name_is_not_hidden(tmp_path):
+    skill = tmp_path / "workspace" / ".codriver" / "skills" / "backseat-driver" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: backseat-driver\ndescription: Ours.\n---\nours\n")
+    with serving(tmp_path, "--repl", "none") as live:
+        (live.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
+        assert live.run("trust").returncode == 0
+        with live.client() as client:
+            until(lambda: text_at(client, "skill://backseat-driver").endswith("ours\n"), "the workspace's own skill")
+
+
+def test_a_symbol_is_read_at_its_address(client):
+    told = json.loads(text_at(client, "/symbol-info/len@py@__main__"))
+    assert told["name"] == "len"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("/symbol-info/clojure.core/map@clj@user", "codriver://symbol/clj/user/clojure.core%2Fmap"),
+        ("/symbol-info/a%2Fb@clj@user", "codriver://symbol/clj/user/a%2Fb"),
+        ("/clojuredocs/clojure.core/map", "codriver://clojuredocs/clojure.core%2Fmap"),
+        ("/skills/backseat-driver/references/output-log-queries.md", "skill://live-repl/REFERENCE.md"),
+        ("skill://live-repl/SKILL.md", "skill://live-repl/SKILL.md"),
+        ("codriver://log", "codriver://log"),
+        ("/symbol-info/map", "/symbol-info/map"),
+        ("/clojuredocs/", "/clojuredocs/"),
+        ("/", "/"),
+        ("", ""),
+    ],
+)
+def test_an_address_means_one_of_ours(theirs, ours):
+    assert address(theirs) == ours
+
+
+@pytest.mark.parametrize("params", ["", ',"params":{}'])
+def test_who_says_nothing_of_itself_is_let_in(live, params):
+    with Bare(socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S), handshake=False) as bare:
+        bare.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize"%s}\n' % params.encode())
+        assert bare.answer(1)["result"]["serverInfo"]["name"] == "codriver"
+        bare.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        answer = bare.call("clojure_evaluate_code", code="1 + 1", replSessionKey="py")
+        assert (answer["result"], answer["who"]) == ("2", "mcp-client")
+
+
+def test_the_page_names_every_old_name_and_its_new_one():
+    rows = dict(re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", PAGE.read_text(), re.MULTILINE))
+    known = {**NAMES, **ARGUMENTS, **{f"skill://{old}": f"skill://{new}" for old, new in SKILLS.items()}}
+    assert {old: new for old, new in rows.items() if old in known} == known
+    assert all(f"`{name}`" in PAGE.read_text() for name in WITHOUT_MEANING)
