@@ -33,7 +33,7 @@ from codriver.tools.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, is_lea
 from codriver.tools.gate import LOOK_S, await_languages, await_search, on_offer
 from codriver.tools.lean import LEAN
 from codriver.tools.manifest import MANIFEST
-from codriver.wire.lines import LineRoom
+from codriver.wire.framing import LineRoom
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

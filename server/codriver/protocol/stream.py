@@ -35,8 +35,8 @@ from codriver.protocol.error_messages import (
     renamed,
     without_halves,
 )
+from codriver.wire.framing import LineDecoder, LinesCrowdedError
 from codriver.wire.json_weight import Excess, excess, may_be_heavy
-from codriver.wire.lines import LineDecoder, LinesCrowdedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
     from codriver.net.fair_threads import Shares
     from codriver.protocol.calls import PlainCalls
-    from codriver.wire.lines import LineRoom
+    from codriver.wire.framing import LineRoom
 
 LIGHT_BYTES = 64 * 1024
 """A line up to here is read at once, whatever is in it: it takes milliseconds at most."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.wire.lines import LineDecoder, LineRoom, LinesCrowdedError, LineTooLongError
+from codriver.wire.framing import LineDecoder, LineRoom, LinesCrowdedError, LineTooLongError
 
 CASES = [
     (b"", []),
