@@ -1,5 +1,7 @@
 """Notes of answers over a real server: the same code again, and what others did meanwhile."""
 
+import re
+
 import pytest
 from live_server import until
 
@@ -112,3 +114,52 @@ def test_what_ran_at_the_last_call_is_told_again_when_it_ends(live, client, othe
     [ended] = client.call("get_evaluation", evaluationId=mine)["notes"]
     assert begun.endswith(f"({running}, running)")
     assert ended.endswith(f"({running}, done)")
+
+
+PRINTING = """
+import os, threading, time
+def late():
+    while not os.path.exists({gate!r}): time.sleep(0.01)
+    {prints}
+threading.Thread(target=late).start()
+"""
+
+
+def printed_late(live, client, prints, last):
+    """The id of an evaluation that is over, and whose thread then did `prints`, the last of it `last`."""
+    gate = live.workspace / "gate"
+    gate.unlink(missing_ok=True)
+    code = PRINTING.format(gate=str(gate), prints=prints)
+    evaluation = client.call("evaluate_code", code=code)["evaluationId"]
+    gate.touch()
+    until(lambda: client.call("get_evaluation", evaluationId=evaluation, grep=last)["count"], last)
+    return evaluation
+
+
+def test_what_a_thread_printed_since_the_last_answer_is_told_once_with_where_to_read_it(live, client, other):
+    other.call("evaluate_code", code="'mark 9'")
+    evaluation = printed_late(live, client, "print('tick 1\\ntock 2')", "tock 2")
+    [note] = client.call("evaluate_code", code="'mark 10'")["notes"]
+    told = re.fullmatch(rf"2 lines from evaluation {evaluation} since: tick 1 tock 2 \((\w+) with since (\d+)\)", note)
+    rows = client.call(told[1], since=int(told[2]), limit=100)["result"]
+    assert "".join(row["text"] for row in rows if row.get("evaluation") == evaluation) == "tick 1\ntock 2\n"
+    assert client.call("evaluate_code", code="'mark 11'")["notes"] == []
+    assert note in other.call("evaluate_code", code="'mark 12'")["notes"]
+    with live.client(name="eve") as new:
+        assert new.call("evaluate_code", code="'mark 13'")["notes"] == []
+
+
+def test_however_much_a_thread_printed_one_short_line_tells_of_it(live, client):
+    prints = "[print('é' * 200, n) for n in range(1000)]; print('the end 1')"
+    evaluation = printed_late(live, client, prints, "the end 1")
+    [note] = client.call("evaluate_code", code="'mark 14'")["notes"]
+    assert note.startswith(f"1001 lines from evaluation {evaluation} since: ééé")
+    assert len(note) < 200
+
+
+def test_the_answer_that_shows_what_a_thread_printed_does_not_tell_of_it_too(live, client):
+    evaluation = printed_late(live, client, "print('only here')", "only here")
+    answer = client.call("get_evaluation", evaluationId=evaluation)
+    assert answer["stdout"] == "only here\n"
+    assert answer["notes"] == []
+    assert client.call("evaluate_code", code="'mark 15'")["notes"] == []

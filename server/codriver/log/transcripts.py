@@ -5,7 +5,8 @@ Short texts are in memory. Of long ones the newest part is, and the rest lies in
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import anyio
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from codriver.log.redaction import Redactor
 
 __all__ = [
+    "Late",
+    "LateOutput",
     "Part",
     "Piece",
     "SpillRoom",
@@ -32,6 +35,10 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+LATE_CHARACTERS = 80
+MAX_LATE = 100
+MAX_READERS = 256
 
 Part = Literal["result", "stdout", "stderr", "stacks"]
 """`stacks`: what the REPL's threads did when the evaluation was about to be interrupted."""
@@ -145,6 +152,61 @@ class Transcript:
             text.forget()
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Output that came when its evaluation was over, or of none: so many lines, from a line of the log on."""
+
+    source: str
+    """The evaluation, or the key of the REPL where there is none."""
+    is_evaluation: bool
+    first_line: int
+    last_line: int
+    newlines: int
+    is_ended: bool
+    """Whether its last line is."""
+    head: str
+
+    @property
+    def count(self) -> int:
+        """How many lines were printed, one that has begun among them."""
+        return self.newlines + (not self.is_ended)
+
+
+class LateOutput:
+    """Late output of background threads and tasks, and how far each reader was told of it, for the life of a server.
+
+    The newest of it, and the readers that were told last: who is not among them is told of what comes from then on.
+    """
+
+    def __init__(self) -> None:
+        self._all: deque[Late] = deque(maxlen=MAX_LATE)
+        self._told: OrderedDict[Hashable, int] = OrderedDict()
+        self._newest_told = 0
+
+    def add(self, source: str, text: str, line: int, *, is_evaluation: bool) -> None:
+        """Something was printed, and logged at this line."""
+        head = " ".join(text[: 4 * LATE_CHARACTERS].split())
+        if len(head) > LATE_CHARACTERS:
+            head = f"{head[: LATE_CHARACTERS - 1]}…"
+        ends, newlines = text.endswith("\n"), text.count("\n")
+        last = self._all[-1] if self._all else None
+        if last is not None and last.source == source and last.last_line > self._newest_told:
+            more = replace(last, last_line=line, newlines=last.newlines + newlines, is_ended=ends)
+            self._all[-1] = more if last.head else replace(more, head=head)
+        else:
+            self._all.append(Late(source, is_evaluation, line, line, newlines, ends, head))
+
+    def tell(self, reader: Hashable, last_line: int) -> list[Late]:
+        """What this reader was not told of, the oldest first; now it is, up to this line of the log."""
+        before = self._told.pop(reader, None)
+        self._told[reader] = self._newest_told = last_line
+        if len(self._told) > MAX_READERS:
+            self._told.popitem(last=False)
+        if before is None or not self._all or self._all[-1].first_line <= before:
+            return []
+        return [late for late in self._all if late.first_line > before]
+
+
 async def read(work: Callable[[], T], *transcripts: Transcript) -> T:
     """Do `work`, which reads these transcripts: in a thread of its own where that needs the disk."""
     if all(transcript.is_in_memory for transcript in transcripts):
@@ -168,6 +230,7 @@ class Transcripts:
         self._max_bytes = max_bytes
         self._redactor = redactor
         self.store = Store(max_stream_bytes, room)
+        self.late = LateOutput()
         self._all: OrderedDict[str, Transcript] = OrderedDict()
         self._newest: dict[Hashable, str] = {}
         """By what was asked: the newest evaluation of it that is held."""

@@ -88,8 +88,8 @@ class Logbook:
         namespace: str | None = None,
         session_key: str | None = None,
         evaluation: str | None = None,
-    ) -> None:
-        """Append to the log, and tell the transcript of the evaluation in which line it stands."""
+    ) -> int:
+        """Append to the log, and tell the transcript of the evaluation in which line it stands; give that line."""
         line = self.log.append(
             category,
             text,
@@ -102,6 +102,7 @@ class Logbook:
         transcript = self._transcripts.get(evaluation) if evaluation else None
         if transcript is not None:
             transcript.saw_line(line)
+        return line
 
     def loose(self, repl: str, stream: str, chunk: str) -> str:
         """A chunk of a REPL's stream, to be recorded for no evaluation: without what may be the beginning of a secret.

@@ -62,13 +62,20 @@ class EventRecorder:
         else:
             text = (transcript.err if is_error else transcript.out).append(event.text)
         if text:
-            self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
+            self._printed(text, repl, evaluation, is_error=is_error)
+
+    def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
+        """Put output into the log, and note it where nobody waits for its evaluation any more."""
+        line = self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
+        if repl.phase == "connected" and (evaluation is None or evaluation.over):
+            source = evaluation.id if evaluation else repl.key
+            self._transcripts.late.add(source, text, line, is_evaluation=evaluation is not None)
 
     def _record(
         self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
-    ) -> None:
-        """Put what a REPL said into the log."""
-        self._logbook.record(
+    ) -> int:
+        """Put what a REPL said into the log; its line there."""
+        return self._logbook.record(
             category,
             text,
             timestamp_ms=self._core.now(),
@@ -106,7 +113,7 @@ class EventRecorder:
         text = self._logbook.loose(repl_id, f"process {stream}", text)
         if repl is None or not text.strip():
             return
-        self._record(_category(None, is_error=stream == "err"), text, repl, None)
+        self._printed(text, repl, None, is_error=stream == "err")
         if repl.phase == "starting":
             self._core.report(actions.ReplProgress(repl_id, text.strip().splitlines()[-1][:300]))
 

@@ -35,6 +35,29 @@ def notes_of_others(call: Call, who: str) -> list[str]:
     return [*lines, f"and {more} more by others before these: see repl_output_log"] if more else lines
 
 
+def notes_of_background(call: Call, who: str, evaluation: Evaluation) -> list[str]:
+    """What background threads and tasks printed since this caller's last answer, in a line; from now on it is told.
+
+    Not of the evaluation that the answer is about, whose output shows it.
+    """
+    last_line = call.services.log.last_line or 0
+    news = [
+        late
+        for late in call.services.transcripts.late.tell((call.client, who), last_line)
+        if late.source != evaluation.id
+    ]
+    if not news:
+        return []
+    newest = news[-1]
+    of_it = [late for late in news if late.source == newest.source]
+    count = sum(late.count for late in of_it)
+    others = sum(late.count for late in news) - count
+    source = f"evaluation {newest.source}" if newest.is_evaluation else newest.source
+    more = f", {others} more from others" if others else ""
+    lines = "1 line" if count == 1 else f"{count} lines"
+    return [f"{lines} from {source} since{more}: {of_it[0].head} (repl_output_log with since {news[0].first_line - 1})"]
+
+
 def _line(call: Call, evaluation: Evaluation) -> str:
     code = " ".join(evaluation.head[: 4 * CODE_CHARACTERS].split())
     if len(code) > CODE_CHARACTERS:

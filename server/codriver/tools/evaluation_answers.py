@@ -13,7 +13,7 @@ from codriver.core.state import holder
 from codriver.log.transcripts import Transcript, read
 from codriver.repls.adapter_values import NAMESPACE_MISSING
 from codriver.tools.answer_budget import Images, head, json_bytes, shorten, tail
-from codriver.tools.answer_notes import notes_of_home, notes_of_others, notes_of_repetition
+from codriver.tools.answer_notes import notes_of_background, notes_of_home, notes_of_others, notes_of_repetition
 from codriver.tools.base import Answer, Call
 from codriver.tools.session_choice import evaluation_of, key_of
 
@@ -158,7 +158,7 @@ async def describe(
     elif evaluation.status == "needs-input":
         said.append(_input_note(call, evaluation))
     who = evaluation.who if evaluation.client == call.client else call.who(None)
-    fields["notes"] = [*said, *notes, *notes_of_others(call, who)]
+    fields["notes"] = [*said, *notes, *notes_of_others(call, who), *notes_of_background(call, who, evaluation)]
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
         fields["reason"], fields["hint"] = _reason(call, evaluation)
