@@ -1,6 +1,7 @@
 """The list of tools: as short as it can be, with exact hints, and with what the workspace can use."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,9 @@ def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
     text = json.dumps(tool.schema)
     assert isinstance(tool.arguments, type)
     assert issubclass(tool.arguments, Arguments)
-    for word in ('"title"', '"null"', "$ref", "additionalProperties", "minimum", "maxLength", '"default": null'):
+    for word in ('"title"', '"null"', "$ref", "additionalProperties", "minimum", '"minLength"', '"default": null'):
         assert word not in text
+    assert not re.search(r'"maxLength": \d', text), "the bound of a text; an argument may be called so"
     assert set(tool.schema["properties"]) == {field.alias for field in tool.arguments.model_fields.values()}
 
 

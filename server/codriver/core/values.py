@@ -85,6 +85,9 @@ class Request:
     kind: Literal["evaluate", "load-file"] = "evaluate"
     description: str | None = None
     """One line for the log."""
+    max_length: int | None = None
+    """Elements that are printed of a collection, where the caller says how many."""
+    max_depth: int | None = None
 
 
 @dataclass(frozen=True)
@@ -95,9 +98,25 @@ class PrintLimits:
     """Items of a collection."""
     max_depth: int | None = None
     max_value_bytes: int | None = None
+    length_is_asked: bool = False
+    """The caller asked for `max_length`, so that it wins over what the user has set in the REPL."""
+    depth_is_asked: bool = False
 
 
 NO_LIMITS = PrintLimits()
+
+
+@dataclass(frozen=True)
+class ValuePart:
+    """A place in a value that a REPL keeps: the path to a part, from which element on, and how much of it to print.
+
+    A step of the path is a place in a sequence, a key as it is if that is a text or as it is printed, or a field's
+    name. A first step `$2` stands for the evaluation's second value, where the last is not meant.
+    """
+
+    path: tuple[int | str, ...] = ()
+    start: int = 0
+    limits: PrintLimits = NO_LIMITS
 
 
 @dataclass(frozen=True)

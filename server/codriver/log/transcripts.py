@@ -78,6 +78,8 @@ class Transcript:
         """Of that, what is in the user's own code."""
         self.server_cut = False
         """Whether the REPL itself shortened a value."""
+        self.cuts: dict[int, tuple[str, bool]] = {}
+        """By the number of the value, from 1: what printing left out, in words, and whether the REPL keeps it."""
         self.first_line: int | None = None
         self.last_line: int | None = None
         self._changed = anyio.Event()
@@ -100,6 +102,10 @@ class Transcript:
         self._value_starts.append(self.result.total)
         self.result.add(seen)
         return seen
+
+    def keep_cut(self, words: str, *, is_kept: bool) -> None:
+        """Printing left something out of the value that was added last."""
+        self.cuts[len(self._value_starts)] = self._redactor(words), is_kept
 
     def keep_stacks(self, whole: str, own: str) -> None:
         """Keep a thread dump, and of that what is in the user's own code."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from codriver.core.values import PrintLimits, Profile, Request
+    from codriver.core.values import PrintLimits, Profile, Request, ValuePart
     from codriver.repls.adapter_values import (
         ClojureDocs,
         Completion,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Symbol,
         TestRun,
         ThreadDump,
+        Value,
     )
 
 
@@ -162,6 +163,14 @@ class Adapter(Protocol):
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
         """The stacks of the threads of `session` at this moment; None where the REPL cannot tell. Never raises."""
         return None
+
+    async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
+        """A part of the value that `evaluation` gave and that was cut in printing, or in words why there is none.
+
+        Raises:
+            EvaluationFailedError: it cannot be printed.
+        """
+        return "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
 
     async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
         """The entry of ClojureDocs on the qualified `symbol`; None when it has none.

@@ -61,12 +61,17 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A form's printed value, as opaque text. `truncated`: the server itself cut it. `is_late`: its form was over."""
+    """A form's printed value, as opaque text. `truncated`: the server itself cut it. `is_late`: its form was over.
+
+    `cut` says in words what its print limits left out, where the REPL tells; it keeps the value if `is_kept`.
+    """
 
     text: str
     namespace: str | None = None
     truncated: bool = False
     is_late: bool = False
+    cut: str = ""
+    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

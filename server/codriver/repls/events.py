@@ -54,6 +54,8 @@ class EventRecorder:
             if transcript is not None:
                 text = transcript.add_value(text)
                 transcript.server_cut |= event.truncated
+                if event.cut:
+                    transcript.keep_cut(event.cut, is_kept=event.is_kept)
             self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
             return
         is_error = event.stream == "err"

@@ -59,9 +59,7 @@ class Runner:
         self._timers[evaluation] = loop.call_later(effect.max_run_ms / 1000, overlong)
         ended = partial(self._ended, evaluation)
         try:
-            adapter.start_evaluation(
-                effect.request, ended, PrintLimits(effect.max_length, effect.max_depth, MAX_VALUE_BYTES)
-            )
+            adapter.start_evaluation(effect.request, ended, _limits(effect))
         except Exception as error:  # noqa: BLE001  # who waits for its end must be told of it, whatever happened
             # The dispatch that asked for this is not over yet.
             loop.call_soon(ended, error)
@@ -97,6 +95,14 @@ class Runner:
             return
         notes = (f"{why} and was interrupted ({done.outcome})", *([done.note] if done.note else []))
         self._core.report(actions.EvaluationEnded(evaluation, "interrupted", notes=notes))
+
+
+def _limits(effect: effects.RunEvaluation) -> PrintLimits:
+    """The limits that the caller asked for, else those of the settings."""
+    length, depth = effect.request.max_length, effect.request.max_depth
+    return PrintLimits(
+        length or effect.max_length, depth or effect.max_depth, MAX_VALUE_BYTES, length is not None, depth is not None
+    )
 
 
 def _ending(evaluation: str, how: Ending | Exception, *, notes: tuple[str, ...]) -> actions.EvaluationEnded:

@@ -110,6 +110,8 @@ class EvaluateArguments(Arguments):
     allow_restart: bool = False
     isolate: bool = Field(default=False, description="In a session of your own.")
     max_images: int = Field(10, ge=0, le=100)
+    max_length: int | None = Field(None, ge=1, le=100_000)
+    max_depth: int | None = Field(None, ge=1, le=1000)
 
 
 class LoadFileArguments(Arguments):
@@ -149,6 +151,8 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         namespace=arguments.namespace,
         description=arguments.description,
         forms=forms,
+        max_length=arguments.max_length,
+        max_depth=arguments.max_depth,
     )
     settings = call.services.settings
     timeout_ms = arguments.timeout_ms or settings.evaluate_timeout_ms

@@ -28,6 +28,7 @@ SETTLE_S = 2.0
 """How long an interrupted evaluation is given to end."""
 
 MAX_VALUES = 100
+MAX_CUT_NOTES = 3
 REPEATED_BYTES = 200
 """The last of several values is the result, and longer than this it is not said twice."""
 READING = frozenset({"read", "read-source"})
@@ -229,7 +230,8 @@ def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, i
     for key, text in streams.items():
         if text.total:
             fields[key] = _ends(said, transcript, key, ends[key], shares[key])
-    if transcript.server_cut:
+    said += _cut_notes(transcript)
+    if transcript.server_cut and not transcript.cuts:
         said.append("the REPL itself cut the printed value at its print limits")
     if transcript.first_line is not None:
         fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
@@ -334,6 +336,16 @@ def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, drop
         f"{part}: {omitted} characters are left out{lost}{way}; "
         f"whole in codriver://evaluation/{transcript.evaluation}/{part}"
     )
+
+
+def _cut_notes(transcript: Transcript) -> list[str]:
+    """What print limits left out of the values, and the way to it, a line each."""
+    count, notes = len(transcript.values()), []
+    for number, (words, is_kept) in list(transcript.cuts.items())[-MAX_CUT_NOTES:]:
+        which, path = ("", "[]") if number == count else (f" of value {number}", f'["${number}"]')
+        way = f"get_evaluation path {path}" if is_kept else "evaluate the part, or with a larger maxLength"
+        notes.append(f"cut{which}: {words}; {way}")
+    return notes
 
 
 def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:

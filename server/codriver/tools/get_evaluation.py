@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from codriver.core.actions import InputGiven
-from codriver.core.values import HELD
+from codriver.core.values import HELD, PrintLimits, ValuePart
 from codriver.errors import RefusedError
 from codriver.log.transcripts import read
 from codriver.tools.answer_budget import budget, budget_asked
@@ -29,6 +29,7 @@ from codriver.tools.text_parts import (
 )
 
 if TYPE_CHECKING:
+    from codriver.core.values import Evaluation
     from codriver.log.transcripts import Transcript
 
 
@@ -56,6 +57,18 @@ class NothingToInterruptError(RefusedError):
         )
 
 
+class ValueNotKeptError(RefusedError):
+    """The value of an evaluation, or the part of it that was asked for, cannot be had."""
+
+    reason = "forgotten"
+
+    def __init__(self, evaluation: str, why: str) -> None:
+        super().__init__(
+            f"no such part of the value of evaluation {evaluation}: {why}",
+            hint="evaluate the part that is wanted; maxLength and maxDepth say how much of a value is printed",
+        )
+
+
 class GetArguments(Arguments):
     """Arguments of `get_evaluation`."""
 
@@ -66,6 +79,8 @@ class GetArguments(Arguments):
     length: int | None = Field(None, ge=0)
     grep: str | None = Field(None, min_length=1)
     diff_with: str | None = None
+    path: list[int | str] | None = Field(None, description="Into a cut value, by elements.")
+    depth: int | None = Field(None, ge=1, le=1000)
     max_images: int = Field(10, ge=0, le=100)
 
 
@@ -89,6 +104,8 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     current = evaluation_of(call.state, arguments.evaluation_id)
     if arguments.wait_ms and not current.over:
         current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
+    if arguments.path is not None or arguments.depth is not None:
+        return await _part_of_value(call, current, arguments)
     length = arguments.length
     max_bytes = budget(call) if length is None else budget_asked(call, "get_evaluation")
     asked = await _asked_part(call, current.id, arguments, max_bytes)
@@ -111,6 +128,32 @@ async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_
     start, length = arguments.start or 0, arguments.length
     asked = partial(excerpt, transcript, arguments.part, start=start, length=length, max_bytes=max_bytes)
     return await read(asked, transcript)
+
+
+async def _part_of_value(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
+    """A part of the value of an evaluation that printing cut, told by the REPL that keeps it."""
+    settings, repl = call.services.settings, call.state.repls.get(current.repl)
+    max_bytes = budget(call) if arguments.length is None else budget_asked(call, "get_evaluation")
+    if repl is None or repl.generation != current.generation:
+        raise ValueNotKeptError(current.id, "its REPL was restarted since, or is gone")
+    limits = PrintLimits(
+        arguments.length or settings.max_length,
+        arguments.depth or settings.max_depth,
+        max_bytes,
+        length_is_asked=arguments.length is not None,
+        depth_is_asked=arguments.depth is not None,
+    )
+    start = arguments.start or 0
+    part = ValuePart(tuple(arguments.path or ()), start, limits)
+    told = await call.services.repls.adapter(repl.id).read_value(current.id, part)
+    if isinstance(told, str):
+        raise ValueNotKeptError(current.id, told)
+    fields: dict[str, object] = {"evaluationId": current.id, "status": current.status, "result": told.text}
+    if told.cut:
+        fields["notes"] = [f"cut: {told.cut}"]
+    if told.truncated:
+        fields["notes"] = [f"the first {max_bytes} bytes: ask with a smaller length or depth"]
+    return Answer(fields)
 
 
 def _transcript(call: Call, evaluation: str) -> Transcript:

@@ -69,7 +69,7 @@ def test_print_limits_are_kept(python):
     options = {"nrepl.middleware.print/options": {"print-length": 3, "print-level": 2}}
     assert texts(python.evaluate("list(range(10))", **options), "value") == ["[0, 1, 2, ...]"]
     nested = "{'b': (1,), 'a': [[[]]], 'c': {1}, 'd': 0}"
-    assert texts(python.evaluate(nested, **options), "value") == ["{'b': (1,), 'a': [[...]], 'c': {1}, ...}"]
+    assert texts(python.evaluate(nested, **options), "value") == ["{'b': (1,), 'a': [<list of 1>], 'c': {1}, ...}"]
     (message,) = [m for m in python.evaluate("'x' * 100", **{"nrepl.middleware.print/quota": 10}) if "value" in m]
     assert (message["value"], message["status"]) == ("'xxxxxxxxx", ["nrepl.middleware.print/truncated"])
 

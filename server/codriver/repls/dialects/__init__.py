@@ -137,11 +137,16 @@ class Dialect:
     """Sessions keep their namespaces apart and still wait for each other: everything runs on one thread."""
     notes: tuple[str, ...] = ()
 
-    def print_fields(self, bounds: PrintLimits) -> dict[str, Value]:
-        """The fields of an `eval` that limit what it prints. Source: nREPL documentation, "Pretty Printing"."""
+    def print_fields(self, bounds: PrintLimits, *, knows_defaults: bool = False) -> dict[str, Value]:
+        """The fields of an `eval` that limit what it prints. Source: nREPL documentation, "Pretty Printing".
+
+        A REPL that `knows_defaults` lets what its user has set win over limits that nobody asked for.
+        """
         if self.print_limits is None:
             return {}
-        limits = {"print-length": bounds.max_length, "print-level": bounds.max_depth}
+        length = "print" if bounds.length_is_asked or not knows_defaults else "default"
+        depth = "print" if bounds.depth_is_asked or not knows_defaults else "default"
+        limits = {f"{length}-length": bounds.max_length, f"{depth}-level": bounds.max_depth}
         options: dict[str, Value] = {name: limit for name, limit in limits.items() if limit is not None}
         fields: dict[str, Value] = {}
         if options:

@@ -17,7 +17,7 @@ from codriver.net.tasks import TaskSet
 from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending
 from codriver.repls.errors import RequestUnsafeError, SessionLostError
 from codriver.repls.nrepl.failures import WRAPPERS, no_namespace, placed, read_failure
-from codriver.repls.nrepl.responses import Reply
+from codriver.repls.nrepl.responses import KEEPS_VALUES, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -244,7 +244,11 @@ class Evaluator:
         return fields
 
     def _print_fields(self, work: _Work) -> dict[str, Value]:
-        return self._dialect.print_fields(work.limits) if self._probed.honours_print_limits else {}
+        if not self._probed.honours_print_limits:
+            return {}
+        if KEEPS_VALUES not in self._probed.ops:
+            return self._dialect.print_fields(work.limits)
+        return {**self._dialect.print_fields(work.limits, knows_defaults=True), "codriver/keep": work.request.id}
 
     def _refuse_unsafe(self, code: str) -> None:
         limit = self._dialect.unsafe_bytes

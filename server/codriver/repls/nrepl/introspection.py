@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, Capability, Failure
+from codriver.core.values import MAIN_SESSION, Capability, Failure, ValuePart
 from codriver.errors import CodriverError
 from codriver.repls.adapter_values import (
     NAMESPACE_MISSING,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from codriver.repls import adapter_values
     from codriver.repls.adapter_values import ThreadDump
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
@@ -59,6 +60,8 @@ UNWRAP_S: Final = 2.0
 INTERRUPT_S: Final = 2.0
 """How long a test run that nobody waits for is given to be interrupted."""
 
+
+NOT_KEPT: Final = "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
 
 PENDING_S: Final = 0.05
 """How often a REPL is asked for the end of a test run that it does not tell by itself."""
@@ -190,6 +193,19 @@ class Introspection:
             return None
         threads = [_thread(as_map(item)) for item in as_list(cast("Value", data))]
         return dump_of(threads, self._dialect.tooling)
+
+    async def read_value(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
+        """A part of a value that was cut. See `Adapter.read_value`."""
+        if responses.KEEPS_VALUES not in self._ops:
+            return NOT_KEPT
+        tool = await self._sessions.open(TOOL_SESSION)
+        fields: dict[str, Value] = {"evaluation": evaluation, "path": list(part.path), "from": part.start}
+        fields |= self._dialect.print_fields(part.limits, knows_defaults=True)
+        connection = tool.connection
+        fields |= tool.address()
+        answer = await connection.ask(responses.KEEPS_VALUES, timeout_s=self._op_timeout_s, **fields)
+        self._check("the value", answer)
+        return responses.read_part(answer)
 
     async def tidy(self, session: str = MAIN_SESSION) -> None:
         """Mend what the server leaves behind with every evaluation in `session`, where one is known to."""

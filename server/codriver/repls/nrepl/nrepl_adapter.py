@@ -140,6 +140,7 @@ class NreplAdapter:
         self.run_tests = introspection.run_tests
         self.last_stacktrace = introspection.last_stacktrace
         self.stacks = introspection.stacks
+        self.read_value = introspection.read_value
         self.clojuredocs = introspection.clojuredocs
         self._evaluator = Evaluator(sessions, probed, listener, introspection, op_timeout_s=op_timeout_s)
         self.end = self._evaluator.end

@@ -46,6 +46,8 @@ ERR_CHARS: Final = 64 * 1024
 
 TRUNCATED: Final = "nrepl.middleware.print/truncated"
 NEED_INPUT: Final = "need-input"
+KEEPS_VALUES: Final = "codriver/value"
+"""The op of Codriver's worker that tells a part of a value which it cut and keeps."""
 
 
 class Reply:
@@ -91,10 +93,11 @@ class Reply:
 
     def _pass_on_value(self, message: Message, *, is_late: bool) -> None:
         if (text := message.text("value")) is not None:
-            is_cut = TRUNCATED in message.status
-            self._listener(
-                self._evaluation, adapter_values.Value(text, message.text("ns"), truncated=is_cut, is_late=is_late)
+            is_cut, cut = TRUNCATED in message.status, message.text("codriver/cut") or ""
+            value = adapter_values.Value(
+                text, message.text("ns"), truncated=is_cut, is_late=is_late, cut=cut, is_kept=bool(cut)
             )
+            self._listener(self._evaluation, value)
 
     @property
     def is_over(self) -> bool:
@@ -110,6 +113,15 @@ class Reply:
     def failure(self) -> SentFailure:
         """What was sent about the failure."""
         return SentFailure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)
+
+
+def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
+    """The part of a kept value that a worker tells, or why there is none."""
+    for message in answer:
+        if (text := message.text("value")) is not None:
+            is_cut = TRUNCATED in message.status
+            return adapter_values.Value(text, truncated=is_cut, cut=message.text("codriver/cut") or "", is_kept=True)
+    return next((why for message in answer if (why := message.text("codriver/missing"))), "it was not told")
 
 
 _SYMBOL_KEYS: Final = frozenset({

@@ -6,6 +6,8 @@ threads, so the server answers while code runs. Dialects: `python`, and `lisp`, 
 
 Beyond nREPL: a failure carries `codriver/error` (type, message, phase, file, line, column, form, trace); the op
 `codriver/stacks` gives a dump of all threads; `clone` with `codriver/apart` gives a session with a namespace of its
+own; what printing cut of the values of an evaluation that has `codriver/keep`, its id, is told as `codriver/cut`, and
+`codriver/value` (`evaluation`, `path`, `from`) tells more of it; print options called `default-…` yield to the user's
 own. Started with `--supervised` it ends with its parent.
 
 Run `__main__.py`, which loads this package under a private name: user code may have modules of any other. `typing` is

@@ -1,13 +1,15 @@
-"""The contract of a dialect, a language that the worker evaluates; and printing and source texts, which all share."""
+"""The contract of a dialect, a language that the worker evaluates; and source texts, which all share."""
 
 from __future__ import annotations
 
 import collections
-import itertools
 import keyword
 import linecache
 import os
 import types
+
+from .kept_values import KeptValues
+from .printing import NoSuchPartError, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ class Dialect:
     """Whether `sys.excepthook` is the user's way to have errors shown."""
     home: Any
     """The namespace of the first session."""
+
+    def __init__(self) -> None:
+        self.kept = KeptValues()
 
     def versions(self) -> dict[str, str]:
         """Versions by name: of the language and of its interpreter."""
@@ -67,6 +72,35 @@ class Dialect:
         """A failure in parts (`codriver/error`) and as text."""
         raise NotImplementedError
 
+    def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
+        """A value as text, from its element `start` on, within the limits of the request; and what that cut, in words.
+
+        `path` is the way to it, for these words.
+        """
+        raise NotImplementedError
+
+    def part_at(self, value: Any, path: list[object]) -> Any:
+        """The part of a value at a path.
+
+        Raises:
+            NoSuchPartError: there is none.
+        """
+        raise NotImplementedError
+
+    def show_part(self, job: Job) -> None:
+        """Answer the op `codriver/value`: a part of a kept value as text, or why there is none."""
+        message, number = job.message, None
+        path, start = message.get("path") or [], job.message.get("from")
+        if path and isinstance(path[0], str) and path[0][:1] == "$" and path[0][1:].isdigit():
+            number, path = int(path[0][1:]), path[1:]
+        try:
+            value = self.part_at(self.kept.find(message["evaluation"], number), path)
+        except NoSuchPartError as error:
+            job.send({"codriver/missing": str(error)})
+            return
+        text, cut = self.print(value, job, start if isinstance(start, int) and start > 0 else 0, tuple(path))
+        tell(job, text, self.name_of(job.session.namespace), cut=cut)
+
     def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
         """Names that begin with `prefix`, found without running user code."""
         raise NotImplementedError
@@ -85,57 +119,6 @@ def kind_of(value: object, name: str) -> str:
     if isinstance(value, type):
         return "class"
     return "function" if callable(value) or isinstance(value, (staticmethod, classmethod)) else "variable"
-
-
-OPTION = "nrepl.middleware.print/"
-BRACKETS: dict[type, tuple[str, str]] = {
-    list: ("[", "]"),
-    tuple: ("(", ")"),
-    set: ("{", "}"),
-    dict: ("{", "}"),
-    frozenset: ("frozenset({", "})"),
-    collections.deque: ("deque([", "])"),
-}
-
-
-def tell(job: Job, text: str, namespace: str, *, is_cut: bool = False) -> None:
-    """Send a printed value, within the quota of bytes that the request names."""
-    quota = job.message.get(OPTION + "quota")
-    if isinstance(quota, int) and quota > 0 and len(raw := text[: quota + 1].encode("utf-8", "replace")) > quota:
-        text, is_cut = raw[:quota].decode("utf-8", "ignore"), True
-    job.tell({"value": text, "ns": namespace, **({"status": [OPTION + "truncated"]} if is_cut else {})})
-
-
-def limits(job: Job) -> tuple[int | None, int | None]:
-    """The length and depth that values are printed to, None for no limit."""
-    options = job.message.get(OPTION + "options")
-
-    def limit(name: str) -> int | None:
-        given = options.get(name) if isinstance(options, dict) else None
-        return given if isinstance(given, int) and given > 0 else None
-
-    return limit("print-length"), limit("print-level")
-
-
-def shorten(value: Any, length: int | None, depth: int | None, around: tuple[int, ...] = ()) -> str:
-    """`repr` that shows at most `length` items of each collection, nested at most `depth` deep."""
-    kind = type(value)
-    if kind not in BRACKETS or not value:
-        return repr(value)
-    before, after = BRACKETS[kind]
-    if id(value) in around or (depth is not None and len(around) >= depth):
-        return before + "..." + after
-    around = (*around, id(value))
-    shown = list(itertools.islice(value.items() if kind is dict else value, length))
-    if kind is dict:
-        texts = [shorten(key, length, depth, around) + ": " + shorten(one, length, depth, around) for key, one in shown]
-    else:
-        texts = [shorten(one, length, depth, around) for one in shown]
-    if len(value) > len(shown):
-        texts.append("...")
-    elif kind is tuple and len(texts) == 1:
-        texts[0] += ","
-    return before + ", ".join(texts) + after
 
 
 KEPT_TEXTS = 2000

@@ -37,6 +37,8 @@ class Session:
         self.last: list[object] = [None, None, None]
         self.error: BaseException | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.limits: dict[str, object] = {}
+        """Of printing, as the user set them here, by the name of the var."""
         self.flags = 0
         """Of the compiler, from the `__future__` imports that were evaluated."""
         self.input: queue.SimpleQueue[str] = queue.SimpleQueue()

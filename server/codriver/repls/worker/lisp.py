@@ -10,8 +10,10 @@ import itertools
 import os
 import sys
 
-from .dialect import COMPLETIONS, Dialect, NamespaceMissingError, Sources, kind_of, limits, tell
+from .dialect import COMPLETIONS, Dialect, NamespaceMissingError, Sources, kind_of
 from .error_report import begin_parts, in_phase, is_library, place
+from .lisp_values import LispValues
+from .printing import asked_limits, limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class Lisp(Dialect):
     expands = True
 
     def __init__(self) -> None:
+        super().__init__()
         _warm_up()
         compiler, obj, reader, runtime, symbol = (
             importlib.import_module("basilisp.lang." + name)
@@ -39,11 +42,15 @@ class Lisp(Dialect):
         importlib.import_module("basilisp.main").init()
         importlib.import_module("basilisp.core")
         obj.lrepr.register(str)(_print_string)
+        lang = importlib.import_module("basilisp.lang.vector"), importlib.import_module("basilisp.lang.interfaces")
+        self._values = LispValues(lang[1].ICounted, lang[0].vector, runtime.lrepr)
         self._sources = Sources()
         self._numbers = itertools.count(1)
         self._core, self._in_ns = self.find("basilisp.core"), symbol.symbol("in-ns")
         names = ("*ns*", "*1", "*2", "*3", "*e", "*out*", "*err*", "*in*", "*print-length*", "*print-level*")
         self._vars = {name: self._var(name) for name in names}
+        self._limits = {name: self._vars[name].value for name in names[-2:]}
+        """As Basilisp starts: others are the user's."""
         self.home = runtime.Namespace.get_or_create(symbol.symbol("user"))
         with runtime.bindings({self._vars["*ns*"]: self.home}):
             context = compiler.CompilerContext(filename="<eval>")
@@ -100,11 +107,15 @@ class Lisp(Dialect):
         bound = dict(zip(("*1", "*2", "*3"), session.last))
         bound.update({"*ns*": namespace, "*e": session.error})
         bound.update({"*out*": sys.stdout, "*err*": sys.stderr, "*in*": sys.stdin})
+        before = {name: session.limits.get(name, self._vars[name].value) for name in self._limits}
+        bound.update(before)
         with self._runtime.bindings({self._vars[name]: value for name, value in bound.items()}):
             if message["op"] == "macroexpand":
                 self._expand(job)
             else:
                 self._run(job, is_load=is_load)
+            now = {name: self._vars[name].value for name in before}
+            session.limits.update({name: value for name, value in now.items() if value != before[name]})
 
     def _run(self, job: Job, *, is_load: bool) -> None:
         message, session = job.message, job.session
@@ -122,7 +133,7 @@ class Lisp(Dialect):
             now = self._vars["*ns*"].value
             self._furnish(now)
             if not is_load:
-                self._tell(job, value, now)
+                self.kept.tell(job, value, *self._shown(job, value, now))
                 session.last[:] = [value, *session.last[:2]]
                 for name, held in zip(("*1", "*2", "*3"), session.last):
                     self._vars[name].set_value(held)
@@ -130,21 +141,34 @@ class Lisp(Dialect):
                     session.namespace = now
             job.form = number + 1
         if is_load:
-            self._tell(job, value, session.namespace)
+            self.kept.tell(job, value, *self._shown(job, value, session.namespace))
 
-    def _tell(self, job: Job, value: object, namespace: Any) -> None:
-        length, depth = limits(job)
-        # They hold for the value alone: what the code itself prints or writes to files is never cut.
-        bound = {self._vars["*print-length*"]: length or LENGTH, self._vars["*print-level*"]: depth}
+    def _shown(self, job: Job, value: object, namespace: Any) -> tuple[str, str, str]:
+        text, cut = self.print(value, job)
+        return text, self.name_of(namespace), cut
+
+    def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
+        """See `Dialect`. Limits hold for the value alone: what code itself prints or writes to files is never cut."""
+        chosen = []
+        asked = asked_limits(job)
+        for name, wanted, default in zip(self._limits, asked, limits(job)):
+            now = job.session.limits.get(name, self._vars[name].value)
+            chosen.append(now if wanted is None and now != self._limits[name] else default)
+        length, depth = (one if isinstance(one, int) else None for one in chosen)
+        length = length or LENGTH
+        bound = {self._vars["*print-length*"]: length, self._vars["*print-level*"]: depth}
         try:
             with self._runtime.bindings(bound):
-                text = self._runtime.lrepr(value)
+                text = self._runtime.lrepr(self._values.slice(value, start, length) if start else value)
+                is_cut = "..." in text or (depth is not None and "#" in text)
+                return text, self._values.cut(value, length, depth, start, path) if is_cut else ""
         except Exception as error:
             in_phase(error, "print")
             raise
-        # A limit that the request does not know of must be said.
-        is_cut = length is None and text.endswith(("...)", "...]", "...}"))
-        tell(job, text, self.name_of(namespace), is_cut=is_cut)
+
+    def part_at(self, value: Any, path: list[object]) -> Any:
+        """See `Dialect`."""
+        return self._values.part_at(value, path)
 
     def _expand(self, job: Job) -> None:
         """Expand a form once, until it is no macro call, or all that is in it."""

@@ -60,6 +60,7 @@ class Server:
             "lookup": self._lookup,
             "ls-sessions": self._ls_sessions,
             "codriver/stacks": self._stacks,
+            "codriver/value": self._enqueue,
         }
         if dialect.expands:
             self._ops["macroexpand"] = self._enqueue
@@ -129,6 +130,7 @@ class Server:
     def _close(self, message: Message, connection: Connection, session: Session) -> None:
         if session is not self._default:
             self._sessions.pop(session.id, None)
+            self._dialect.kept.drop(session.id)
             if session.is_apart:
                 self._dialect.drop_home(session.namespace)
         connection.answer(message, {"status": ["done", "session-closed"]})
@@ -143,7 +145,7 @@ class Server:
         connection.answer(message, {"ops": ops, "versions": versions, "status": ["done"]})
 
     def _enqueue(self, message: Message, connection: Connection, session: Session) -> None:
-        field = "file" if message["op"] == "load-file" else "code"
+        field = {"load-file": "file", "codriver/value": "evaluation"}.get(message["op"], "code")
         if not isinstance(message.get(field), str):
             op = message["op"]
             connection.refuse(message, "no-code", f"the op {op} needs {field!r}, a string")
@@ -220,7 +222,10 @@ class Server:
 
         def act() -> None:
             job.connection.wait_for_room()
-            self._dialect.evaluate(job)
+            if job.message["op"] == "codriver/value":
+                self._dialect.show_part(job)
+            else:
+                self._dialect.evaluate(job)
 
         error = self._interrupts.perform(job, act)
         if self._output.is_child:

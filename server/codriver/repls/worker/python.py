@@ -15,8 +15,9 @@ import sys
 import traceback
 import types
 
-from .dialect import COMPLETIONS, Dialect, NamespaceMissingError, Sources, kind_of, limits, shorten, tell
+from .dialect import COMPLETIONS, Dialect, NamespaceMissingError, Sources, kind_of
 from .error_report import begin_parts, in_phase, place, trim
+from .printing import Printer, limits, part_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Python(Dialect):
     home: types.ModuleType
 
     def __init__(self, roots: list[str]) -> None:
+        super().__init__()
         self._roots = roots
         self._sources = Sources()
         self._numbers = itertools.count(1)
@@ -92,12 +94,12 @@ class Python(Dialect):
             value = _finish(code, module.__dict__, session)
             if not is_expression:
                 continue
-            text = _display(value, job) if has_value else ""
+            shown = self._display(value, job) if has_value else None
             if value is not None:
                 session.last[:] = [value, *session.last[:2]]
                 self._keep(value, module)
-            if has_value:
-                tell(job, text, self.name_of(module))
+            if shown is not None:
+                self.kept.tell(job, value, shown[0], self.name_of(module), shown[1])
 
     def _keep(self, value: object, module: types.ModuleType) -> None:
         """Name a value `_`, unless the user gave that name to something else, as translations do."""
@@ -143,11 +145,13 @@ class Python(Dialect):
         body, last = self._compile_file(path, job)
         before = sys.modules.get(name) if name else None
         module, is_new = (job.session.namespace, False) if name is None else _module(name, path)
-        text = f"<module {self.name_of(module)!r} from {path!r}>"
+        value: object = None
+        shown = f"<module {self.name_of(module)!r} from {path!r}>", ""
         try:
             exec(body, module.__dict__)
             if last is not None:
-                text = _print(eval(last, module.__dict__), job)
+                value = eval(last, module.__dict__)
+                shown = self.print(value, job)
         except BaseException:
             if is_new and name:
                 sys.modules.pop(name, None)
@@ -157,7 +161,7 @@ class Python(Dialect):
         if is_new and name and "." in name:
             parent, _, child = name.rpartition(".")
             setattr(sys.modules[parent], child, module)
-        tell(job, text, self.name_of(job.session.namespace))
+        self.kept.tell(job, value, shown[0], self.name_of(job.session.namespace), shown[1])
 
     def _compile_file(self, path: str, job: Job) -> tuple[types.CodeType, types.CodeType | None]:
         """The code of a file, and apart from it that of its last statement where that is an expression."""
@@ -186,7 +190,31 @@ class Python(Dialect):
                     return ".".join(parts)
         return None
 
-    # Names and errors
+    # Values, names and errors
+
+    def _display(self, value: object, job: Job) -> tuple[str, str]:
+        """A value as text. A hook that the user set shows it too, in its own way."""
+        try:
+            if sys.displayhook is not DISPLAYHOOK:
+                sys.displayhook(value)
+        except Exception as error:
+            in_phase(error, "print")
+            raise
+        return self.print(value, job)
+
+    def print(self, value: object, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
+        """See `Dialect`."""
+        printer = Printer(*limits(job))
+        try:
+            text = printer.whole(value, start, path)
+        except Exception as error:
+            in_phase(error, "print")
+            raise
+        return text, printer.cuts.words()
+
+    def part_at(self, value: object, path: list[object]) -> object:
+        """See `Dialect`."""
+        return part_at(value, path)
 
     def complete(self, prefix: str, namespace: types.ModuleType) -> list[dict[str, str]]:
         """See `Dialect`."""
@@ -256,26 +284,6 @@ def _finish(code: types.CodeType, space: dict[str, Any], session: Session) -> ob
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 session.loop.run_until_complete(task)
-        raise
-
-
-def _display(value: object, job: Job) -> str:
-    """A value as text. A hook that the user set shows it too, in its own way."""
-    try:
-        if sys.displayhook is not DISPLAYHOOK:
-            sys.displayhook(value)
-    except Exception as error:
-        in_phase(error, "print")
-        raise
-    return _print(value, job)
-
-
-def _print(value: object, job: Job) -> str:
-    length, depth = limits(job)
-    try:
-        return repr(value) if length is None and depth is None else shorten(value, length, depth)
-    except Exception as error:
-        in_phase(error, "print")
         raise
 
 

@@ -1,0 +1,99 @@
+"""Parts of Lisp's values: what printing cut, from an element on, and by a path. No lazy sequence is counted."""
+
+from __future__ import annotations
+
+import itertools
+
+from .printing import Cuts, NoSuchPartError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any, Callable
+
+ATOMS = (str, bytes, int, float, complex, type(None))
+COUNTED = (list, tuple, dict, set, frozenset)
+
+
+def pairs_of(value: Any) -> Any:
+    """An iterator over the steps to the parts of a collection, each with its part; None for what has none."""
+    if isinstance(value, (*ATOMS, type)) or not hasattr(type(value), "__iter__"):
+        return None
+    if hasattr(value, "items"):
+        return iter(value.items())
+    # Whatever else can be gone through, but an iterator, which would be used up.
+    return None if hasattr(type(value), "__next__") else enumerate(value)
+
+
+class LispValues:
+    """The parts of values of one Lisp. `counted`: its classes that know their length; `show` prints a key."""
+
+    def __init__(self, counted: Any, vector: Callable[[list[Any]], Any], show: Callable[[Any], str]) -> None:
+        self._counted = counted
+        self._vector = vector
+        self._show = show
+
+    def _count(self, value: Any) -> int | None:
+        # A sequence has a length too, and goes through all that it has to tell it.
+        return len(value) if isinstance(value, (COUNTED, self._counted)) else None
+
+    def cut(self, value: Any, length: int, depth: int | None, start: int, path: tuple[object, ...]) -> str:
+        """In words what printing left out; the value was printed, so that what is looked at here is realised."""
+        cuts = Cuts()
+        self._walk(value, path, (length, depth, 0), start, cuts)
+        return cuts.words()
+
+    def _walk(
+        self, value: Any, place: tuple[object, ...], bounds: tuple[int, int | None, int], start: int, cuts: Cuts
+    ) -> None:
+        length, depth, level = bounds
+        pairs = pairs_of(value)
+        if pairs is None:
+            return
+        if depth is not None and level >= depth:
+            cuts.add(f"levels below {depth}", place)
+            return
+        shown = list(itertools.islice(pairs, start, start + length + 1))
+        if len(shown) > length:
+            count = self._count(value)
+            words = f"more than {start + length}" if count is None else f"{count - length} of {count} elements"
+            cuts.add(words, place)
+        for step, part in shown[:length]:
+            way = (*place, step if type(step) in (int, str) else self._show(step))
+            self._walk(part, way, (length, depth, level + 1), 0, cuts)
+
+    def slice(self, value: Any, start: int, length: int) -> Any:
+        """A collection from its element `start` on, with one more than is to be shown; else the value itself."""
+        pairs = pairs_of(value)
+        if pairs is None:
+            return value
+        shown = itertools.islice(pairs, start, start + length + 1)
+        if hasattr(value, "items"):
+            return self._vector([self._vector(list(pair)) for pair in shown])
+        return self._vector([part for _, part in shown])
+
+    def part_at(self, value: Any, path: Iterable[object]) -> Any:
+        """The part of a value at a path: places in sequences and sets, keys as they are printed or, of texts, as is.
+
+        Raises:
+            NoSuchPartError: there is none.
+        """
+        for step in path:
+            found = list(itertools.islice(self._matching(value, step), 1))
+            if not found:
+                words = f"the step {step!r} of the path is not in the {type(value).__name__} there"
+                raise NoSuchPartError(words)
+            value = found[0]
+        return value
+
+    def _matching(self, value: Any, step: object) -> Iterator[Any]:
+        pairs = pairs_of(value)
+        if pairs is None:
+            return
+        if not hasattr(value, "items"):
+            if type(step) is int and step >= 0:
+                yield from (part for _, part in itertools.islice(pairs, step, step + 1))
+            return
+        for key, part in pairs:
+            if key == step or (isinstance(step, str) and self._show(key) == step):
+                yield part

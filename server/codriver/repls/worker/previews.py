@@ -1,0 +1,92 @@
+"""Previews of values that have a shape: arrays, tables and columns of libraries that the program itself has loaded."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ROWS = 3
+"""Rows of a table that its preview shows."""
+COLUMNS = 10
+
+
+def _is(value: object, module: str, *names: str) -> bool:
+    """Whether a value is of one of a module's classes. What the program has not loaded is not loaded for this."""
+    loaded = sys.modules.get(module)
+    kinds = tuple(kind for name in names if isinstance(kind := getattr(loaded, name, None), type))
+    return bool(kinds) and isinstance(value, kinds)
+
+
+def is_table(value: object) -> bool:
+    """Whether a value is a table of pandas or polars."""
+    return _is(value, "pandas", "DataFrame") or _is(value, "polars", "DataFrame")
+
+
+def is_column(value: object) -> bool:
+    """Whether a value is one column of such a table."""
+    return _is(value, "pandas", "Series", "Index") or _is(value, "polars", "Series")
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is an array with axes."""
+    return (_is(value, "numpy", "ndarray") or _is(value, "torch", "Tensor")) and len(value.shape) > 0  # type: ignore[attr-defined]  # both have one
+
+
+def preview_of(value: Any, start: int, length: int) -> tuple[str, str] | None:
+    """A value with a shape as text, and in words what that leaves out; None for any that is printed as it is.
+
+    With `start` its rows from there on are told instead of its first ones.
+    """
+    if is_table(value):
+        return _table(value, start, length)
+    if not (is_array(value) or is_column(value)):
+        return None
+    count, name = len(value), type(value).__name__
+    size = 1
+    for axis in value.shape:
+        size *= int(axis)
+    if not start and size <= length:
+        return None
+    title = f"{name} {_shape(value)} {value.dtype}"
+    rows = max(1, length // max(1, size // count))
+    shown = value[start : start + rows].tolist() if len(value.shape) == 1 or start else []
+    words = f"{count - len(shown)} of {count} {'elements' if len(value.shape) == 1 else 'rows'}"
+    listed = ": [" + ("..., " if start else "") + str(shown)[1:-1] if shown else ""
+    if shown:
+        listed += ", ...]" if start + len(shown) < count else "]"
+    return title + listed, words if len(shown) < count else ""
+
+
+def _shape(value: Any) -> str:
+    return str(tuple(int(axis) for axis in value.shape))
+
+
+def _table(value: Any, start: int, length: int) -> tuple[str, str] | None:
+    rows, columns = int(value.shape[0]), int(value.shape[1])
+    if not start and rows <= 2 * ROWS and columns <= COLUMNS:
+        return None
+    kinds = [f"{name} {kind}" for name, kind in zip(value.columns[:COLUMNS], value.dtypes[:COLUMNS])]
+    if columns > COLUMNS:
+        kinds.append(f"and {columns - COLUMNS} more columns")
+    wanted = length if start else min(ROWS, length)
+    part = value[start : start + wanted]
+    text = part.to_string(max_cols=COLUMNS) if hasattr(part, "to_string") else str(part)
+    words = f"{rows - len(part)} of {rows} rows" if len(part) < rows else ""
+    return f"{type(value).__name__} {_shape(value)}: {', '.join(kinds)}\n{text}", words
+
+
+def rows_of(value: Any, step: object) -> list[Any] | None:
+    """The part of a value with a shape at one step of a path, in a list; None where the value has no shape.
+
+    A table's steps are the names of its columns and the places of its rows.
+    """
+    if is_table(value):
+        if isinstance(step, int) and hasattr(value, "iloc"):
+            return [value.iloc[step]]
+        return [value[step]]
+    if is_column(value) and hasattr(value, "iloc") and isinstance(step, int):
+        return [value.iloc[step]]
+    return [value[step]] if is_array(value) or is_column(value) else None

@@ -1,0 +1,290 @@
+"""Printing of values: to so many elements and levels, with words on what that cut; and the way to a part of one."""
+
+from __future__ import annotations
+
+import array
+import collections
+import itertools
+import json
+import sys
+import types
+
+from .previews import preview_of, rows_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any, Callable
+
+    from .jobs import Job
+
+    Step = object
+    Path = tuple[object, ...]
+
+OPTION = "nrepl.middleware.print/"
+NESTED_CHARACTERS = 1000
+"""Longest text that is shown whole within a collection; by itself it is told whole."""
+BRACKETS: dict[type, tuple[str, str]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+    collections.deque: ("deque([", "])"),
+    dict: ("{", "}"),
+    types.MappingProxyType: ("mappingproxy({", "})"),
+    collections.OrderedDict: ("OrderedDict({", "})") if sys.version_info >= (3, 12) else ("OrderedDict([", "])"),
+    collections.Counter: ("Counter({", "})"),
+    type({}.keys()): ("dict_keys([", "])"),
+    type({}.values()): ("dict_values([", "])"),
+    type({}.items()): ("dict_items([", "])"),
+}
+PLACED = (list, tuple, collections.deque, collections.UserList, array.array)
+MAPPINGS = (dict, types.MappingProxyType)
+ATOMS = frozenset({int, str, float, bool, bytes, complex, type(None), type, types.FunctionType, types.ModuleType})
+
+
+class Shape:
+    """The parts of a collection or record: the text around them, how many they are, and each with the step to it."""
+
+    def __init__(
+        self, before: str, after: str, count: int | None, parts: Callable[[], Iterable[tuple[Step, Any]]], *, keys: str
+    ) -> None:
+        self.before, self.after, self.count, self.parts = before, after, count, parts
+        self.keys = keys
+        """What stands between a step and its part: `: `, `=`, `, ` in pairs, or nothing, where steps are places."""
+
+
+class Cuts:
+    """What was left out of one printed value."""
+
+    def __init__(self) -> None:
+        self._first = ""
+        self._place: Path = ()
+        self._count = 0
+
+    def add(self, words: str, path: Path) -> None:
+        """Something was left out there. The outermost place is the one that is told of."""
+        if not self._count or len(path) < len(self._place):
+            self._first, self._place = words, path
+        self._count += 1
+
+    def words(self) -> str:
+        """What was left out; empty where nothing was."""
+        if not self._count:
+            return ""
+        where = " at " + json.dumps(self._place, ensure_ascii=False) if self._place else ""
+        more = f", and in {self._count - 1} more places" if self._count > 2 else ""
+        return self._first + where + (more or (", and in 1 more place" if self._count == 2 else ""))
+
+
+class Printer:
+    """Prints Python's values as `repr` does, to at most `length` elements and `depth` levels; None bounds nothing."""
+
+    def __init__(self, length: int | None, depth: int | None) -> None:
+        self._length, self._depth = length, depth
+        self.cuts = Cuts()
+
+    def whole(self, value: Any, start: int = 0, before: Path = ()) -> str:
+        """The value, from its element `start` on. `before`: the path to it, for the words on what is cut."""
+        if self._length is None and self._depth is None and not start:
+            return repr(value)
+        if isinstance(value, (str, bytes)) and not start:
+            return repr(value)
+        return self._text(value, before, (), start)
+
+    def _text(self, value: Any, path: Path, around: tuple[int, ...], start: int = 0) -> str:
+        shape = shape_of(value)
+        if shape is None:
+            return self._plain(value, path, start)
+        if id(value) in around:
+            return shape.before + "..." + shape.after
+        if self._depth is not None and len(around) >= self._depth and shape.count != 0:
+            self.cuts.add(f"levels below {self._depth}", path)
+            # Dots between the brackets would be how Python shows what contains itself.
+            return f"<{type(value).__name__} of {shape.count}>"
+        return self._collection(value, shape, path, (*around, id(value)), start)
+
+    def _collection(self, value: Any, shape: Shape, path: Path, around: tuple[int, ...], start: int) -> str:
+        end = None if self._length is None or shape.keys == "=" else start + self._length
+        texts = ["..."] if start else []
+        shown = start
+        for step, part in itertools.islice(shape.parts(), start, end):
+            key = "" if not shape.keys else step if shape.keys == "=" else self._text(step, path, around)
+            text = f"{key}{shape.keys}" + self._text(part, (*path, step_of(step)), around)
+            texts.append(f"({text})" if shape.keys == ", " else text)
+            shown += 1
+        if shape.count is not None and shape.count > shown:
+            self.cuts.add(f"{shape.count - shown + start} of {shape.count} elements", path)
+            texts.append("...")
+        elif isinstance(value, tuple) and len(texts) == 1 and not shape.keys:
+            texts[0] += ","
+        return shape.before + ", ".join(texts) + shape.after
+
+    def _plain(self, value: Any, path: Path, start: int) -> str:
+        if isinstance(value, (str, bytes)) and len(value) > NESTED_CHARACTERS and path:
+            unit = "characters" if isinstance(value, str) else "bytes"
+            left = len(value) - NESTED_CHARACTERS
+            self.cuts.add(f"{left} of {len(value)} {unit}", path)
+            return repr(value[:NESTED_CHARACTERS]) + f"... ({left} more {unit})"
+        if start or self._length is not None:
+            shown = preview_of(value, start, self._length if self._length is not None else 1000)
+            if shown is not None:
+                text, words = shown
+                if words:
+                    self.cuts.add(words, path)
+                return text
+        return repr(value)
+
+
+def step_of(step: object) -> object:
+    """A step as JSON can hold it: a place or a text as it is, another key as it is printed."""
+    return step if type(step) in (int, str) else repr(step)
+
+
+def shape_of(value: Any) -> Shape | None:
+    """The parts of a value whose class prints them in the way of Python's own; None for any other."""
+    if type(value) in ATOMS:
+        return None
+    shown_by: Any = type(value).__repr__
+    for kind, (before, after) in BRACKETS.items():
+        if isinstance(value, kind) and shown_by is kind.__repr__:
+            return _brackets(value, kind, before, after)
+    if isinstance(value, collections.defaultdict) and shown_by is collections.defaultdict.__repr__:
+        return _mapping(value, f"defaultdict({value.default_factory!r}, {{", "})")
+    if isinstance(value, array.array) and shown_by is array.array.__repr__ and value.typecode != "u":
+        return Shape(f"array({value.typecode!r}, [", "])", len(value), lambda: enumerate(value), keys="")
+    if isinstance(value, (collections.UserDict, collections.UserList)) and shown_by in (
+        collections.UserDict.__repr__,
+        collections.UserList.__repr__,
+    ):
+        return shape_of(value.data)
+    names = _fields(value, shown_by)
+    if names is None:
+        return None
+    title = type(value).__qualname__.rsplit(">.", 1)[-1]
+    return Shape(title + "(", ")", len(names), lambda: ((one, getattr(value, one)) for one in names), keys="=")
+
+
+NAMED = (set, frozenset, collections.deque, collections.OrderedDict, collections.Counter)
+"""Kinds that print the name of their class where that is another, and are printed without brackets when empty."""
+
+
+def _brackets(value: Any, kind: type, before: str, after: str) -> Shape | None:
+    if kind in NAMED:
+        if not value:
+            return None
+        if type(value) is not kind:
+            before = before.replace(kind.__name__, type(value).__name__, 1)
+            if kind is set:
+                before, after = type(value).__name__ + "({", "})"
+    if kind is collections.deque and value.maxlen is not None:
+        after = f"], maxlen={value.maxlen})"
+    if not isinstance(value, MAPPINGS):
+        return Shape(before, after, len(value), lambda: enumerate(value), keys="")
+    if kind is collections.Counter:
+        # The most common come first, and sorting all of a great many takes long.
+        counter: Any = value
+        most = counter.most_common() if len(value) <= 10_000 else counter.items()
+        return Shape(before, after, len(value), lambda: iter(most), keys=": ")
+    return _mapping(value, before, after, ", " if "([" in before else ": ")
+
+
+def _mapping(value: Any, before: str, after: str, keys: str = ": ") -> Shape:
+    return Shape(before, after, len(value), lambda: iter(value.items()), keys=keys)
+
+
+def _fields(value: Any, shown_by: Any) -> list[str] | None:
+    """The names that the class of a record, made by Python or attrs, prints; None for what is none."""
+    inner = getattr(shown_by, "__wrapped__", shown_by)
+    code = getattr(inner, "__code__", None)
+    made_in = getattr(code, "co_filename", "")
+    if isinstance(value, type):
+        return None
+    if "__create_fn__" in getattr(inner, "__qualname__", "") and hasattr(value, "__dataclass_fields__"):
+        return [one.name for one in value.__dataclass_fields__.values() if one.repr and hasattr(value, one.name)]
+    if made_in.startswith("<attrs generated") and hasattr(value, "__attrs_attrs__"):
+        return [one.name for one in value.__attrs_attrs__ if one.repr is True and hasattr(value, one.name)]
+    if isinstance(value, tuple) and hasattr(value, "_fields") and made_in == _NAMED:
+        return list(value._fields)
+    return None
+
+
+_NAMED = collections.UserDict.__repr__.__code__.co_filename
+"""Where the methods of named tuples are written."""
+
+
+class NoSuchPartError(LookupError):
+    """A path leads nowhere in the value."""
+
+
+def part_at(value: Any, path: Iterable[object]) -> Any:
+    """The part of a value at a path: places, keys (as they are, or as they are printed), names of fields.
+
+    Raises:
+        NoSuchPartError: there is none.
+    """
+    try:
+        for step in path:  # told of below
+            value = _part(value, step)
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration):
+        raise NoSuchPartError(f"the step {step!r} of the path is not in the {type(value).__name__} there") from None
+    return value
+
+
+def _part(value: Any, step: Any) -> Any:
+    rows = rows_of(value, step)
+    if rows is not None:
+        return rows[0]
+    shape = shape_of(value)
+    if shape is None:
+        return vars(value)[step] if isinstance(step, str) else value[step]
+    if shape.keys:
+        return next(part for key, part in _matching(value, shape, step))
+    if isinstance(value, PLACED):
+        sequence: Any = value
+        return sequence[step]
+    if isinstance(step, int) and step >= 0:
+        for part in itertools.islice(value, step, step + 1):
+            return part
+    raise NoSuchPartError
+
+
+def _matching(value: Any, shape: Shape, step: object) -> Iterator[tuple[object, Any]]:
+    if type(value) is dict and type(step) in (int, str) and step in value:
+        yield step, value[step]
+    for key, part in shape.parts():
+        if type(key) is type(step) and key == step:
+            yield key, part
+    for key, part in shape.parts():
+        if type(key) not in (int, str) and repr(key) == step:
+            yield key, part
+    raise NoSuchPartError
+
+
+def limits(job: Job) -> tuple[int | None, int | None]:
+    """The length and depth that values are printed to, None for no limit: those asked for, else those by default."""
+    return _limit(job, "print-length", "default-length"), _limit(job, "print-level", "default-level")
+
+
+def asked_limits(job: Job) -> tuple[int | None, int | None]:
+    """The length and depth that were asked for; they win over what the user has set in the REPL."""
+    return _limit(job, "print-length"), _limit(job, "print-level")
+
+
+def _limit(job: Job, *names: str) -> int | None:
+    options = job.message.get(OPTION + "options")
+    found = [options.get(name) for name in names] if isinstance(options, dict) else []
+    return next((given for given in found if isinstance(given, int) and given > 0), None)
+
+
+def tell(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = False) -> None:
+    """Send a printed value, within the quota of bytes that the request names; `cut`: words on what it leaves out."""
+    quota = job.message.get(OPTION + "quota")
+    if isinstance(quota, int) and quota > 0 and len(raw := text[: quota + 1].encode("utf-8", "replace")) > quota:
+        text, is_cut = raw[:quota].decode("utf-8", "ignore"), True
+    fields: dict[str, object] = {"value": text, "ns": namespace}
+    if is_cut:
+        fields["status"] = [OPTION + "truncated"]
+    if cut:
+        fields["codriver/cut"] = cut
+    job.tell(fields)

@@ -1,0 +1,86 @@
+"""Values that are cut: said with the way to the rest, which is told as long as the REPL keeps them."""
+
+import json
+
+import pytest
+from jsonschema import validate
+from live_server import serving
+
+from codriver.tools.manifest import BY_NAME
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("cut"), "--repl", "python", "--repl", "lisp") as running:
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        yield connected
+
+
+def evaluate(client, code, key="py", **more):
+    answer = client.call("evaluate_code", code=code, replSessionKey=key, **more)
+    assert answer["ok"], answer
+    return answer
+
+
+def part(client, answer, **more):
+    told = client.call("get_evaluation", evaluationId=answer["evaluationId"], **more)
+    validate(told, BY_NAME["get_evaluation"].output)
+    return told
+
+
+def cut_of(answer):
+    return [note for note in answer.get("notes", ()) if note.startswith("cut")]
+
+
+def test_a_list_of_a_million_is_short_and_recoverable(client):
+    answer = evaluate(client, "list(range(1_000_000))")
+    assert len(json.dumps(answer)) <= 700
+    assert cut_of(answer) == ["cut: 999975 of 1000000 elements; get_evaluation path []"]
+    more = part(client, answer, path=[], **{"from": 999_990, "length": 5})
+    assert more["result"] == "[..., 999990, 999991, 999992, 999993, 999994, ...]"
+    assert part(client, answer, path=[999_999])["result"] == "999999"
+
+
+def test_a_value_in_reach_is_neither_cut_nor_noted(client):
+    assert cut_of(evaluate(client, "list(range(25))")) == []
+
+
+def test_how_much_is_printed_can_be_said_in_the_call(client):
+    assert evaluate(client, "list(range(9))", maxLength=2)["result"] == "[0, 1, ...]"
+    assert evaluate(client, "list(range(40))", maxLength=40)["result"] == str(list(range(40)))
+    answer = evaluate(client, "[[[1]]]", maxDepth=1)
+    assert answer["result"] == "[<list of 1>]"
+    assert part(client, answer, depth=3)["result"] == "[[[1]]]"
+
+
+def test_each_cut_value_of_an_evaluation_is_noted_with_its_own_way(client):
+    answer = evaluate(client, "list(range(30))\nlist(range(40))")
+    assert cut_of(answer) == [
+        'cut of value 1: 5 of 30 elements; get_evaluation path ["$1"]',
+        "cut: 15 of 40 elements; get_evaluation path []",
+    ]
+    assert part(client, answer, path=["$1", 29])["result"] == "29"
+
+
+def test_lisp_values_are_recoverable_form_by_form(client):
+    answer = evaluate(client, "(vec (range 30))\n{:a (map inc (range))}", key="lpy", timeoutMs=120_000)
+    assert [note.split(";")[0] for note in cut_of(answer)] == [
+        "cut of value 1: 5 of 30 elements",
+        'cut: more than 25 at [":a"]',
+    ]
+    assert part(client, answer, path=["$1", 29])["result"] == "29"
+    assert part(client, answer, path=[":a"], **{"from": 100, "length": 2})["result"] == "[101 102 ...]"
+
+
+def test_what_is_not_there_is_refused_with_the_reason(client):
+    answer = evaluate(client, "list(range(30))")
+    told = part(client, answer, path=["no"])
+    assert (told["ok"], told["reason"]) == (False, "forgotten")
+    assert "is not in the list there" in told["message"]
+    whole = part(client, evaluate(client, "1"), path=[])
+    assert "no cut value of this evaluation is kept" in whole["message"]
