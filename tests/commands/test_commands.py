@@ -241,6 +241,45 @@ def test_what_listens_and_is_no_server_does_not_hold_a_command(tmp_path, answer,
     assert words in done.stdout
 
 
+def test_the_workspace_can_be_named_before_any_command_or_after_it(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    before, after = str(tmp_path / "one"), str(tmp_path / "two")
+    assert f"runs for {before}:" in CliRunner().invoke(cli, ["--workspace", before, "status"]).output
+    assert f"runs for {after}:" in CliRunner().invoke(cli, ["-w", before, "status", "-w", after]).output
+    assert "mcpSocketServerPort" in CliRunner().invoke(cli, ["-w", before, "config", "show"]).output
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_no_help_shows_a_mark_of_its_own_layout(words):
+    text = CliRunner().invoke(cli, [*words, "--help"]).output
+    assert [mark for mark in ("\\b", "\b", "\f") if mark in text] == []
+
+
+AS_NOBODY = """import os, sys
+from click.testing import CliRunner
+from codriver.commands.cli import cli, main
+CliRunner().invoke(cli, ["-w", sys.argv[1], "init", "--dry-run"])  # imports all while it can be read
+os.chmod(sys.argv[2], 0)
+if not os.geteuid():  # root reads any folder
+    os.seteuid(65534)
+sys.argv = ["codriver", "-w", *sys.argv[2:]]
+main()
+"""
+
+
+@pytest.mark.parametrize("words", [["init", "--dry-run"], ["init", "--dry-run", "--client", "all"]], ids=" ".join)
+def test_a_folder_that_cannot_be_read_ends_in_a_sentence(tmp_path, words):
+    tmp_path.chmod(0o755)
+    (tmp_path / "closed").mkdir()
+    command = [sys.executable, "-c", AS_NOBODY, tmp_path, "closed", *words]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environ(tmp_path), capture_output=True, text=True, timeout=WAIT_S, check=False
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"codriver: {tmp_path / 'closed'} cannot be read: Permission denied; run `chmod")
+
+
 def test_a_server_that_cannot_be_started_is_explained(tmp_path):
     (tmp_path / ".calva").write_text("")
     done = run(tmp_path, "eval", "--start", "1")

@@ -276,6 +276,40 @@ def test_a_followed_log_prints_what_comes_and_filters_it(live, client):
         process.communicate()
 
 
+@pytest.mark.parametrize("words", [("log", "--follow"), ("watch",)], ids=" ".join)
+def test_lines_go_on_with_the_next_server_when_one_ends(tmp_path, words):
+    with serving(tmp_path, "--repl", "python") as live:
+        process = subprocess.Popen(
+            live.command(*words), env=live.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            with live.client(name="ann") as client:
+                until(lambda: {"codriver-log", "codriver-watch"} & {row["name"] for row in _clients(client)}, "it")
+                client.call("evaluate_code", code="'first ' + 'life'")
+            _read_until(process.stdout, "= 'first life'")
+            live.stop()
+            assert "the server ended; waiting for the next one" in process.stderr.readline()
+            with serving(tmp_path, "--repl", "python") as again, again.client(name="ann") as client:
+                client.call("evaluate_code", code="'second ' + 'life'")
+                _read_until(process.stdout, "= 'second life'")
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def _read_until(lines, text):
+    while text not in (line := lines.readline()):
+        assert line, f"the lines ended before {text}"
+
+
+def test_a_screen_without_its_server_says_so_in_words_all_the_time(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, watching(live) as terminal:
+        terminal.shows("live")
+        live.stop()
+        terminal.shows("server lost, trying again: no codriver server runs")
+        assert "Errno" not in terminal.output.decode()
+
+
 def test_no_color_is_heeded(live, client):
     with Terminal(live.command("watch"), {**live.environ, "NO_COLOR": "1"}) as terminal:
         client.call("evaluate_code", code="'grey ' + 'on grey'")

@@ -136,3 +136,14 @@ def test_keys_are_told_from_what_a_terminal_sends(sent, keys):
 @given(st.text("\x1b[O~AB;15qö \x7f\x00", max_size=20))
 def test_any_input_is_read_to_its_end_as_keys_and_characters(sent):
     assert all(key in KEYS.values() or (len(key) == 1 and key.isprintable()) for key in named_keys(sent))
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "shown"),
+    [(7, " 7 ms"), (59_900, " 59.9 s"), (754_000, " 12 m 34 s"), (3_599_000, " 59 m 59 s"), (86_340_000, " 23 h 59 m")],
+)
+def test_the_time_an_evaluation_took_stands_whole_at_the_end_of_its_row(took_ms, shown):
+    board = Board(head="h")
+    board.take([{"line": 1, "category": "evaluatedCode", "timestamp": 0, "text": "1", "who": "a", "evaluation": "e1"}])
+    board.settle("e1", {"status": "done", "elapsedMs": took_ms})
+    assert plain(board.screen(View(), 80, 4, now=0)[1]).endswith(shown)

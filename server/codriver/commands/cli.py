@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from io import StringIO
+from pathlib import Path  # noqa: TC003  # for the annotation alone, and loaded already
 
 import click
 
 from codriver import __version__
+from codriver.commands.options import FOLDER
 from codriver.commands.terminal import say
 from codriver.errors import CodriverError, StartError
 
@@ -62,12 +64,14 @@ class LazyGroup(click.Group):
     epilog="Begin with `codriver init` in your project; `codriver doctor` says what is wrong.",
 )
 @click.version_option(__version__, prog_name="codriver")
-def cli() -> None:
+@click.option("--workspace", "-w", type=FOLDER, help="The workspace folder, before any command or after it.")
+def cli(*, workspace: Path | None) -> None:
     """A live REPL within reach of AI agents, with no editor in between.
 
     One server per workspace finds or starts the REPLs of a project and speaks MCP to any number of agents. Every
     command works on the current folder, or on the one that --workspace names.
     """
+    del workspace  # each command reads it: see `codriver.commands.options`
 
 
 def main() -> None:
@@ -85,4 +89,8 @@ def main() -> None:
     except CodriverError as error:
         say(f"codriver: {error}", err=True)
         status = error.exit_status if isinstance(error, StartError) else FAILED
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        say(f"codriver: {place}{error.strerror or error}", err=True)
+        status = FAILED
     sys.exit(status if isinstance(status, int) else 0)

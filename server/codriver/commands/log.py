@@ -19,7 +19,7 @@ from codriver.log.control_characters import one_line
 from codriver.net import client, server_record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from codriver.log.memory import Memory, Run
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
+RETRY_S = 1.0
+"""How often a server that is not there is looked for."""
 RUNS = "runs"
 SHOWN_CHARACTERS = 2000
 SHOWN_BYTES = 2**18
@@ -101,6 +103,48 @@ class Follower:
             return [row[0] for row in answer["result"]], bool(answer["gap"])
 
 
+def followed(follower: Follower, workspace: Path, name: str) -> Iterator[list[dict[str, Any]]]:
+    """The entities that come, for ever: when the server ends, that is said and the next one is waited for.
+
+    `name`: the client's. Each connection is closed before the next one, the last one when the iterator is closed.
+
+    Raises:
+        FollowError: the server refuses.
+    """
+    session = _session(workspace)
+    try:
+        while True:
+            try:
+                entries, gap = follower.next()
+            except (client.ServerGoneError, OSError):
+                follower.connection.close()
+                say("the server ended; waiting for the next one (Ctrl-C ends this)", err=True)
+                follower.connection = _next_server(workspace, name)
+                say("the next server is there", err=True)
+                if session != (session := _session(workspace)):
+                    follower.since = 0  # its log is empty when it starts, and its lines may begin before our last one
+                continue
+            if gap:
+                say(GAP, err=True)
+            yield entries
+    finally:
+        follower.connection.close()
+
+
+def _session(workspace: Path) -> str | None:
+    """The id of the server that the workspace's files name."""
+    record = server_record.read_record(presence_folder(workspace))
+    return None if record is None else record.session_id
+
+
+def _next_server(workspace: Path, name: str) -> Connection:
+    while True:
+        try:
+            return client.connect(workspace, name=name)
+        except (CodriverError, OSError, ValueError):
+            time.sleep(RETRY_S)
+
+
 def _with(query: str, binding: str, clause: str) -> str:
     """The query with one more input and one more clause."""
     return query.replace(" :where", f" {binding} :where").removesuffix("]") + f" {clause}]"
@@ -145,11 +189,9 @@ def log_command(  # noqa: PLR0913  # one argument an option
         follower = Follower(connection, last_line, who, categories, max_bytes)
         try:
             _print(entries, as_json=as_json)
-            while follow:
-                entries, gap = follower.next()
-                if gap:
-                    say(GAP, err=True)
-                _print(entries, as_json=as_json)
+            if follow:
+                for coming in followed(follower, workspace.resolve(), "codriver-log"):
+                    _print(coming, as_json=as_json)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
 

@@ -18,17 +18,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 F = TypeVar("F", bound="Callable[..., object]")
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+"""What a workspace is given as."""
 
 
 def workspace_option(function: F) -> F:
-    """`--workspace DIR`, the current folder by default."""
+    """`--workspace DIR`, the one given before the command by default, else the current folder."""
     return click.option(
         "--workspace",
         "-w",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        default=Path(),
+        type=FOLDER,
+        default=_given_before,
         help="The workspace folder; the current one by default.",
     )(function)
+
+
+def _given_before() -> Path:
+    """The workspace that stands before the command; the current folder when none does."""
+    return _before(click.get_current_context())
+
+
+def _before(ctx: click.Context) -> Path:
+    given = ctx.find_root().params.get("workspace")
+    return given if isinstance(given, Path) else Path()
 
 
 def json_option(function: F) -> F:
@@ -69,7 +81,7 @@ def _completing(words: list[str], incomplete: str) -> list[str]:
 
 
 def _server(ctx: click.Context) -> client.Connection:
-    workspace = ctx.params.get("workspace") or Path()
+    workspace = ctx.params.get("workspace") or _before(ctx)
     return client.connect(Path(workspace).resolve(), name="codriver-completion")
 
 
@@ -80,13 +92,13 @@ VARIABLE = "_CODRIVER_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    r"""Print what SHELL reads to complete commands, options, session keys, tool names and clients.
+    """Print what SHELL reads to complete commands, options, session keys, tool names and clients.
 
     \b
     bash  in ~/.bashrc:  eval "$(codriver completion bash)"
     zsh   in ~/.zshrc:   eval "$(codriver completion zsh)"
     fish  codriver completion fish > ~/.config/fish/completions/codriver.fish
-    """
+    """  # noqa: D301  # click knows a paragraph that it leaves as it is by the character itself
     from click.shell_completion import get_completion_class  # noqa: PLC0415  # only this command needs it
 
     completion = get_completion_class(shell)

@@ -52,6 +52,7 @@ class _ReplOption(click.Option):
     multiple=True,
     cls=_ReplOption,
     metavar="WORD|COMMAND",
+    help="Start this REPL.",
 )
 @click.option("--python", metavar="PATH", help="Interpreter of the project's Python code (found by its environment).")
 @click.option(

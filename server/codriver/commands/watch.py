@@ -6,12 +6,13 @@ import os
 import sys
 import threading
 import time
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from codriver.commands.answer_reading import reading
-from codriver.commands.log import GAP, INTERRUPTED, SHOWN_BYTES, Follower, FollowError, shown
+from codriver.commands.log import GAP, INTERRUPTED, RETRY_S, SHOWN_BYTES, Follower, FollowError, followed, shown
 from codriver.commands.options import workspace_option
 from codriver.commands.terminal import say
 from codriver.commands.watch_board import (
@@ -33,7 +34,6 @@ AT_START = 500
 """Entities of before that are shown."""
 LOOK_AGAIN_MS = 500
 """How long a running evaluation may be over before it is seen to be, when it says nothing."""
-RETRY_S = 1.0
 CLOCK_S = 0.5
 """How often the time taken by what runs is drawn anew."""
 
@@ -69,19 +69,16 @@ def _screen() -> Screen | None:
 
 
 def _watch_plainly(workspace: Path, who: str | None, search: str) -> None:
-    """One entity after the other, until the server ends."""
+    """One entity after the other, for ever."""
     with client.connect(workspace, name="codriver-watch") as connection:
         entries, since = _newest(connection, AT_START)
         follower = Follower(connection, since, who, max_text_bytes=SHOWN_BYTES)
         entries = [entry for entry in entries if who is None or entry.get("who") == who]
-        while True:
+        for coming in chain([entries], followed(follower, workspace, "codriver-watch")):
             with reading("repl_output_log"):
-                lines = [shown(entry) for entry in entries if search in entry["text"].lower()]
+                lines = [shown(entry) for entry in coming if search in entry["text"].lower()]
             for line in lines:
                 say(*line)
-            entries, gap = follower.next()
-            if gap:
-                say(GAP, err=True)
 
 
 def _newest(connection: client.Connection, count: int) -> tuple[list[dict[str, Any]], int]:
@@ -172,15 +169,22 @@ class _Feed:
             try:
                 self._follow(changed)
             except (CodriverError, OSError, ValueError) as error:
-                with self.lock:
-                    self.board.trouble = f"server lost, trying again: {error}"
-                changed()
+                self._say_trouble(error, changed)
             self._connection.close()
+            self._connection = self._next_connection(changed)
+
+    def _next_connection(self, changed: Callable[[], None]) -> client.Connection:
+        while True:
             time.sleep(RETRY_S)
             try:
-                self._connection = client.connect(self._workspace, name="codriver-watch")
-            except (CodriverError, OSError, ValueError):
-                continue
+                return client.connect(self._workspace, name="codriver-watch")
+            except (CodriverError, OSError, ValueError) as error:
+                self._say_trouble(error, changed)
+
+    def _say_trouble(self, error: Exception, changed: Callable[[], None]) -> None:
+        with self.lock:
+            self.board.trouble = f"server lost, trying again: {error}"
+        changed()
 
     def _follow(self, changed: Callable[[], None]) -> None:
         if self._fresh:

@@ -18,7 +18,8 @@ LOOKED_AT = 2000
 """Characters of a text that are kept: a row shows a fraction, and a search looks through these."""
 ASKED_AT_START = 60
 """Evaluations of before the start of which the end is asked for: about what the first screen shows."""
-WHO_CELLS, WHERE_CELLS, TOOK_CELLS = 14, 10, 8
+WHO_CELLS, WHERE_CELLS, TOOK_CELLS = 14, 10, 9
+"""A time is as long as `59 m 59 s` at most: an evaluation may take a day."""
 ROOMY, NARROW, TIGHT = 100, 60, 34
 """Screen widths from which on there is room for the time, for the session, and for the result."""
 PALETTE = ("cyan", "magenta", "blue", "yellow", "green", "bright_cyan", "bright_magenta", "bright_blue")
@@ -236,8 +237,10 @@ def _took(row: Row, now: int) -> str:
         shown = f"{max(0, taken)} ms"
     elif taken < 60_000:
         shown = f"{taken / 1000:.1f} s"
-    else:
+    elif taken < 3_600_000:
         shown = f"{taken // 60_000} m {taken // 1000 % 60:02} s"
+    else:
+        shown = f"{taken // 3_600_000} h {taken // 60_000 % 60:02} m"
     return shown.rjust(TOOK_CELLS)
 
 

@@ -147,15 +147,15 @@ class Client:
             files = [workspace / name for name in self.workspace]
         else:
             files = environment.paths(self.user[environment.platform])
-        return next((file for file in files if file.exists()), files[0])
+        return next((file for file in files if is_there(file)), files[0])
 
     def is_used_in(self, workspace: Path) -> bool:
         """Whether the workspace shows that somebody uses this client there."""
-        return any((workspace / mark).exists() for mark in self.marks)
+        return any(is_there(workspace / mark) for mark in self.marks)
 
     def is_on(self, environment: Environment) -> bool:
         """Whether this client seems to be installed."""
-        return any(trace.exists() for trace in environment.paths(self.traces)) or any(
+        return any(is_there(trace) for trace in environment.paths(self.traces)) or any(
             environment.has_command(command) for command in self.commands
         )
 
@@ -193,6 +193,11 @@ class Client:
     def _parsed(self, text: str) -> Any:
         # A name in braces is no bare key in TOML, so it is quoted there before it is read.
         return tomllib.loads(text.replace(f".{NAME_KEY}]", f'."{NAME_KEY}"]')) if self.is_toml else json.loads(text)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is such a file or folder; one in a folder that cannot be looked into is none."""
+    return os.path.exists(path)  # noqa: PTH110  # `Path.exists` raises where it may not look
 
 
 def known_clients(folder: Path | None = None) -> Mapping[str, Client]:

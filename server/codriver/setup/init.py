@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -34,6 +35,16 @@ if TYPE_CHECKING:
 
 TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
 """The line of a file that sets it, wherever it stands before the first table."""
+
+
+class UnreadableFolderError(StartError):
+    """The workspace is a folder that this user may not look into."""
+
+    def __init__(self, workspace: Path, error: OSError) -> None:
+        super().__init__(
+            f"{workspace} cannot be read: {error.strerror}; run `chmod u+rwx {shlex.quote(str(workspace))}` if it is "
+            "yours, or choose another --workspace"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +79,10 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
     Raises:
         UnknownClientError: a client was named that is not known.
         NoSuchScopeError: a client has no file in the scope asked for.
+        UnreadableFolderError: the workspace cannot be looked into.
     """
     environment = environment or Environment.here()
+    _look_into(launch.workspace)
     clients = chosen_clients(options.clients) or found_clients(launch.workspace, environment)
     planner = plan_removal if options.remove else plan
     if not options.clients:
@@ -91,6 +104,13 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
     if options.remove:
         lines += _left_elsewhere(clients, launch, environment, options)
     return Report("\n".join(lines) + "\n", changes, int(failed))
+
+
+def _look_into(workspace: Path) -> None:
+    try:
+        os.listdir(workspace)  # noqa: PTH208  # `iterdir` looks only when it is iterated
+    except OSError as error:
+        raise UnreadableFolderError(workspace, error) from error
 
 
 def _describe(projects: Sequence[Project], workspace: Path, environment: Environment) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from codriver.files import Links, Rules, toml_file
 from codriver.files.toml_file import TomlFileError
 from codriver.files.workspace_walk import walk
 from codriver.repls import kinds
+from codriver.setup.clients import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +69,7 @@ def _find(workspace: Path) -> Iterator[Project]:
     for precedence in sorted({kind.precedence for kind in kinds.KINDS}):
         equals = [kind for kind in kinds.KINDS if kind.precedence == precedence]
         for kind in equals:
-            yield from (_project(kind, name) for name in kind.marks if (workspace / name).is_file())
+            yield from (_project(kind, name) for name in kind.marks if is_file(workspace / name))
         for kind in equals:
             for file, package in kind.needed_packages:
                 if package in needs.get(file, ()):
@@ -75,6 +77,11 @@ def _find(workspace: Path) -> Iterator[Project]:
         for kind in equals:
             if kind.telling_suffix and (source := _source(workspace, kind.telling_suffix)):
                 yield _project(kind, source)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; one in a folder that cannot be looked into is none."""
+    return os.path.isfile(path)  # noqa: PTH113  # `Path.is_file` raises where it may not look
 
 
 def _project(kind: kinds.Kind, evidence: str) -> Project:
@@ -93,7 +100,7 @@ def _node_needs(workspace: Path) -> frozenset[str]:
 def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
     if environment.has_command(name):
         return True
-    return any((workspace / folder / name).exists() for folder in _BESIDE)
+    return any(is_there(workspace / folder / name) for folder in _BESIDE)
 
 
 def _python_needs(workspace: Path) -> frozenset[str]:
