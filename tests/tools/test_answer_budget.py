@@ -76,7 +76,10 @@ def test_no_text_is_cut_shorter_than_another_is_left(values, max_bytes):
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("shortening"), "--repl", "python") as live, live.client() as connected:
+    with (
+        serving(tmp_path_factory.mktemp("shortening"), "--repl", "python") as live,
+        live.client(name="claude-code") as connected,
+    ):
         yield connected
 
 

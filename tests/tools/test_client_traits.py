@@ -5,7 +5,11 @@ import re
 
 import pytest
 from live_server import serving
-from reading_cost import PROFILES, text_of
+from reading_cost import PROFILES, compact, text_of
+
+from codriver.repls import adapter_values
+from codriver.tools.run_tests import run_json
+from codriver.tools.stacktrace import trace_json
 
 LIMITS = {
     "unknown": 20_000,
@@ -120,3 +124,45 @@ def test_a_setting_of_the_user_counts_within_what_the_client_hands_on(tmp_path):
             with live.client(name=PROFILES[profile]) as client:
                 _, length = asked(client, "evaluate_code", code=f"print('x' * {200_000 + limit})")
                 assert 0.8 * limit < length <= limit
+
+
+def test_the_log_answers_its_newest_rows_within_the_budget_and_more_where_a_limit_is_named(live):
+    with live.client() as client:
+        for number in range(60):
+            client.call("evaluate_code", code=f"'row {number} ' + 'x' * 100")
+        answer, length = asked(client, "repl_output_log")
+        assert length <= BUDGET
+        assert answer["cut"] == "rows"
+        assert answer["count"] == len(answer["result"]) > 10
+        assert answer["result"][-1]["line"] == answer["lastLine"]
+        assert any(
+            note.startswith(f"{100 - answer['count']} rows before these are left out") for note in answer["notes"]
+        )
+        more, length = asked(client, "repl_output_log", limit=100)
+        assert BUDGET < length <= LIMITS["unknown"]
+        assert more["count"] > answer["count"]
+
+
+def test_lines_that_were_searched_for_are_within_the_budget_too(live, printed):
+    with live.client() as client:
+        answer, length = asked(client, "get_evaluation", evaluationId=printed, grep="7")
+        assert length <= BUDGET
+        left_out = answer["count"] - len(answer["matches"])
+        assert answer["notes"] == [f"{left_out} more lines are left out: ask with length for more of them"]
+        assert BUDGET < asked(client, "get_evaluation", evaluationId=printed, grep="7", length=10**6)[1] <= 20_000
+
+
+def test_a_test_run_and_a_stack_trace_are_within_the_budget_and_the_first_of_each_is_there():
+    failed = [
+        adapter_values.TestResult(f"test_{n}", "shop", "fail", expected="e" * 5000, actual="\n" * 5000)
+        for n in range(300)
+    ]
+    run = run_json(adapter_values.TestRun(300, 0, 300, 0, tuple(failed), "o" * 9000), passed=False, max_bytes=6000)
+    assert len(compact(run)) <= BUDGET
+    assert run["results"][0]["test"] == "test_0"
+    assert run["count"] + run["omitted"] == 300
+    frames = tuple(adapter_values.StackFrame(f"frame {n}", "shop.py", n, f"function_{n}") for n in range(1000))
+    trace = trace_json(adapter_values.StackTrace("Error", "m" * 9000, frames, "d" * 9000), whole=True, max_bytes=6000)
+    assert len(compact(trace)) <= BUDGET
+    assert trace["frames"][0]["function"] == "function_0"
+    assert trace["count"] + trace["omitted"] == 1000

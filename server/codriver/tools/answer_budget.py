@@ -15,7 +15,7 @@ from codriver.tools.base import Image
 from codriver.tools.client_traits import most_bytes, traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codriver.tools.base import Call
 
@@ -23,6 +23,9 @@ MOST_BYTES = 6
 """Of one character: a control character is six, and any other four at most."""
 TORN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
 """An escape whose end is missing, with the whole ones before it."""
+
+MARK_BYTES = 40
+"""Words on how much a text lost, in its end's place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,33 @@ def shorten(value: object, max_bytes: int) -> tuple[object, str | None]:
     texts = "1 text is" if count == 1 else f"{count} texts are"
     note = f"{texts} shortened to {cap} bytes: ask for fewer rows, or with a larger maxTextBytes"
     return _cut(value, cap), note
+
+
+def fit(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tuple[list[object], str | None, int]:
+    """The first rows, or the `newest`, which are the last, that have no more than `max_bytes` as JSON, at least one.
+
+    Before a row is left out, long texts in all of them are shortened. With them come a note in words where texts were
+    shortened, and how many rows are left out.
+    """
+    sizes = [_row_bytes(row) for row in rows]
+    if sum(sizes) <= max_bytes:
+        return list(rows), None, 0
+    texts = [json_bytes(text) for row in rows for text in _texts(row)]
+    beside = sum(sizes) - sum(texts) + MARK_BYTES * sum(size > ALWAYS_WHOLE_BYTES for size in texts)
+    shortened, note = shorten(list(rows), max(max_bytes // 2, max_bytes - beside))
+    kept: list[object] = []
+    left = max_bytes
+    assert isinstance(shortened, list)  # noqa: S101  # as it was given
+    for row in reversed(shortened) if newest else shortened:
+        left -= _row_bytes(row)
+        if left < 0 and kept:
+            break
+        kept.append(row)
+    return (kept[::-1] if newest else kept), note, len(rows) - len(kept)
+
+
+def _row_bytes(row: object) -> int:
+    return len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")) + 1
 
 
 def _texts(value: object) -> Iterator[str]:

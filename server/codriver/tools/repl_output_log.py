@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, WithJsonSchema
 
 from codriver.log.output_log import Category, Question
-from codriver.tools.answer_budget import Images, shorten
+from codriver.tools.answer_budget import Images, budget, budget_asked, fit, shorten
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 
 _SCALARS: Final = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
@@ -53,10 +53,31 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
         result, count, cut = answer.result, answer.count, answer.cut
     images = Images(min(arguments.max_images, call.services.settings.max_images), "ask with maxImages")
     taken = images.out_of_json(result)
-    max_bytes = arguments.max_text_bytes or call.services.settings.max_text_bytes
-    shown, note = await work.texts.run(call.client, partial(shorten, taken, max_bytes))
+    max_bytes = row_budget(call, "repl_output_log", arguments, arguments.max_text_bytes)
+    shown, notes, omitted = await work.texts.run(call.client, partial(fit_newest, taken, max_bytes))
+    if omitted:
+        count, cut = count - omitted, cut or "rows"
     fields = {"result": shown, "count": count, "firstLine": log.first_line, "lastLine": log.last_line, "cut": cut}
-    return Answer(fields if note is None else {**fields, "notes": [note]}, images=tuple(images.taken))
+    return Answer({**fields, "notes": notes} if notes else fields, images=tuple(images.taken))
+
+
+def row_budget(call: Call, tool: str, arguments: Arguments, asked: int | None) -> int:
+    """The bytes of an answer with rows: more where a limit is named, or bytes are."""
+    if asked or "limit" in arguments.model_fields_set:
+        return budget_asked(call, tool, asked)
+    return budget(call)
+
+
+def fit_newest(result: object, max_bytes: int) -> tuple[object, list[str], int]:
+    """The result, of a list the newest rows that fit; notes on what that leaves out, and how many rows it does."""
+    if not isinstance(result, list):
+        shown, note = shorten(result, max_bytes)
+        return shown, [note] if note else [], 0
+    rows, note, omitted = fit(result, max_bytes, newest=True)
+    notes = [note] if note else []
+    if omitted:
+        notes.append(f"{omitted} rows before these are left out: name a limit for more of them, or ask by line")
+    return rows, notes, omitted
 
 
 _LINE: Final = {"anyOf": [{"type": "integer"}, {"type": "null"}]}

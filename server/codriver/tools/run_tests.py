@@ -10,7 +10,7 @@ from pydantic import Field
 from codriver.core.actions import Say
 from codriver.errors import RefusedError
 from codriver.repls.errors import OpTimedOutError
-from codriver.tools.answer_budget import head, tail
+from codriver.tools.answer_budget import budget, fit, head, json_bytes, tail
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
 
@@ -79,7 +79,7 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     what = "/".join(part for part in (arguments.namespace, arguments.test) if part) or "all tests"
     counts = f"{run.tests} tests, {run.passed} passed, {run.failed} failed, {run.errors} errors"
     call.dispatch(Say(f"{who} ran {what}: {counts}", error=bool(run.failed + run.errors), repl=target.repl.key))
-    fields = run_json(run, passed=arguments.passed, max_bytes=call.services.settings.max_text_bytes)
+    fields = run_json(run, passed=arguments.passed, max_bytes=budget(call))
     fields |= {"elapsedMs": round(1000 * (anyio.current_time() - began)), "sessionKey": target.key}
     if run.failed + run.errors:
         hint = "results lists errors and failures first, with file and line; load_file what you change, then run again"
@@ -90,7 +90,9 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
 def run_json(run: TestRun, *, passed: bool, max_bytes: int) -> dict[str, object]:
     """A test run under the keys of an answer; the output from its end."""
     listed = [result for result in run.results if passed or result.outcome != "pass"]
-    rows = [_result_json(result) for result in listed[:MAX_RESULTS]]
+    output = tail(run.output, max_bytes // 4).text
+    room = max_bytes - json_bytes(output)
+    rows, note, _ = fit([_result_json(result) for result in listed[:MAX_RESULTS]], room)
     fields: dict[str, object] = {
         "tests": run.tests,
         "passed": run.passed,
@@ -101,8 +103,10 @@ def run_json(run: TestRun, *, passed: bool, max_bytes: int) -> dict[str, object]
     }
     if len(listed) > len(rows):
         fields["omitted"] = len(listed) - len(rows)
+    if note:
+        fields["notes"] = [note.partition(":")[0]]
     if run.output:
-        fields["stdout"] = tail(run.output, max_bytes).text
+        fields["stdout"] = output
     return fields
 
 

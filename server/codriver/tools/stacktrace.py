@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from codriver.tools.answer_budget import head
+from codriver.tools.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
 
@@ -31,7 +31,7 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     if trace is None:
         fields: dict[str, object] = {"frames": [], "count": 0, "notes": ["no error has happened in this session"]}
         return Answer({**fields, "sessionKey": target.key})
-    fields = trace_json(trace, whole=arguments.whole, max_bytes=call.services.settings.max_text_bytes)
+    fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call))
     return Answer({**fields, "sessionKey": target.key})
 
 
@@ -43,15 +43,21 @@ def trace_json(trace: StackTrace, *, whole: bool, max_bytes: int) -> dict[str, o
         if not frames and trace.frames:
             frames = trace.frames[:NEAREST]
             notes.append("no frame is in the project's own code: these are the innermost ones")
-    omitted = len(trace.frames) - len(frames)
+    message, data = head(trace.message, max_bytes // 4), head(trace.data or "", max_bytes // 4)
+    for name, cut in (("message", message), ("data", data)):
+        if cut.omitted:
+            notes.append(f"the last {cut.omitted} characters of {name} are left out")
+    room = max_bytes - json_bytes(message.text) - json_bytes(data.text)
+    shown, _, _ = fit([_frame_json(frame) for frame in frames], room)
+    omitted = len(trace.frames) - len(shown)
     fields: dict[str, object] = {
         "class": trace.type,
-        "message": head(trace.message, max_bytes).text,
-        "frames": [_frame_json(frame) for frame in frames],
-        "count": len(frames),
+        "message": message.text,
+        "frames": shown,
+        "count": len(shown),
     }
     if trace.data:
-        fields["data"] = head(trace.data, max_bytes).text
+        fields["data"] = data.text
     if omitted:
         fields["omitted"] = omitted
     if notes:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from codriver.core.values import LISP
 from codriver.errors import RefusedError
-from codriver.tools.answer_budget import head
+from codriver.tools.answer_budget import budget, head
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
 
@@ -114,7 +114,7 @@ async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
     target = resolve(call.state, arguments.repl_session_key)
     adapter = call.services.repls.adapter(target.repl.id)
     text = await adapter.macroexpand(arguments.code, arguments.namespace, target.session.name, full=arguments.full)
-    cut = head(text, call.services.settings.max_text_bytes)
+    cut = head(text, budget(call))
     fields: dict[str, object] = {"expansion": cut.text, "sessionKey": target.key}
     if cut.omitted:
         fields["notes"] = [f"the last {cut.omitted} characters are left out"]

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from codriver.errors import RefusedError
-from codriver.tools.answer_budget import head
+from codriver.tools.answer_budget import head, json_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,6 +18,8 @@ DIFF_LINES = 2000
 """Longest texts that are compared: the time a comparison takes can grow with their product."""
 DIFF_CHARACTERS = 8 * 2**20
 """The same for texts of long lines, which are in memory as a whole meanwhile."""
+MATCH_BYTES = 45
+"""A line that is found takes this much beside its text."""
 LINE_BYTES = 2000
 """What is shown of a line that was searched for."""
 
@@ -63,9 +65,11 @@ def matching(transcript: Transcript, wanted: str, *, max_bytes: int) -> dict[str
             count += 1
             if left > 0:
                 shown = head(line, min(left, LINE_BYTES)).text
-                left -= len(shown)
+                left -= json_bytes(shown) + MATCH_BYTES
                 found.append({"part": part, "line": number, "text": shown})
     fields: dict[str, object] = {"matches": found, "count": count}
+    if count > len(found):
+        fields["notes"] = [f"{count - len(found)} more lines are left out: ask with length for more of them"]
     if dropped:
         fields["droppedCharacters"] = dropped
     return fields
@@ -137,7 +141,11 @@ def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> 
         lines += difflib.unified_diff(before[0][:compared], after[0][:compared], *names, lineterm="", n=2)
         if not (before[1] and after[1]):
             lines.append(f"(only the first {compared} lines of {part} were compared)")
-    return {"same": not lines, "diff": head("\n".join(lines), max_bytes).text}
+    cut = head("\n".join(lines), max_bytes)
+    fields: dict[str, object] = {"same": not lines, "diff": cut.text}
+    if cut.omitted:
+        fields["notes"] = [f"the last {cut.omitted} characters of diff are left out: ask with length for more of them"]
+    return fields
 
 
 def is_same(one: Text, another: Text) -> bool:

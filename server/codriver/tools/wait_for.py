@@ -15,9 +15,9 @@ from pydantic import Field
 from codriver.errors import RefusedError
 from codriver.log.output_log import Question
 from codriver.net.fair_threads import NoTurnError
-from codriver.tools.answer_budget import Images, shorten
+from codriver.tools.answer_budget import Images
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.repl_output_log import MAX_TEXT_BYTES, Input
+from codriver.tools.repl_output_log import MAX_TEXT_BYTES, Input, fit_newest, row_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -163,11 +163,11 @@ class _Wait:
 
     async def _shown(self, rows: list[object]) -> list[object]:
         """The newest of the rows, within the bounds of an answer."""
-        max_bytes = self._arguments.max_text_bytes or self._call.services.settings.max_text_bytes
+        max_bytes = row_budget(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
         bare = Images(0, "repl_output_log with maxImages gives it").out_of_json(rows[-self._arguments.limit :])
-        shown, note = await self._call.services.work.texts.run(self._call.client, partial(shorten, bare, max_bytes))
-        if note is not None:
-            self._notes.append(note)
+        work = self._call.services.work.texts
+        shown, notes, _ = await work.run(self._call.client, partial(fit_newest, bare, max_bytes))
+        self._notes += notes
         return shown if isinstance(shown, list) else []
 
     async def _sleep(self) -> None:
