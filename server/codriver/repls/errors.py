@@ -115,9 +115,9 @@ class CapabilityMissingError(RefusedError):
 
     reason = "capability-missing"
 
-    def __init__(self, capability: str, provider: str | None = None) -> None:
+    def __init__(self, capability: str, provider: str | None = None, *, message: str | None = None) -> None:
         super().__init__(
-            f"this REPL has no capability {capability!r}",
+            message or f"this REPL has no capability {capability!r}",
             hint=provider or "use a REPL that has it: list_sessions shows what each can do",
             details={"capability": capability},
         )

@@ -54,7 +54,9 @@ def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None
         return SwitchedOffError(tool.name, spelled(tool.setting))
     if tool.needs and not state.capabilities().intersection(tool.needs):
         wanted = tool.needs[0]
-        return CapabilityMissingError(wanted, _provider(wanted, state))
+        is_any = any(repl.phase == "connected" for repl in state.repls.values())
+        message = None if is_any else f"no REPL is connected, and {tool.name} needs one"
+        return CapabilityMissingError(wanted, _provider(wanted, state), message=message)
     return None
 
 

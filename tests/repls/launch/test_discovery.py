@@ -197,6 +197,7 @@ def test_where_no_repl_is_wanted_the_first_call_says_so(tmp_path):
     with serving(tmp_path) as live, live.client() as client:
         refused = client.call("evaluate_code", code="1 + 1")
         assert refused["reason"] == "capability-missing"
+        assert "no REPL is connected" in refused["message"]
 
 
 def test_what_listens_but_is_no_repl_is_told_of_by_status_doctor_and_log(tmp_path):
