@@ -6,6 +6,7 @@ is counted depends on the server's words alone, and is the same in every run. To
 
 import json
 import re
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +105,7 @@ def python():
     }
     before = "import sys; sys.path.insert(0, '.')"
     files = {"orders.py": PYTHON_SOURCE, "pyproject.toml": '[project]\nname = "shop"\n'}
-    return Language("python", files, before, rows, ("--repl", "python"))
+    return Language("python", files, before, rows, ("--repl", "python", "--python", sys.executable))
 
 
 def clojure(address):

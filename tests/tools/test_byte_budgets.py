@@ -9,8 +9,8 @@ from real_repls import repl
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
-    "python, tools/list and instructions": (15_068, 6587),
-    "python, tools/list and instructions, claude": (15_144, 6587),
+    "python, tools/list and instructions": (15_126, 6_645),
+    "python, tools/list and instructions, claude": (15_202, 6_645),
     "python, tools/list and instructions, lean": (5322, 3343),
     "python, output schemas": (5882, 0),
     "python, output schemas, lean": (1722, 0),
@@ -21,10 +21,10 @@ BUDGETS = {
     "python, 10 MB printed": (12_430, 6136),
     "python, 200,000 lines": (13_346, 6119),
     "python, list of 1,000,000": (831, 340),
-    "clojure, tools/list and instructions": (18_776, 8489),
-    "clojure, tools/list and instructions, claude": (18_852, 8489),
-    "clojure, tools/list and instructions, codex": (19_480, 8754),
-    "clojure, tools/list and instructions, qwen": (19_480, 8754),
+    "clojure, tools/list and instructions": (18_834, 8_547),
+    "clojure, tools/list and instructions, claude": (18_910, 8_547),
+    "clojure, tools/list and instructions, codex": (19_538, 8_812),
+    "clojure, tools/list and instructions, qwen": (19_538, 8_812),
     "clojure, tools/list and instructions, lean": (6832, 4542),
     "clojure, output schemas": (6875, 0),
     "clojure, output schemas, codex": (7089, 0),

@@ -246,5 +246,8 @@ def _plain(schema: Schema) -> Schema:
 
     result = visit(schema)
     assert isinstance(result, dict)  # noqa: S101  # the schema of a model is an object
+    if not result.get("properties"):
+        # Strict modes, such as that of OpenAI's models, take no object that is open and says nothing.
+        result["additionalProperties"] = False
     result.pop("description", None)
     return result
