@@ -5,6 +5,7 @@ import json
 import pytest
 from jsonschema import validate
 from live_server import serving
+from real_repls import repl
 
 from codriver.tools.manifest import BY_NAME
 
@@ -84,3 +85,12 @@ def test_what_is_not_there_is_refused_with_the_reason(client):
     assert "is not in the list there" in told["message"]
     whole = part(client, evaluate(client, "1"), path=[])
     assert "no cut value of this evaluation is kept" in whole["message"]
+
+
+def test_a_repl_that_keeps_no_values_says_what_it_cut_and_what_to_do(tmp_path):
+    address = repl("jvm").endpoint
+    with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
+        answer = evaluate(client, "(vec (range 100))", key="clj")
+        assert cut_of(answer) == ["cut: more than 25; maxLength gives more"]
+        assert "keeps no values" in part(client, answer, path=[])["message"]
+        assert cut_of(evaluate(client, "(vec (range 100))", key="clj", maxLength=100)) == []

@@ -106,3 +106,19 @@ def test_brackets_are_read_before_an_unknown_session_is_refused():
     assert speaks_lisp(lisp, "py/own")
     assert not speaks_lisp(a_state("3.8.1"), "nosuch")
     assert not speaks_lisp(State(), "nosuch")
+
+
+@pytest.mark.parametrize(
+    ("code", "way"),
+    [
+        ("x = 1\n!ls -l", "subprocess.run('ls -l', shell=True, check=True)"),
+        ("%timeit f(1)", "timeit.timeit"),
+        ("%%time\nf()", "time.perf_counter"),
+        ("%nosuch", "plain Python"),
+    ],
+)
+def test_what_only_ipython_reads_is_refused_with_pythons_way(code, way):
+    with pytest.raises(PythonSyntaxError) as raised:
+        check_python(a_state("3.8.1"), "py", code)
+    assert way in raised.value.hint
+    assert raised.value.hint.endswith("nothing was evaluated")

@@ -343,7 +343,7 @@ def _cut_notes(transcript: Transcript) -> list[str]:
     count, notes = len(transcript.values()), []
     for number, (words, is_kept) in list(transcript.cuts.items())[-MAX_CUT_NOTES:]:
         which, path = ("", "[]") if number == count else (f" of value {number}", f'["${number}"]')
-        way = f"get_evaluation path {path}" if is_kept else "evaluate the part, or with a larger maxLength"
+        way = f"get_evaluation path {path}" if is_kept else "maxLength gives more"
         notes.append(f"cut{which}: {words}; {way}")
     return notes
 

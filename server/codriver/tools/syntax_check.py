@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import warnings
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codriver.core.values import NOT_LISP
@@ -14,6 +15,8 @@ from codriver.lisp.bracket_errors import explain
 from codriver.lisp.reader import TooManyFormsError, read
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codriver.core.state import Repl, State
     from codriver.lisp.bracket_errors import Unbalanced
     from codriver.lisp.reader import Reading
@@ -60,11 +63,11 @@ class PythonSyntaxError(RefusedError):
 
     reason = "syntax-error"
 
-    def __init__(self, error: SyntaxError) -> None:
+    def __init__(self, error: SyntaxError, code: str = "") -> None:
         line, column = error.lineno or 1, max(error.offset or 1, 1)
         super().__init__(
             f"this is no Python: {error.msg} (line {line}, column {column})",
-            hint="correct the code and call again; nothing was evaluated",
+            hint=_in_python(code.splitlines()[line - 1 : line]) + "; nothing was evaluated",
             details={
                 "error": {
                     "class": type(error).__name__,
@@ -75,6 +78,25 @@ class PythonSyntaxError(RefusedError):
                 }
             },
         )
+
+
+MAGICS: Mapping[str, str] = MappingProxyType({
+    "%timeit": "timeit.timeit(...)", "%time": "time.perf_counter() before and after", "%run": "load_file",
+    "%cd": "os.chdir(...)", "%pwd": "os.getcwd()", "%pip": "subprocess.run([sys.executable, '-m', 'pip', ...])",
+    "%load_ext": "import", "%who": "dir()", "%env": "os.environ", "%matplotlib": "nothing: figures need no setting",
+})  # fmt: skip
+"""Python's own way to do what IPython's magics do."""
+
+
+def _in_python(lines: list[str]) -> str:
+    """How to correct the line with the error: of IPython's own syntax, by what Python has for it."""
+    text = lines[0].strip() if lines else ""
+    if text.startswith("!"):
+        return f"!command is IPython's: call subprocess.run({text[1:].strip()!r}, shell=True, check=True)"
+    if text.startswith("%"):
+        magic = "%" + text.lstrip("%").partition(" ")[0]
+        return f"{magic} is a magic of IPython: use {MAGICS.get(magic, 'plain Python')}"
+    return "correct the code and call again"
 
 
 def speaks_lisp(state: State, key: str | None) -> bool:
@@ -119,7 +141,7 @@ def check_python(state: State, key: str | None, code: str) -> None:
             warnings.simplefilter("ignore")
             ast.parse(code)
     except SyntaxError as error:
-        raise PythonSyntaxError(error) from error
+        raise PythonSyntaxError(error, code) from error
     except (ValueError, RecursionError, MemoryError):
         # A null character, or code nested too deep: the limits of our parser are not those of the REPL's.
         return

@@ -2,8 +2,9 @@
 
 import pytest
 
+from codriver.core.values import PrintLimits
 from codriver.repls import adapter_values as values
-from codriver.repls.nrepl.responses import located
+from codriver.repls.nrepl.responses import cut_in, located
 
 
 def place(workspace, told, namespace="shop.orders-test"):
@@ -36,3 +37,17 @@ def test_what_a_repl_tells_is_kept_unless_it_is_that_files_name(workspace, told)
 def test_what_is_not_there_stays_unknown(workspace):
     assert place(workspace, None, "no.such") is None
     assert place(None, "orders_test.cljs") == "orders_test.cljs"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[0 1 2 ...]", "more than 3"),
+        ("{:a [#]}", "levels below 2"),
+        ('["a ...)" " # "]', ""),
+        ("#{1 2}", ""),
+        ("[#object[a] #'b]", ""),
+    ],
+)
+def test_what_a_lisp_cut_is_seen_by_its_marks_outside_of_strings(text, words):
+    assert cut_in(text, PrintLimits(3, 2)) == words

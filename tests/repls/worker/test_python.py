@@ -102,3 +102,23 @@ def test_the_users_displayhook_holds(python):
     finally:
         python.evaluate("sys.displayhook = sys.__displayhook__")
     assert text(python.evaluate("2"), "out") == ""
+
+
+def test_a_task_begun_in_one_evaluation_is_awaited_in_the_next(python):
+    python.evaluate("import asyncio\nasync def w():\n    await asyncio.sleep(0)\n    return 7")
+    begun = python.evaluate("task = asyncio.create_task(w())\ntask.done()")
+    assert texts(begun, "value") == ["False"], "it makes progress only while something awaits"
+    assert texts(python.evaluate("await task"), "value") == ["7"]
+    assert texts(python.evaluate("both = asyncio.gather(w(), w())\nawait both"), "value")[-1] == "[7, 7]"
+
+
+def test_asyncio_run_goes_on_working_beside_the_sessions_loop(python):
+    python.evaluate("import asyncio\nasync def w(): return asyncio.get_running_loop() is not None")
+    assert texts(python.evaluate("await w()\nasyncio.run(w())"), "value") == ["True", "True"]
+
+
+def test_an_error_on_the_sessions_loop_is_told_as_any_other(python):
+    python.evaluate("import asyncio")
+    (parts,) = texts(python.evaluate("asyncio.create_task(1)"), "codriver/error")
+    assert parts["type"] == "TypeError"
+    assert texts(python.evaluate("1 + 1"), "value") == ["2"]

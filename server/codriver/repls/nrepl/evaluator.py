@@ -196,7 +196,8 @@ class Evaluator:
 
     def _open(self, work: _Work) -> _Sent:
         """An exchange that counts as what runs in its session, until `_finish`."""
-        reply = Reply(work.request.id, self._listener)
+        tells = not self._probed.honours_print_limits or KEEPS_VALUES in self._probed.ops
+        reply = Reply(work.request.id, self._listener, None if tells else work.limits)
         connection = work.session.connection
         work.session.running = exchange = connection.begin(reply.take)
         return _Sent(exchange, reply, connection)

@@ -6,6 +6,7 @@ found is a status, an empty list, or nothing at all. Answers to our own question
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -38,6 +39,7 @@ from codriver.repls.nrepl.message import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from codriver.core.values import PrintLimits
     from codriver.repls.dialects import Dialect
     from codriver.wire.bencode import Value
 
@@ -53,8 +55,10 @@ KEEPS_VALUES: Final = "codriver/value"
 class Reply:
     """The answer to one request that evaluates. Lives as long as messages for it may come."""
 
-    def __init__(self, evaluation: str | None, listener: Listener) -> None:
+    def __init__(self, evaluation: str | None, listener: Listener, limits: PrintLimits | None = None) -> None:
         self._evaluation = evaluation
+        self._limits = limits
+        """Those to which a REPL prints that does not tell what it cuts."""
         self._listener = listener
         self._err = ""
         self._ex: str | None = None
@@ -94,8 +98,9 @@ class Reply:
     def _pass_on_value(self, message: Message, *, is_late: bool) -> None:
         if (text := message.text("value")) is not None:
             is_cut, cut = TRUNCATED in message.status, message.text("codriver/cut") or ""
+            seen = cut or (cut_in(text, self._limits) if self._limits else "")
             value = adapter_values.Value(
-                text, message.text("ns"), truncated=is_cut, is_late=is_late, cut=cut, is_kept=bool(cut)
+                text, message.text("ns"), truncated=is_cut, is_late=is_late, cut=seen, is_kept=bool(cut)
             )
             self._listener(self._evaluation, value)
 
@@ -113,6 +118,20 @@ class Reply:
     def failure(self) -> SentFailure:
         """What was sent about the failure."""
         return SentFailure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)
+
+
+_STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
+_CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
+_CUT_LEVEL: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
+
+
+def cut_in(text: str, limits: PrintLimits) -> str:
+    """In words what a Lisp left out of a printed value, by the marks it leaves outside of strings."""
+    if limits.max_length is not None and " ..." in text and _CUT_LENGTH.search(_STRING.sub('""', text)):
+        return f"more than {limits.max_length}"
+    if limits.max_depth is not None and "#" in text and _CUT_LEVEL.search(_STRING.sub('""', text)):
+        return f"levels below {limits.max_depth}"
+    return ""
 
 
 def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:

@@ -89,9 +89,9 @@ class Python(Dialect):
         steps = self._compile(message["code"], job)
         # Where a statement comes last, what it did is wanted, and no value of before.
         has_value = bool(steps) and steps[-1][1]
-        for number, (code, is_expression) in enumerate(steps, 1):
+        for number, (code, is_expression, wants_loop) in enumerate(steps, 1):
             job.form = number
-            value = _finish(code, module.__dict__, session)
+            value = _finish(code, module.__dict__, session, wants_loop=wants_loop)
             if not is_expression:
                 continue
             shown = self._display(value, job) if has_value else None
@@ -113,10 +113,10 @@ class Python(Dialect):
         self._sources.keep(file, text)
         return ast.parse(text, file).body
 
-    def _compile(self, source: str, job: Job) -> list[tuple[types.CodeType, bool]]:
-        """The statements of `source`, each as code and whether it is an expression: all compile before any runs."""
+    def _compile(self, source: str, job: Job) -> list[tuple[types.CodeType, bool, bool]]:
+        """The statements of `source`, as code; whether it is an expression, and wants a loop: all before any runs."""
         session = job.session
-        found: list[tuple[types.CodeType, bool]] = []
+        found: list[tuple[types.CodeType, bool, bool]] = []
         try:
             flags = session.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
             for number, node in enumerate(self._parse(source, job.file, job.whole_number("line")), 1):
@@ -124,12 +124,10 @@ class Python(Dialect):
                 if isinstance(node, ast.ImportFrom) and node.module == "__future__":
                     for alias in node.names:
                         flags |= getattr(getattr(__future__, alias.name, None), "compiler_flag", 0)
-                if isinstance(node, ast.Expr):
-                    found.append(
-                        (compile(ast.Expression(node.value), job.file, "eval", flags, dont_inherit=True), True)
-                    )
-                else:
-                    found.append((compile(ast.Module([node], []), job.file, "exec", flags, dont_inherit=True), False))
+                is_expression = isinstance(node, ast.Expr)
+                part = ast.Expression(node.value) if isinstance(node, ast.Expr) else ast.Module([node], [])
+                code = compile(part, job.file, "eval" if is_expression else "exec", flags, dont_inherit=True)
+                found.append((code, is_expression, _wants_loop(node)))
         except Exception as error:
             in_phase(error, "read")
             raise
@@ -267,12 +265,40 @@ def _module(name: str, path: str) -> tuple[types.ModuleType, bool]:
     return module, True
 
 
-def _finish(code: types.CodeType, space: dict[str, Any], session: Session) -> object:
-    """Run code; if it awaits, on the session's own event loop, which lives on between evaluations."""
-    result = eval(code, space)
-    if not code.co_flags & CO_COROUTINE:
-        return result
+OF_A_LOOP = {"create_task", "ensure_future", "gather", "shield", "wrap_future", "get_running_loop", "current_task"}
+"""Functions of `asyncio` that need a loop to be running."""
+RUNS_A_LOOP = {"run", "run_until_complete", "run_forever"}
+"""Functions that refuse to be called where one is."""
+
+
+def _wants_loop(node: ast.AST) -> bool:
+    """Whether a statement itself, outside the functions it defines, calls what needs a running event loop."""
+    called = set()
+    nodes = [node]
+    while nodes:
+        one = nodes.pop()
+        if isinstance(one, ast.Call):
+            called.add(getattr(one.func, "attr", getattr(one.func, "id", "")))
+        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            nodes += ast.iter_child_nodes(one)
+    return not called.isdisjoint(OF_A_LOOP) and called.isdisjoint(RUNS_A_LOOP)
+
+
+async def _on_loop(code: types.CodeType, space: dict[str, Any]) -> object:
+    return eval(code, space)
+
+
+def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wants_loop: bool) -> object:
+    """Run code; on the session's own event loop, which lives on between evaluations, if it awaits or needs one.
+
+    A task that it begins there goes on while a later statement awaits, and at no other time.
+    """
+    is_async = bool(code.co_flags & CO_COROUTINE)
+    if not is_async and not (wants_loop and "asyncio" in sys.modules):
+        return eval(code, space)
     import asyncio
+
+    result: Any = eval(code, space) if is_async else _on_loop(code, space)
 
     if session.loop is None or session.loop.is_closed():
         session.loop = asyncio.new_event_loop()
