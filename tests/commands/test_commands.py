@@ -329,6 +329,45 @@ def test_a_check_of_the_settings_names_all_that_is_wrong(tmp_path):
     assert [[words in line for words in wrong].index(True) for line in told] == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("words", [["config", "show"], ["serve"]], ids=" ".join)
+def test_whoever_reads_the_settings_names_every_wrong_one(tmp_path, words):
+    (tmp_path / "codriver.toml").write_text('maxDepth = 0\nwatch = "x"\nport = 1\n')
+    done = run(tmp_path, *words)
+    assert done.returncode == 1
+    for told in ("maxDepth = 0 is wrong", 'watch = "x" is wrong', "setting port; did you mean mcpSocketServerPort?"):
+        assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [("stats", "`codriver status`"), ("serv", "`codriver serve`"), ("logs", "`codriver log`"), ("zzz", "there are: ")],
+)
+def test_a_command_that_does_not_exist_is_compared_with_those_that_do(word, told):
+    done = CliRunner().invoke(cli, [word])
+    assert (done.exit_code, told in done.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["log", "--category", "nope"], "there is no category 'nope': evaluatedCode, evaluationResults, "),
+        (["log", "--input", "1"], "--input gives a value to --query"),
+    ],
+    ids=["category", "input"],
+)
+def test_an_option_that_cannot_mean_anything_is_refused(tmp_path, words, told):
+    done = CliRunner().invoke(cli, ["-w", str(tmp_path), *words])
+    assert (done.exit_code, told in done.output) == (2, True)
+
+
+def test_the_history_is_ready_to_paste_and_says_when_nothing_matches(live):
+    with live.client(name="ann") as client:
+        assert client.call("evaluate_code", code="40 + 2.5", replSessionKey="py")["ok"]
+    comment, code = live.run("history", "40 + 2.5").stdout.splitlines()
+    assert (comment[:2], code) == ("# ", "40 + 2.5")
+    assert live.run("history", "no such code").stderr == "nothing in the history contains 'no such code'\n"
+
+
 def test_a_repl_that_could_not_be_started_is_the_reason_given(tmp_path):
     with serving(tmp_path, "--repl", "no-such-program") as live:
         until(lambda: "stopped" in live.run("status").stdout, "its end")

@@ -248,7 +248,14 @@ def test_a_relay_that_is_missing_or_old_is_told(examine, launch):
     assert of(examine(), "relay")[0].state == "note"
     launch.relay.unlink()
     (check,) = of(examine(), "relay")
-    assert (check.state, "codriver init" in check.fix) == ("wrong", True)
+    assert (check.state, "codriver init" in check.fix) == ("note", True)
+
+
+def test_every_wrong_setting_is_told_at_once(examine, launch):
+    (launch.workspace / "codriver.toml").write_text('maxDepth = 0\nwatch = "x"\nport = 1\n')
+    checks = of(examine(), "settings")
+    assert [check.state for check in checks] == ["wrong", "wrong", "note"]
+    assert "did you mean mcpSocketServerPort?" in checks[2].text
 
 
 def test_a_relay_that_does_not_reach_the_server_is_wrong(launch, machine, server):

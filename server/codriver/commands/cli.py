@@ -39,8 +39,33 @@ COMMANDS = {
 """By command: the module of `codriver.commands` that has it."""
 
 
+USUAL_WORDS = {
+    "start": "serve", "run": "serve", "server": "serve", "up": "serve", "kill": "stop", "quit": "stop", "down": "stop",
+    "stats": "status", "ps": "status", "health": "status", "info": "status", "logs": "log", "tail": "log",
+    "settings": "config", "check": "doctor", "install": "init", "setup": "init", "evaluate": "eval", "exec": "eval",
+    "version": "--version",
+}  # fmt: skip
+"""By a word that other programs have: the command that does it here."""
+
+
+def _unknown(given: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  # only a mistake needs it
+
+    near = USUAL_WORDS.get(given) or next(iter(get_close_matches(given, COMMANDS, n=1)), None)
+    hint = f"did you mean `codriver {near}`?" if near else f"there are: {', '.join(COMMANDS)}"
+    return f"there is no command {given!r}; {hint}"
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are asked for."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """See the base class; a command that does not exist is compared with those that do."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(_unknown(args[0]))
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands, in the order of the table."""

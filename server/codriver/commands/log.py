@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -175,6 +175,9 @@ def log_command(  # noqa: PLR0913  # one argument an option
     as_json: bool,
 ) -> None:
     """Print the newest entries of the output log."""
+    if inputs and not query:
+        raise click.UsageError("--input gives a value to --query, which is not there")
+    _refuse_unknown(categories)
     if run is not None:
         if follow or query:
             raise click.UsageError("--run takes neither --follow nor --query: ask a server for $memory instead")
@@ -194,6 +197,17 @@ def log_command(  # noqa: PLR0913  # one argument an option
                     _print(coming, as_json=as_json)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
+
+
+def _refuse_unknown(categories: tuple[str, ...]) -> None:
+    if not categories:
+        return
+    from codriver.log.output_log import Category  # noqa: PLC0415  # few calls name one
+
+    known = get_args(Category)
+    for category in categories:
+        if category not in known:
+            raise click.UsageError(f"there is no category {category!r}: {', '.join(known)}")
 
 
 def _of_run(
@@ -270,10 +284,19 @@ def _print(entries: Sequence[dict[str, Any]], *, as_json: bool) -> None:
 @workspace_option
 def history_command(*, text: str, limit: int, workspace: Path) -> None:
     """Search the code evaluated in this workspace, earlier runs included, for TEXT; print it ready to paste."""
-    for line, when, who, key, code in _remembered(workspace.resolve(), text)[-limit:]:
+    found = _remembered(workspace.resolve(), text)[-limit:]
+    if not found:
+        told = f"nothing in the history contains {text!r}" if text else "nothing was evaluated in this workspace yet"
+        say(told, err=True)
+    for line, when, who, key, code in found:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when / 1000))
-        say(Styled(one_line(f";; {line} {stamp} {who} {key}".rstrip()), dim=True))
+        say(Styled(one_line(f"{_comment(key)} {line} {stamp} {who} {key}".rstrip()), dim=True))
         say(code)
+
+
+def _comment(key: str) -> str:
+    """The sign of a comment in the language of a session, by its key: the embedded Python and what it isolates."""
+    return "#" if key.startswith("py") else ";;"
 
 
 REMEMBERED = """[:find ?line ?when ?who ?key ?code :in $ $history

@@ -25,7 +25,7 @@ from codriver.settings import trust
 from codriver.settings.model import PREFIX, Settings, allowed, is_list, printed, spelled, variable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -33,16 +33,39 @@ NOT_SETTINGS = frozenset({"CODRIVER_TOKEN", "CODRIVER_SERVER_COMMAND", "CODRIVER
 """Variables with our prefix that other parts read."""
 
 
+USUAL_WORDS = MappingProxyType({
+    "port": "mcpSocketServerPort", "serverport": "mcpSocketServerPort", "listen": "host", "bind": "host",
+    "address": "host", "timeout": "evaluateTimeoutMs", "timeoutms": "evaluateTimeoutMs", "token": "requireToken",
+    "auth": "requireToken", "repls": "repl", "idleexit": "idleExitSeconds", "idletimeout": "idleExitSeconds",
+    "autostart": "autoStartMCPServer", "interpreter": "python", "skills": "skillSources", "clients": "maxClients",
+})  # fmt: skip
+"""By a word that other programs have, bare of case and separators: the setting that it may mean."""
+
+
 class SettingsError(StartError):
     """A setting has a wrong value, or a settings file cannot be read. `place` is the file, variable or layer.
 
-    `problems` is everything that is wrong with the settings, as far as they could be read; the first is the message.
+    `faults`: each place with the sentence about it, all that keeps the settings from being used.
     """
 
     def __init__(self, place: str, problem: str) -> None:
         super().__init__(f"{place}: {problem}")
         self.place = place
-        self.problems: tuple[str, ...] = (f"{place}: {problem}",)
+        self.faults: tuple[tuple[str, str], ...] = ((place, f"{place}: {problem}"),)
+        self.warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of_all(cls, errors: Sequence[SettingsError], warnings: Sequence[str]) -> SettingsError:
+        """One error that says all of `errors`, a line each; `warnings` are wrong too, and not fatal."""
+        one = cls(errors[0].place, "")
+        one.args = ("\n".join((*map(str, errors), *warnings)),)
+        one.faults, one.warnings = tuple(fault for error in errors for fault in error.faults), tuple(warnings)
+        return one
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything that is wrong with the settings, the fatal first, as far as they could be read."""
+        return (*(problem for _place, problem in self.faults), *self.warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +133,7 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
             if counting is not None:
                 values[name], origins[name] = counting, layer.origin
     if errors:
-        errors[0].problems = (*map(str, errors), *warnings)
-        raise errors[0]
+        raise SettingsError.of_all(errors, warnings)
     settings = Settings.model_validate(values)
     return Loaded(settings, MappingProxyType(origins), tuple(warnings), tuple(withheld), tables)
 
@@ -173,6 +195,8 @@ def _nearest(given: str, names: Mapping[str, str]) -> str | None:
         return name.removeprefix(PREFIX).replace("_", "").replace("-", "").lower()
 
     by_bare = {bare(name): name for name in names}
+    if (usual := USUAL_WORDS.get(bare(given), "").lower()) in by_bare:
+        return by_bare[usual]
     near = difflib.get_close_matches(bare(given), by_bare, n=1)
     return by_bare[near[0]] if near else None
 

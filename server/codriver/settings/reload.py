@@ -64,7 +64,9 @@ class Reloader:
         try:
             loaded = load(self._workspace, environ=self._environ, overrides=self._overrides)
         except SettingsError as error:
-            return News(self.settings, wrong=(f"the settings stay as they are: {error}",), refused=True)
+            return News(
+                self.settings, wrong=(f"the settings stay as they are: {'; '.join(error.problems)}",), refused=True
+            )
         before, self._loaded = self._loaded, loaded
         warnings = [warning for warning in loaded.warnings if warning not in before.warnings]
         warnings += [held_back(line) for line in loaded.withheld if line not in before.withheld]

@@ -109,7 +109,10 @@ def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check
     try:
         loaded = load(workspace, environ=environment.variables)
     except SettingsError as error:
-        yield Check("settings", "wrong", str(error), f"correct it in {error.place}")
+        for place, problem in error.faults:
+            yield Check("settings", "wrong", problem, f"correct it in {place}")
+        for warning in error.warnings:
+            yield Check("settings", "note", warning, "codriver config check")
         return
     for warning in loaded.warnings:
         yield Check("settings", "note", warning, "codriver config check")
@@ -200,6 +203,9 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
     pairs = relay_files(Path(spec.origin), launch.relay) if spec is not None and spec.origin else ()
     try:
         is_current = all(files.read(there, RELAY_RULES) == files.read(ours, RELAY_RULES) for ours, there in pairs)
+    except FileNotFoundError:
+        text = f"{launch.relay} is not installed yet"
+        return Check("relay", "note", text, "codriver init installs it, and so does codriver serve")
     except OSError as error:
         text = f"{error.filename or launch.relay} is not there: {error.strerror}"
         return Check("relay", "wrong", text, "codriver init installs it, and so does codriver serve")
