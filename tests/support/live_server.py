@@ -11,8 +11,12 @@ import time
 from pathlib import Path
 
 import codriver_relay
+from codriver.tools.lean_answers import Evaluating
+from codriver.tools.manifest import MANIFEST
 
 WAIT_S = 60
+EVALUATING = frozenset(tool.name for tool in MANIFEST if issubclass(tool.arguments, Evaluating))
+"""The tools whose answers are lean unless `detail` is asked for."""
 
 
 def environ(folder):
@@ -149,6 +153,9 @@ class Bare:
         raise ConnectionError("the server hung up")
 
     def begin_call(self, tool, /, **arguments):
+        """Call a tool; one that evaluates for every field of its answer, unless `detail` is among the arguments."""
+        if tool in EVALUATING:
+            arguments = {"detail": True} | arguments
         return self.begin("tools/call", {"name": tool, "arguments": arguments})
 
     def call(self, tool, /, **arguments):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from codriver.core.enrichment import Later, from_context, from_result, from_settings
 
 if TYPE_CHECKING:
-    from codriver.core.state import Origin
+    from codriver.core.state import Origin, Seen
     from codriver.core.values import Failure, Profile, Request
 
 
@@ -79,10 +79,15 @@ class GraceOver(Action):
 
 @dataclass(frozen=True)
 class ClientTold(Action):
-    """The caller that asks has been told how the others' evaluations stand."""
+    """The caller that asks has been told how the others' evaluations stand, and how a session of its own does.
+
+    `session` is its key and `seen` how it stands; None where the answer is about no session.
+    """
 
     client: Later[str] = from_context("client")
     who: Later[str] = from_context("who")
+    session: str | None = None
+    seen: Seen | None = None
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,19 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from codriver.core.state import Told
+from codriver.core.state import Told, with_item
 from codriver.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Reversible
 
-    from codriver.core.state import Client, State
+    from codriver.core.state import Client, Seen, State
     from codriver.core.values import Evaluation
 
 MAX_CALLERS = 64
 """Callers of one client that are remembered; each needs a name of its own, so more are hardly ever met."""
+MAX_SESSIONS = 64
+"""Sessions that a caller's answers were about and that are remembered."""
 NOTHING = Told(0, frozenset())
 
 
@@ -38,7 +40,25 @@ def with_told(state: State, client: Client, who: str) -> Client:
     told = client.told.get(who, NOTHING)
     live = frozenset(e.id for e in _unknown(state, told) if not e.over)
     others = [(name, mark) for name, mark in client.told.items() if name != who][-(MAX_CALLERS - 1) :]
-    return replace(client, told=MappingProxyType(dict([*others, (who, Told(state.evaluated, live))])))
+    known = Told(state.evaluated, live, told.seen)
+    return replace(client, told=MappingProxyType(dict([*others, (who, known)])))
+
+
+def seen(state: State, client: str, who: str, session: str) -> Seen | None:
+    """How the caller's last answer said that the session with this key stands; None if there was none."""
+    known = state.clients.get(client)
+    told = known.told.get(who) if known else None
+    return told.seen.get(session) if told else None
+
+
+def with_seen(client: Client, who: str, session: str, stands: Seen) -> Client:
+    """The client, of which the caller `who` was told how this session stands."""
+    told = client.told.get(who, NOTHING)
+    if told.seen.get(session) == stands:
+        return client
+    others = [(key, one) for key, one in told.seen.items() if key != session][-(MAX_SESSIONS - 1) :]
+    known = replace(told, seen=MappingProxyType(dict([*others, (session, stands)])))
+    return replace(client, told=with_item(client.told, who, known))
 
 
 def _unknown(state: State, told: Told) -> list[Evaluation]:

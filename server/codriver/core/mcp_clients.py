@@ -25,6 +25,8 @@ def told(state: State, action: ClientTold) -> Outcome:
     if action.client not in state.clients:
         return Outcome(state)
     client = activity.with_told(state, state.clients[action.client], action.who)
+    if action.session is not None and action.seen is not None:
+        client = activity.with_seen(client, action.who, action.session, action.seen)
     return Outcome(replace(state, clients=with_item(state.clients, client.id, client)))
 
 

@@ -55,11 +55,21 @@ class Life:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """The generation and the namespace of a session, as an answer gave them to its reader."""
+
+    generation: int
+    namespace: str | None
+
+
+@dataclass(frozen=True)
 class Told:
     """The evaluations that a caller knows: those up to `number`, of which those in `live` were not over."""
 
     number: int
     live: frozenset[str]
+    seen: Mapping[str, Seen] = field(default_factory=lambda: MappingProxyType({}))
+    """By session key: how its last answer said that the session stands, the newest last."""
 
 
 @dataclass(frozen=True)

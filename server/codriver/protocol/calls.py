@@ -20,6 +20,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from codriver.net.tasks import TaskSet
 from codriver.tools.base import Call
+from codriver.tools.client_traits import traits_of
 from codriver.tools.envelope import answer
 from codriver.tools.lean import tool_called
 
@@ -45,7 +46,8 @@ MARK = b'"tools/call"'
 KEYS = frozenset({"jsonrpc", "id", "method", "params"})
 TOKEN = "progressToken"  # noqa: S105  # the protocol's name for what ties progress to a request
 PARAMETERS = frozenset({"name", "arguments", "_meta"})
-RESULT = '{"jsonrpc":"2.0","id":%s,"result":{"content":%s,"structuredContent":%s,"isError":%s%s}}\n'
+RESULT = '{"jsonrpc":"2.0","id":%s,"result":{"content":%s%s,"isError":%s%s}}\n'
+STRUCTURE = ',"structuredContent":%s'
 ABOUT_US = ',"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":%s}'
 """What a result says besides, to clients without a handshake. Source: MCP 2026-07-28, results."""
 
@@ -202,7 +204,8 @@ class PlainCalls:
         # The fields are JSON already, and need not be read and written again.
         is_error = "false" if answered.ok else "true"
         about_us = "" if self._client.handshake else self._caller.about_us
-        return (RESULT % (_json(identity), _json(content), answered.text, is_error, about_us)).encode()
+        structure = STRUCTURE % answered.text if traits_of(self._client.name).takes_structure else ""
+        return (RESULT % (_json(identity), _json(content), structure, is_error, about_us)).encode()
 
 
 def envelope(meta: Mapping[str, object]) -> Mapping[str, object]:

@@ -156,6 +156,8 @@ class Protocol:
         traits, lean = traits_of(client), is_lean(settings, client)
         offered = {tool.name for tool in on_offer(TOOLSETS[lean], state, settings, lists_once=traits.lists_once)}
         shown = [tool for tool in self._listed[lean] if tool.name in offered]
+        if not traits.takes_structure:
+            shown = [tool.model_copy(update={"output_schema": None}) for tool in shown]
         return types.ListToolsResult(
             tools=[_with_lifted_limit(tool) for tool in shown] if traits.lifts_limit else shown
         )
@@ -171,7 +173,8 @@ class Protocol:
         answered = await self._caller.run(ctx.lifespan_context, tool, arguments, self._progress(ctx))
         content: list[types.ContentBlock] = [types.TextContent(text=answered.text)]
         content += [types.ImageContent(data=image.data, mime_type=image.mime_type) for image in answered.images]
-        fields = json.loads(answered.text)
+        takes_structure = traits_of(ctx.lifespan_context.name).takes_structure
+        fields = json.loads(answered.text) if takes_structure else None
         return types.CallToolResult(content=content, structured_content=fields, is_error=not answered.ok)
 
     def _progress(self, ctx: Context) -> Callable[[float, str], Awaitable[None]]:
@@ -304,7 +307,7 @@ def _listed(tool: Tool) -> types.Tool:
         title=tool.title,
         description=tool.description,
         input_schema=tool.schema,
-        output_schema=tool.output,
+        output_schema=tool.listed_output,
         annotations=types.ToolAnnotations(
             title=tool.title,
             read_only_hint=tool.read_only,

@@ -13,6 +13,7 @@ from codriver.tools.session_choice import key_of
 from codriver.tools.text_parts import is_same
 
 if TYPE_CHECKING:
+    from codriver.core.state import Seen
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Transcript
     from codriver.tools.base import Call
@@ -26,10 +27,13 @@ MAX_SAME_CHARACTERS = 4 * 2**20  # comparing these takes a few milliseconds, in 
 MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them takes longer
 
 
-def notes_of_others(call: Call, who: str) -> list[str]:
-    """What others did since this caller's last call, one line each, the newest last; from now on it counts as told."""
+def notes_of_others(call: Call, who: str, session: str | None = None, stands: Seen | None = None) -> list[str]:
+    """What others did since this caller's last call, one line each, the newest last; from now on it counts as told.
+
+    So does how the session with this key `stands`.
+    """
     theirs = activity.since_told(call.state, call.client, who)
-    call.dispatch(ClientTold(), who=who)
+    call.dispatch(ClientTold(session=session, seen=stands), who=who)
     lines = [_line(call, evaluation) for evaluation in theirs[-MAX_OTHERS:]]
     more = len(theirs) - len(lines)
     return [*lines, f"and {more} more by others before these: see repl_output_log"] if more else lines

@@ -168,10 +168,15 @@ TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 ROWS: Final = {"type": "array", "items": {"type": "object"}}
 """The schema of a list of objects."""
 
+UNLISTED: Final = "unlisted"
+"""The mark, in a model's schema, of an argument that is taken and not listed, as it costs more than it is worth."""
 SAID_BY_REFUSALS: Final = frozenset(
     {"title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 )
 """Keys of a schema that no model needs to know before it is refused for them."""
+
+ANY_ANSWER: Final[Schema] = {"type": "object", "required": ["ok"]}
+"""The schema of every answer."""
 
 Run = Callable[[Call, Any], Awaitable[Answer]]
 
@@ -200,8 +205,15 @@ class Tool:
     is_core: bool = False
     """Whether an agent needs it from the start; others may be found by a client's search, by `search_hint`."""
     search_hint: str = ""
+    lists_output: bool = False
+    """Whether `output` is listed whole: that of an evaluation is stated once, and no model is shown any."""
     schema: Schema = field(init=False)
     """The JSON schema of the arguments."""
+
+    @property
+    def listed_output(self) -> Schema:
+        """The schema of the answer that clients are told: they check each answer by it, so it holds of all."""
+        return self.output if self.lists_output else ANY_ANSWER
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", _plain(self.arguments.model_json_schema(by_alias=True)))
@@ -241,7 +253,8 @@ def _plain(schema: Schema) -> Schema:
         if plain.get("default", True) in (None, False, 0, [], *_first(plain.get("enum"))):
             del plain["default"]
         if isinstance(named, dict):
-            plain["properties"] = {name: visit(value) for name, value in named.items()}
+            shown = {name: value for name, value in named.items() if UNLISTED not in value}
+            plain["properties"] = {name: visit(value) for name, value in shown.items()}
         return plain
 
     result = visit(schema)

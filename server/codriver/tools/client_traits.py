@@ -31,6 +31,10 @@ class Traits:
     """Whether that is `LIFTED_CHARACTERS` for the tools that say so."""
     has_budget: bool = True
     """Whether an answer has no more text than the setting `maxTextBytes` says, where no more is asked for."""
+    takes_structure: bool = True
+    """Whether an answer has its `structuredContent` too, and each tool the schema of it."""
+    wants_detail: bool = False
+    """Whether answers about evaluations have every field, where the call does not say otherwise."""
     lists_once: bool = False
     """Whether it asks for the list of tools once, whatever it is told of changes later."""
 
@@ -39,16 +43,18 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
     {
         "claude-code": Traits(answer_characters=50_000, lifts_limit=True),
         "copilot-cli": Traits(answer_characters=20_000),
-        "codex-mcp-client": Traits(answer_characters=12_000, lists_once=True),
+        "codex-mcp-client": Traits(answer_characters=12_000, takes_structure=False, lists_once=True),
         "gemini-cli-mcp-client": Traits(answer_characters=40_000),
         "opencode": Traits(answer_characters=48_000),
         "qwen-cli-mcp-client": Traits(answer_characters=20_000, lists_once=True),
-        "codriver-": Traits(answer_characters=OWN_CHARACTERS, has_budget=False),
+        "@cline/": Traits(takes_structure=False),
+        "codriver-": Traits(answer_characters=OWN_CHARACTERS, has_budget=False, wants_detail=True),
     }
 )
 """By the beginning of `clientInfo.name`: Qwen Code adds the server's name, and our own commands are `codriver-cli`,
 `codriver-log` and so on. Source: Claude Code 2.1.330, Copilot CLI 1.0.102, Codex 0.169, Gemini CLI 0.61, opencode
-1.18.33 and Qwen Code 0.24, observed."""
+1.18.33, Qwen Code 0.24 and Cline 3.0.65, observed. Codex drops the text and the images that stand beside a structure;
+Cline hands on both, so that its model reads everything twice."""
 _ORDINARY = Traits()
 
 

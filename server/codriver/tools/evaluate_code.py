@@ -18,8 +18,9 @@ from codriver.errors import RefusedError
 from codriver.lisp.reader import top_level_forms
 from codriver.repls.kinds import suffixes_of
 from codriver.tools.answer_budget import budget
-from codriver.tools.base import TEXTS, Answer, Arguments, Call, Schema, Tool, answer_schema
+from codriver.tools.base import TEXTS, Answer, Call, Schema, Tool, answer_schema
 from codriver.tools.evaluation_answers import describe, stop, wait
+from codriver.tools.lean_answers import Evaluating
 from codriver.tools.session_choice import Target, evaluation_of, isolated, resolve
 from codriver.tools.syntax_check import check_brackets, check_python, speaks_lisp
 
@@ -97,7 +98,7 @@ class FileUnreadableError(RefusedError):
         )
 
 
-class EvaluateArguments(Arguments):
+class EvaluateArguments(Evaluating):
     """Arguments of `evaluate_code`."""
 
     code: str
@@ -109,12 +110,13 @@ class EvaluateArguments(Arguments):
     on_timeout: Literal["continue", "interrupt"] = "continue"
     allow_restart: bool = False
     isolate: bool = Field(default=False, description="In a session of your own.")
+    detail: bool | None = None
     max_images: int = Field(10, ge=0, le=100)
     max_length: int | None = Field(None, ge=1, le=100_000)
     max_depth: int | None = Field(None, ge=1, le=1000)
 
 
-class LoadFileArguments(Arguments):
+class LoadFileArguments(Evaluating):
     """Arguments of `load_file`."""
 
     file_path: str
@@ -158,10 +160,9 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     timeout_ms = arguments.timeout_ms or settings.evaluate_timeout_ms
     _begin(call, target, who, request)
     current = await wait(call, request.id, timeout_ms / 1000)
-    notes: tuple[str, ...] = ()
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_late(call, request.id, timeout_ms, arguments)
-    return await describe(call, current, max_images=arguments.max_images, max_bytes=budget(call), notes=notes)
+    return await describe(call, current, arguments, max_images=arguments.max_images, max_bytes=budget(call))
 
 
 async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
@@ -184,7 +185,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     settings = call.services.settings
     _begin(call, target, who, request)
     current = await wait(call, request.id, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000)
-    return await describe(call, current, max_images=0, max_bytes=budget(call))
+    return await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
 
 
 def _begin(call: Call, target: Target, who: str, request: Request) -> None:
@@ -200,10 +201,11 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
     # A client that goes away now would otherwise leave running what it asked to be ended. Each step has a time limit.
     with anyio.CancelScope(shield=True):
         did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)
-    current: Evaluation = evaluation_of(call.state, evaluation)
+    current = evaluation_of(call.state, evaluation)
     answer = await describe(
         call,
         current,
+        arguments,
         max_images=arguments.max_images,
         max_bytes=budget(call),
         notes=did,
@@ -288,6 +290,7 @@ TOOLS = (
         arguments=EvaluateArguments,
         output=answer_schema(**EVALUATION),
         run=evaluate_code,
+        lists_output=True,
         needs=("evaluate",),
         setting="enable_mcp_repl_evaluation",
         destructive=True,

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.core.actions import CancelQueued
-from codriver.core.state import holder
+from codriver.core.state import Seen, holder
 from codriver.log.transcripts import Transcript, read
 from codriver.repls.adapter_values import NAMESPACE_MISSING
 from codriver.tools.answer_budget import Images, head, json_bytes, shorten, tail
 from codriver.tools.answer_notes import notes_of_background, notes_of_home, notes_of_others, notes_of_repetition
 from codriver.tools.base import Answer, Call
+from codriver.tools.lean_answers import lean, reader_of, wants_detail
 from codriver.tools.session_choice import evaluation_of, key_of
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from codriver.core.values import Evaluation, Failure
     from codriver.log.transcripts import Part, Piece, Text
+    from codriver.tools.lean_answers import Evaluating
 
 PROGRESS_S = 5.0
 SETTLE_S = 2.0
@@ -121,9 +123,18 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
 
 
 async def describe(
-    call: Call, evaluation: Evaluation, *, max_images: int, max_bytes: int, notes: tuple[str, ...] = ()
+    call: Call,
+    evaluation: Evaluation,
+    asked: Evaluating,
+    *,
+    max_images: int,
+    max_bytes: int,
+    notes: tuple[str, ...] = (),
 ) -> Answer:
-    """The answer that says how an evaluation stands: its result and output as far as they go."""
+    """The answer that says how an evaluation stands: its result and output as far as they go.
+
+    It leaves out what its reader knows, unless `asked` wants detail.
+    """
     state = call.state
     fields: dict[str, object] = {
         "evaluationId": evaluation.id,
@@ -139,11 +150,14 @@ async def describe(
         fields["error"] = error
         max_bytes -= min(max_bytes // 2, len(json.dumps(error, ensure_ascii=False)))
     images = _images(max_images, call.services.settings.max_images)
+    is_cut = False
     transcript = call.services.transcripts.get(evaluation.id)
     if transcript is None:
         said.append("what it said is forgotten: too much was evaluated since")
     else:
+        said_before = len(said)
         await read(partial(_texts, fields, said, transcript, images, max_bytes), transcript)
+        is_cut = len(said) > said_before
     namespace = evaluation.namespace
     if namespace:
         fields["ns"] = namespace
@@ -159,11 +173,15 @@ async def describe(
     elif evaluation.status == "needs-input":
         said.append(_input_note(call, evaluation))
     who = evaluation.who if evaluation.client == call.client else call.who(None)
-    fields["notes"] = [*said, *notes, *notes_of_others(call, who), *notes_of_background(call, who, evaluation)]
+    reader = reader_of(call, asked, who, evaluation)
+    session, stands = key_of(state, evaluation), Seen(evaluation.generation, namespace or reader.namespace_seen)
+    told = [*notes_of_others(call, who, session, stands), *notes_of_background(call, who, evaluation)]
+    fields["notes"] = [*said, *notes, *told]
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
         fields["reason"], fields["hint"] = _reason(call, evaluation)
-    return Answer(fields, ok=not failed, images=tuple(images.taken))
+    shown = fields if wants_detail(call, asked) else lean(fields, reader, is_cut=is_cut)
+    return Answer(shown, ok=not failed, images=tuple(images.taken))
 
 
 def failure_json(failure: Failure) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from codriver.core.values import HELD, PrintLimits, ValuePart
 from codriver.errors import RefusedError
 from codriver.log.transcripts import read
 from codriver.tools.answer_budget import budget, budget_asked
-from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.base import Answer, Call, Tool, answer_schema
 from codriver.tools.evaluate_code import EVALUATION
 from codriver.tools.evaluation_answers import (
     SETTLE_S,
@@ -20,6 +20,7 @@ from codriver.tools.evaluation_answers import (
     stop,
     wait,
 )
+from codriver.tools.lean_answers import Evaluating, wants_detail
 from codriver.tools.session_choice import evaluation_of, resolve
 from codriver.tools.text_parts import (
     ForgottenError,
@@ -69,8 +70,10 @@ class ValueNotKeptError(RefusedError):
         )
 
 
-class GetArguments(Arguments):
+class GetArguments(Evaluating):
     """Arguments of `get_evaluation`."""
+
+    asks_status: ClassVar[bool] = True
 
     evaluation_id: str
     wait_ms: int = Field(0, ge=0, le=600_000)
@@ -84,15 +87,17 @@ class GetArguments(Arguments):
     max_images: int = Field(10, ge=0, le=100)
 
 
-class InterruptArguments(Arguments):
+class InterruptArguments(Evaluating):
     """Arguments of `interrupt_evaluation`."""
+
+    asks_status: ClassVar[bool] = True
 
     evaluation_id: str | None = None
     repl_session_key: str | None = None
     allow_restart: bool = Field(default=False, description="If nothing else helps; its state is lost.")
 
 
-class InputArguments(Arguments):
+class InputArguments(Evaluating):
     """Arguments of `send_input`."""
 
     evaluation_id: str
@@ -110,8 +115,9 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     max_bytes = budget(call) if length is None else budget_asked(call, "get_evaluation")
     asked = await _asked_part(call, current.id, arguments, max_bytes)
     if asked is not None:
-        return Answer({"evaluationId": current.id, "status": current.status, **asked})
-    return await describe(call, current, max_images=arguments.max_images, max_bytes=budget(call))
+        about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
+        return Answer({**about, "status": current.status, **asked})
+    return await describe(call, current, arguments, max_images=arguments.max_images, max_bytes=budget(call))
 
 
 async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_bytes: int) -> dict[str, object] | None:
@@ -175,7 +181,8 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
             if e.status in HELD and (e.repl, e.session) == (target.repl.id, target.session.name)
         ]
         if not running:
-            return Answer({"sessionKey": target.key, "notes": ["nothing runs in this session"]})
+            about = {"sessionKey": target.key} if wants_detail(call, arguments) else {}
+            return Answer({**about, "notes": ["nothing runs in this session"]})
         evaluation = running[0]
     else:
         raise NothingToInterruptError
@@ -184,7 +191,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         call, evaluation, f"{who} asked for it with interrupt_evaluation", allow_restart=arguments.allow_restart
     )
     current = evaluation_of(call.state, evaluation)
-    described = await describe(call, current, max_images=0, max_bytes=budget(call), notes=did)
+    described = await describe(call, current, arguments, max_images=0, max_bytes=budget(call), notes=did)
     if current.over:
         kept = {key: value for key, value in described.fields.items() if key not in ("reason", "hint")}
         return Answer(kept)
@@ -204,7 +211,7 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
     call.dispatch(InputGiven(current.id))
     await call.services.repls.adapter(current.repl).send_input(arguments.text + "\n", current.session)
     current = await wait(call, current.id, SETTLE_S, owns=False)
-    return await describe(call, current, max_images=0, max_bytes=budget(call))
+    return await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
 
 
 TOOLS = (

@@ -11,7 +11,8 @@ from codriver.core.actions import Say
 from codriver.errors import RefusedError
 from codriver.repls.errors import OpTimedOutError
 from codriver.tools.answer_budget import budget, fit, head, json_bytes, tail
-from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.base import ROWS, Answer, Call, Tool, answer_schema
+from codriver.tools.lean_answers import Evaluating, lean, reader_with, wants_detail
 from codriver.tools.session_choice import resolve
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class TestsTimedOutError(RefusedError):
         )
 
 
-class TestArguments(Arguments):
+class TestArguments(Evaluating):
     """Arguments of `run_tests`."""
 
     namespace: str | None = Field(None, description="Python: module.")
@@ -81,6 +82,8 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     call.dispatch(Say(f"{who} ran {what}: {counts}", error=bool(run.failed + run.errors), repl=target.repl.key))
     fields = run_json(run, passed=arguments.passed, max_bytes=budget(call))
     fields |= {"elapsedMs": round(1000 * (anyio.current_time() - began)), "sessionKey": target.key}
+    if not wants_detail(call, arguments):
+        fields = lean(fields, reader_with(call, arguments, who))
     if run.failed + run.errors:
         hint = "results lists errors and failures first, with file and line; load_file what you change, then run again"
         return Answer({**fields, "reason": "tests-failed", "hint": hint}, ok=False)

@@ -1,0 +1,163 @@
+"""Lean answers: of the full description of an evaluation, only what its reader cannot know.
+
+The rule, and the only place where it is kept. An answer leaves out
+`status` where it is `done`, or the reason says that the evaluation failed; `evaluationId` where the reader gave it, or
+the evaluation is done and there is no note on it; `sessionKey` where the reader named it, or would get that session
+without naming any; `who` where that is the reader; `generation` and `ns` where they are those of the reader's last
+answer of this session, or the namespace it gave; no `notes`; `elapsedMs` under 100; `outputLines` of what printed
+nothing and is not cut; Python's `None` as `result` and among `values`; of an error `form` 1, frames that are not the
+project's, and the report of it in `stderr`; the hint of `evaluation-failed`. With `detail: true` nothing is left out,
+nor of what the command line asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+
+from codriver.core import activity
+from codriver.errors import RefusedError
+from codriver.tools.base import UNLISTED, Arguments
+from codriver.tools.client_traits import traits_of
+from codriver.tools.error_reports import shortened, without_report
+from codriver.tools.session_choice import key_of, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.state import Seen
+    from codriver.core.values import Evaluation
+    from codriver.tools.base import Call
+
+AT_ONCE_MS = 100
+"""An evaluation that takes less took no time for its reader."""
+
+
+class Evaluating(Arguments):
+    """The arguments that all tools share whose answers describe an evaluation."""
+
+    detail: bool | None = Field(None, json_schema_extra={UNLISTED: True})
+    """Whether every field is wanted; left to who asks if None. Listed with `evaluate_code`, taken by all."""
+    asks_status: ClassVar[bool] = False
+    """Whether the question is how an evaluation stands, so that the answer always says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The knowledge of an answer's reader, before it reads: what it asked, and what its last answer said."""
+
+    who: str
+    session_key: str | None = None
+    """The session it named, or gets without naming any."""
+    namespace: str | None = None
+    """The one it named."""
+    evaluation: str | None = None
+    """The one it named."""
+    seen: Seen | None = None
+    """What its last answer of this session said."""
+    asks_status: bool = False
+    workspace: str = ""
+    reads_python: bool = False
+
+    @property
+    def namespace_seen(self) -> str | None:
+        """The namespace of the session by its last answer."""
+        return self.seen.namespace if self.seen else None
+
+
+def wants_detail(call: Call, arguments: Evaluating) -> bool:
+    """Whether nothing is to be left out."""
+    return traits_of(call.client_name).wants_detail if arguments.detail is None else arguments.detail
+
+
+def reader_of(call: Call, arguments: Evaluating, who: str, evaluation: Evaluation) -> Reader:
+    """The reader of an answer to these arguments, the caller `who`, about this evaluation."""
+    repl = call.state.repls.get(evaluation.repl)
+    seen = activity.seen(call.state, call.client, who, key_of(call.state, evaluation))
+    reads_python = repl is not None and repl.dialect == "python"
+    return replace(reader_with(call, arguments, who), seen=seen, reads_python=reads_python)
+
+
+def reader_with(call: Call, arguments: Evaluating, who: str) -> Reader:
+    """The reader of an answer to these arguments, the caller `who`, as far as they tell."""
+    return Reader(
+        who=who,
+        session_key=getattr(arguments, "repl_session_key", None) or _only_session(call),
+        namespace=getattr(arguments, "namespace", None),
+        evaluation=getattr(arguments, "evaluation_id", None),
+        asks_status=arguments.asks_status,
+        workspace=str(call.services.workspace),
+    )
+
+
+def _only_session(call: Call) -> str | None:
+    try:
+        return resolve(call.state, None).key
+    except RefusedError:
+        return None
+
+
+def lean(fields: Mapping[str, object], reader: Reader, *, is_cut: bool = False) -> dict[str, object]:
+    """The fields of a full description that this reader cannot know; `is_cut`: some of its text is left out."""
+    fields = _with_short_error(fields, reader.workspace)
+    left_out = {key for key in fields if _is_known(key, fields, reader, is_cut=is_cut)}
+    kept = {key: value for key, value in fields.items() if key not in left_out}
+    if reader.reads_python:
+        _leave_out_none(kept)
+    return kept
+
+
+def _with_short_error(fields: Mapping[str, object], workspace: str) -> Mapping[str, object]:
+    """The fields with the error in few words, and no report of it at the end of what was printed."""
+    error, stderr = fields.get("error"), fields.get("stderr")
+    if not isinstance(error, dict):
+        return fields
+    short: dict[str, object] = shortened(error, workspace)
+    changed = {**fields, "error": short}
+    if isinstance(stderr, str):
+        rest, causes = without_report(stderr, error, workspace)
+        changed["stderr"] = rest
+        if causes:
+            short["causes"] = causes
+    return {key: value for key, value in changed.items() if key != "stderr" or value}
+
+
+def _is_known(key: str, fields: Mapping[str, object], reader: Reader, *, is_cut: bool) -> bool:
+    value, is_done = fields[key], fields.get("status") == "done"
+    match key:
+        case "status":
+            return (is_done or fields.get("reason") == "evaluation-failed") and not reader.asks_status
+        case "evaluationId":
+            return value == reader.evaluation or (is_done and not fields.get("notes"))
+        case "sessionKey":
+            return value == reader.session_key
+        case "who":
+            return value == reader.who
+        case "generation":
+            return reader.seen is not None and value == reader.seen.generation
+        case "ns":
+            return value == reader.namespace or (reader.seen is not None and value == reader.seen.namespace)
+        case "notes":
+            return not value
+        case "elapsedMs":
+            return isinstance(value, int) and value < AT_ONCE_MS
+        case "outputLines":
+            return not (is_cut or fields.get("stdout") or fields.get("stderr"))
+        case "hint":
+            return fields.get("reason") == "evaluation-failed"
+    return False
+
+
+def _leave_out_none(fields: dict[str, object]) -> None:
+    """Take `None` out of the values, as Python's own prompt does, and the values where the result is all of them."""
+    result, values = fields.get("result"), fields.get("values")
+    if result == "None":
+        del fields["result"]
+    if isinstance(values, list):
+        told = [value for value in values if value != "None"]
+        if told in ([], [result]):
+            del fields["values"]
+        else:
+            fields["values"] = told

@@ -1,0 +1,86 @@
+"""The two forms of an answer: the text is what JavaScript makes of the structure; some clients get the text alone."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+from live_server import serving, until
+
+MODERN = {"protocolVersion": "2026-07-28", "clientCapabilities": {}}
+SAYING_IT_AGAIN = """
+const lines = require('fs').readFileSync(0, 'utf8').split('\\n').filter(line => line)
+console.log(JSON.stringify(lines.map(line => {
+  const {content, structuredContent} = JSON.parse(line).result
+  return [content[0].text, JSON.stringify(structuredContent)]
+})))
+"""
+CALLS = (
+    ("evaluate_code", {"code": "'ä \\u2028 \\x7f \\x00 \" \\\\ 漢 \\U0001f600'"}),
+    ("evaluate_code", {"code": "print('a\\tb\\x1b[0m\\u00e9'); 3.0", "detail": True}),
+    ("evaluate_code", {"code": "1/0"}),
+    ("evaluate_code", {"code": "1/"}),
+    ("list_sessions", {}),
+    ("server_health", {}),
+    ("symbol_info", {"symbol": "len"}),
+    ("repl_output_log", {"query": "[:find (avg ?l) . :in $ [?l ...]]", "inputs": [[2, 4]]}),
+    ("repl_output_log", {"query": "[:find ?l ?h :in $ [?l ...] :where [(/ ?l 2) ?h]]", "inputs": [[3, 4]]}),
+    ("repl_output_log", {}),
+)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("structured"), "--repl", "python") as running:
+        with running.client() as client:
+            until(lambda: "symbol_info" in client.tools(), "the REPL")
+        yield running
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="JavaScript is needed to see what it writes")
+def test_the_text_is_byte_for_byte_what_javascript_makes_of_the_structure(live):
+    with live.client() as client:
+        lines = [client.line("tools/call", {"name": tool, "arguments": given}) for tool, given in CALLS]
+    done = subprocess.run(["node", "-e", SAYING_IT_AGAIN], input=b"".join(lines), capture_output=True, check=True)
+    pairs = json.loads(done.stdout)
+    assert len(pairs) == len(CALLS)
+    assert [text for text, _ in pairs] == [again for _, again in pairs]
+
+
+def test_an_average_that_is_whole_has_no_point(live):
+    with live.client() as client:
+        answer = client.line("tools/call", {"name": "repl_output_log", "arguments": CALLS[7][1]})
+    assert type(json.loads(answer)["result"]["structuredContent"]["result"]) is int
+
+
+def asked(client, **beside):
+    params = {"name": "evaluate_code", "arguments": {"code": "1+2"}, **beside}
+    return client.request("tools/call", params)["result"]
+
+
+@pytest.mark.parametrize("name", ["codex-mcp-client", "@cline/core"])
+def test_who_would_read_it_twice_or_lose_images_gets_the_text_alone(live, name):
+    with live.client(name=name) as client:
+        assert not any("outputSchema" in tool for tool in client.request("tools/list")["result"]["tools"])
+        for result in (asked(client), asked(client, beside="by the SDK's way")):
+            assert result.keys() == {"content", "isError"}
+            assert json.loads(result["content"][0]["text"])["result"] == "3"
+
+
+def test_who_makes_no_handshake_is_known_by_its_name_too(live):
+    about = {**MODERN, "clientInfo": {"name": "@cline/core", "version": "1"}}
+    meta = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
+    with live.client(handshake=False) as client:
+        for _ in range(2):
+            assert "structuredContent" not in asked(client, _meta=meta)
+
+
+@pytest.mark.parametrize(
+    "name", ["claude-code", "copilot-cli", "gemini-cli-mcp-client", "qwen-cli-mcp-client-x", "new"]
+)
+def test_everybody_else_gets_both_always(live, name):
+    with live.client(name=name) as client:
+        assert all("outputSchema" in tool for tool in client.request("tools/list")["result"]["tools"])
+        for tool, given in CALLS:
+            result = client.request("tools/call", {"name": tool, "arguments": given})["result"]
+            assert json.loads(result["content"][0]["text"]) == result["structuredContent"]

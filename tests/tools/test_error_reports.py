@@ -1,0 +1,156 @@
+"""Errors in few words: the project's frames in a line each, the causes, and nothing said twice or lost."""
+
+import traceback
+
+import pytest
+from live_server import serving
+
+from codriver.tools.error_reports import shortened, without_report
+
+FRAMES = [
+    "decode (/usr/lib/python3.11/json/decoder.py:355)",
+    "read (/w/shop/orders.py:7)",
+    "helper (/w/.venv/lib/python3.11/site-packages/click/core.py:1)",
+    "<lambda> (<eval 3>:2)",
+    *(f"step{number} (/w/shop/steps.py:{number})" for number in range(9)),
+    "<module> (<eval 4>:1)",
+]
+
+
+def test_the_projects_innermost_frames_are_left_of_a_trace():
+    error = {"class": "E", "message": "m", "phase": "execution", "file": "/w/shop/orders.py", "line": 7, "column": 3}
+    assert shortened(error | {"form": 1, "trace": FRAMES}, "/w") == {
+        "class": "E",
+        "message": "m",
+        "trace": [
+            "shop/orders.py:7 in read", "<eval 3>:2 in <lambda>",
+            "shop/steps.py:0 in step0", "shop/steps.py:1 in step1", "shop/steps.py:2 in step2",
+        ],
+    }  # fmt: skip
+
+
+def test_a_failure_in_the_code_sent_has_its_line():
+    error = {"class": "E", "message": "m", "phase": "execution", "line": 4, "column": 1, "trace": [FRAMES[-1]]}
+    assert shortened(error, "/w") == {"class": "E", "message": "m", "line": 4}
+    first = {"class": "E", "message": "m", "phase": "execution", "line": 1, "column": 1}
+    assert shortened(first, "/w") == {"class": "E", "message": "m"}
+    clojure = {"class": "E", "message": "m", "phase": "execution", "line": 2, "trace": ["user/eval12 (REPL:2)"]}
+    assert shortened(clojure, "/w") == {"class": "E", "message": "m", "line": 2}
+
+
+def test_what_cannot_be_read_keeps_its_place():
+    error = {"class": "SyntaxError", "message": "m", "phase": "read", "file": "/w/a.py", "line": 4, "column": 9}
+    assert shortened(error, "/w") == error | {"file": "a.py"}
+
+
+def test_frames_that_are_nobodys_of_the_project_are_better_than_none():
+    assert shortened({"trace": FRAMES[:1]}, "/w") == {"trace": ["/usr/lib/python3.11/json/decoder.py:355 in decode"]}
+
+
+def raised(chain):
+    """The report of a failure whose causes these are, outermost first, by `from` or by the way."""
+    try:
+        chain()
+    except Exception as error:  # noqa: BLE001 - any failure
+        return {"class": type(error).__name__, "message": str(error)}, traceback.format_exc()
+
+
+def by_from():
+    try:
+        {}["a"]
+    except KeyError as error:
+        raise ValueError("bad") from error
+
+
+def by_the_way():
+    try:
+        by_from()
+    except ValueError:
+        raise OSError("worse")  # noqa: B904 - its context is what is looked at
+
+
+def silent():
+    raise LookupError
+
+
+def test_a_report_goes_and_what_was_printed_stays():
+    error, report = raised(silent)
+    assert without_report("one\ntwo\n" + report, error, "/w") == ("one\ntwo\n", [])
+    assert without_report(report, error, "/w") == ("", [])
+
+
+def test_every_cause_is_named_in_one_line_the_nearest_first():
+    error, report = raised(by_the_way)
+    rest, causes = without_report("said\n" + report, error, __file__.rsplit("/", 1)[0])
+    assert rest == "said\n"
+    assert [cause.split(" (")[0] for cause in causes] == ["ValueError: bad", "KeyError: 'a'"]
+    assert all(cause.endswith(" in by_from)") and "(test_error_reports.py:" in cause for cause in causes)
+
+
+@pytest.mark.parametrize("chain", [by_from, by_the_way, silent])
+def test_what_the_program_said_after_is_no_report(chain):
+    error, report = raised(chain)
+    assert without_report(report + "and went on\n", error, "/w") == (report + "and went on\n", [])
+    assert without_report("no newline: " + report, error, "/w")[0] == "no newline: " + report
+    assert without_report(report, error | {"message": "another"}, "/w") == (report, [])
+
+
+def test_a_cause_of_several_lines_leaves_the_report_whole():
+    def chain():
+        try:
+            {}["a"]
+        except KeyError as error:
+            error.add_note("a note")
+            raise ValueError("bad") from error
+
+    error, report = raised(chain)
+    assert without_report(report, error, "/w") == (report, [])
+
+
+def test_a_cause_that_was_never_raised_leaves_what_was_printed_before():
+    def chain():
+        raise ValueError("bad") from KeyError("a")
+
+    error, report = raised(chain)
+    printed = raised(silent)[1] + "tried again\n"
+    assert without_report(printed + report, error, "/w") == (printed + report, [])
+
+
+def test_clojures_report_goes_too():
+    report = "Execution error (ArithmeticException) at user/eval12 (REPL:1).\nDivide by zero\n"
+    error = {"class": "java.lang.ArithmeticException", "message": "Divide by zero"}
+    assert without_report("said\n" + report, error, "/w") == ("said\n", [])
+    assert without_report(report + "more\n", error, "/w") == (report + "more\n", [])
+
+
+SOURCE = """\
+def inner(order):
+    return order["cents"]
+
+
+def total(order):
+    try:
+        return inner(order)
+    except KeyError as error:
+        raise ValueError("no order") from error
+"""
+
+
+def test_an_answer_names_the_projects_line_and_the_cause(tmp_path):
+    folder = tmp_path / "workspace" / "shop"
+    folder.mkdir(parents=True)
+    (folder / "orders.py").write_text(SOURCE)
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        client.call("evaluate_code", code="import sys; sys.path.insert(0, 'shop'); import orders", timeoutMs=60_000)
+        answer = client.call("evaluate_code", code="print('first'); orders.total({})", detail=False)
+        assert answer["error"] == {
+            "class": "ValueError",
+            "message": "no order",
+            "form": 2,
+            "trace": ["shop/orders.py:9 in total"],
+            "causes": ["KeyError: 'cents' (shop/orders.py:2 in inner)"],
+        }
+        assert (answer["reason"], answer["stdout"], "stderr" in answer) == ("evaluation-failed", "first\n", False)
+        whole = client.call("get_evaluation", evaluationId=answer["evaluationId"])
+        assert "Traceback" in whole["stderr"]
+        assert whole["error"]["line"] == 9

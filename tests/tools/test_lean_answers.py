@@ -1,0 +1,179 @@
+"""Lean answers: an evaluation's answer says what its reader cannot know, and all of it where detail is asked for."""
+
+import json
+
+import pytest
+from live_server import serving
+
+from codriver.core.state import Seen
+from codriver.tools.lean_answers import Reader, lean
+
+FULL = {
+    "ok": True,
+    "evaluationId": "ab12-7",
+    "status": "done",
+    "sessionKey": "py",
+    "who": "ann",
+    "generation": 2,
+    "elapsedMs": 99,
+    "result": "3",
+    "outputLines": {"first": 5, "last": 6},
+    "ns": "user",
+    "notes": [],
+}
+ANN = Reader(who="ann", session_key="py", seen=Seen(2, "user"))
+
+
+def left_out(reader=ANN, *, is_cut=False, **fields):
+    full = FULL | fields
+    return full.keys() - lean(full, reader, is_cut=is_cut).keys()
+
+
+def test_of_what_went_well_the_result_is_left():
+    assert lean(FULL, ANN) == {"ok": True, "result": "3"}
+
+
+@pytest.mark.parametrize(
+    ("reader", "changed", "shown"),
+    [
+        (ANN, {"status": "running"}, {"status", "evaluationId"}),
+        (ANN, {"status": "interrupted", "reason": "interrupted"}, {"status", "evaluationId"}),
+        (ANN, {"status": "failed", "reason": "evaluation-failed"}, {"evaluationId"}),
+        (ANN, {"notes": ["a note"]}, {"notes", "evaluationId"}),
+        (ANN, {"sessionKey": "clj"}, {"sessionKey"}),
+        (ANN, {"who": "bob"}, {"who"}),
+        (ANN, {"generation": 3}, {"generation"}),
+        (ANN, {"ns": "shop.orders"}, {"ns"}),
+        (ANN, {"elapsedMs": 100}, {"elapsedMs"}),
+        (ANN, {"stdout": "hi\n"}, {"outputLines"}),
+        (ANN, {"stderr": "oh\n"}, {"outputLines"}),
+        (Reader("ann", "py"), {}, {"generation", "ns"}),
+        (Reader("ann", None, seen=Seen(2, "user")), {}, {"sessionKey"}),
+        (Reader("ann", "py", namespace="user"), {}, {"generation"}),
+        (Reader("ann", "py", seen=Seen(2, "user"), asks_status=True), {}, {"status"}),
+        (Reader("ann", "py", evaluation="ab12-7", seen=Seen(2, "user")), {"notes": ["a note"]}, {"notes"}),
+    ],
+)
+def test_what_the_reader_cannot_know_is_said(reader, changed, shown):
+    known = {"evaluationId", "status", "sessionKey", "who", "generation", "elapsedMs", "outputLines", "ns", "notes"}
+    assert left_out(reader, **changed) == known - shown
+
+
+def test_what_is_cut_says_where_the_rest_is():
+    assert left_out(is_cut=True, notes=["result shows its first 6 characters"]).isdisjoint({"outputLines", "notes"})
+
+
+def test_a_failure_has_no_hint_and_any_other_refusal_has():
+    assert "hint" in left_out(status="failed", reason="evaluation-failed", hint="read error")
+    assert "hint" not in left_out(status="interrupted", reason="timed-out", hint="read notes")
+
+
+def test_the_first_form_is_not_numbered():
+    assert lean(FULL | {"error": {"class": "E", "form": 1}}, ANN)["error"] == {"class": "E"}
+    assert lean(FULL | {"error": {"class": "E", "form": 2}}, ANN)["error"] == {"class": "E", "form": 2}
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ({"result": "None"}, {}),
+        ({"result": "6", "values": ["None", "6"]}, {"result": "6"}),
+        ({"result": "None", "values": ["5", "None"]}, {"values": ["5"]}),
+        ({"result": "6", "values": ["5", "None", "6"]}, {"result": "6", "values": ["5", "6"]}),
+        ({"result": "None", "values": ["None", "None"]}, {}),
+        ({"result": "'None'"}, {"result": "'None'"}),
+    ],
+)
+def test_none_is_as_little_said_as_at_the_prompt(said, shown):
+    python = Reader("ann", "py", seen=Seen(2, "user"), reads_python=True)
+    assert lean({"status": "done", **said}, python) == shown
+    assert lean({"status": "done", **said}, ANN) == said
+
+
+# Over the wire
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("lean"), "--repl", "python") as running:
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client(name="ann") as client:
+        client.call("evaluate_code", code="'so that ann knows the session'")
+        yield client
+
+
+def lean_call(client, tool, **arguments):
+    return client.call(tool, detail=False, **arguments)
+
+
+def test_the_answer_to_a_sum_is_the_sum(client):
+    assert lean_call(client, "evaluate_code", code="1+2 #") == {"ok": True, "result": "3"}
+
+
+def test_lean_is_what_is_answered_to_who_does_not_ask(live):
+    with live.client(name="carl") as carl:
+        line = carl.line("tools/call", {"name": "evaluate_code", "arguments": {"code": "2+3"}})
+        first = json.loads(line)["result"]["structuredContent"]
+        line = carl.line("tools/call", {"name": "evaluate_code", "arguments": {"code": "3+3"}})
+    assert first.keys() <= {"ok", "result", "generation", "ns", "otherWhosSinceLast"}
+    assert (first["generation"], first["ns"]) == (1, "user")
+    assert json.loads(line)["result"]["structuredContent"] == {"ok": True, "result": "6"}
+
+
+def test_the_command_line_has_all_without_asking(live):
+    done = live.run("eval", "--json", "4+4")
+    assert {
+        "evaluationId",
+        "status",
+        "sessionKey",
+        "who",
+        "generation",
+        "elapsedMs",
+        "outputLines",
+        "ns",
+    } <= json.loads(done.stdout).keys()
+    lean_done = live.run("call", "--json", "evaluate_code", '{"code": "4+5", "detail": false}')
+    assert "status" not in json.loads(lean_done.stdout)
+
+
+def test_one_caller_is_not_told_what_another_of_its_client_knows(client):
+    arguments = {"code": "5+5", "who": "newcomer"}
+    first = lean_call(client, "evaluate_code", **arguments)
+    assert (first["generation"], first["ns"]) == (1, "user")
+    second = lean_call(client, "evaluate_code", code="5+6", who="newcomer")
+    assert second.keys() == {"ok", "result"}
+
+
+def test_get_evaluation_always_says_the_status_and_never_the_id_it_was_given(client):
+    identity = client.call("evaluate_code", code="'asked for'")["evaluationId"]
+    assert lean_call(client, "get_evaluation", evaluationId=identity) == {
+        "ok": True, "status": "done", "result": "'asked for'",
+    }  # fmt: skip
+    assert lean_call(client, "get_evaluation", evaluationId=identity, length=3)["status"] == "done"
+
+
+def test_what_does_not_end_in_time_names_itself(client):
+    answer = lean_call(client, "evaluate_code", code="input('? ')")
+    assert answer["status"] == "needs-input"
+    answer = lean_call(client, "send_input", evaluationId=answer["evaluationId"], text="yes")
+    assert (answer["ok"], answer["result"]) == (True, "'yes'")
+
+
+def test_a_session_of_its_own_is_named(client):
+    answer = lean_call(client, "evaluate_code", code="6+6", isolate=True)
+    assert answer["sessionKey"] != "py"
+    again = lean_call(client, "evaluate_code", code="6+7", replSessionKey=answer["sessionKey"])
+    assert again == {"ok": True, "result": "13"}
+
+
+def test_a_restart_is_told_by_the_generation(live):
+    with live.client(name="dora") as dora:
+        dora.call("evaluate_code", code="'before'")
+        assert dora.call("restart_repl")["ok"]
+        answer = lean_call(dora, "evaluate_code", code="7+7", timeoutMs=60_000)
+        assert (answer["result"], answer["generation"]) == ("14", 2)
+        assert lean_call(dora, "evaluate_code", code="7+8") == {"ok": True, "result": "15"}
