@@ -126,7 +126,7 @@ def test_who_says_nothing_of_itself_is_let_in(live, params):
         bare.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize"%s}\n' % params.encode())
         assert bare.answer(1)["result"]["serverInfo"]["name"] == "codriver"
         bare.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        answer = bare.call("clojure_evaluate_code", code="1 + 1", replSessionKey="py")
+        answer = bare.call("clojure_evaluate_code", code="1 + 1", replSessionKey="py", detail=True)
         assert (answer["result"], answer["who"]) == ("2", "mcp-client")
 
 

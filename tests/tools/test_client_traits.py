@@ -43,7 +43,8 @@ def printed(live):
 def asked(client, tool, **arguments):
     """The answer, and the length of the text that the model reads."""
     result = client.request("tools/call", {"name": tool, "arguments": arguments})["result"]
-    return result["structuredContent"], len(text_of(result))
+    text = text_of(result)
+    return json.loads(text), len(text)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

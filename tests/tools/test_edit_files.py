@@ -1,9 +1,5 @@
 """The editing tools as clients meet them, over a real server."""
 
-import json
-import re
-from pathlib import Path
-
 import pytest
 from live_server import own_settings, serving
 
@@ -194,14 +190,6 @@ class TestSettings:
             answer = client.call("edit_files", edits=[edit])
             assert answer["files"][0]["filePath"] == str(tmp_path / "other" / "a.clj")
             assert (tmp_path / "other" / "a.clj").read_text() == "(ns a)\n"
-
-
-def test_the_example_of_the_reference_works_as_written(client, greet):
-    greet.write_text(";; What everybody hears.\n" + GREET)
-    section = (Path(__file__).parents[2] / "skills/editing-lisp-files/REFERENCE.md").read_text()
-    arguments = json.loads(re.search(r"```json\n(.*?)```", section, re.DOTALL)[1])
-    assert client.call("edit_files", **arguments)["ok"]
-    assert "Good day" in greet.read_text()
 
 
 def test_a_renaming_answers_what_it_left_and_why(client, live):
