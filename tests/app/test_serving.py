@@ -320,8 +320,9 @@ def test_what_comes_before_the_handshake_is_told_to_begin_with_it(live):
             error = bare.request(method)["error"]
             assert error["code"] == -32602
             assert "initialize first" in error["message"]
-        assert "params.capabilities is missing" in bare.request("initialize")["error"]["message"]
         assert "initialize" not in bare.request("no/such")["error"]["message"]
+        incomplete = bare.request("initialize", {"protocolVersion": "2025-11-25"})
+        assert "params.capabilities is missing" in incomplete["error"]["message"]
 
 
 def test_a_client_subscribes_to_what_there_is(client):

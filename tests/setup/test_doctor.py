@@ -248,6 +248,13 @@ def test_a_relay_that_is_missing_or_old_is_told(examine, launch):
     assert of(examine(), "relay")[0].state == "note"
     launch.relay.unlink()
     (check,) = of(examine(), "relay")
+    assert (check.state, "codriver init" in check.fix) == ("wrong", True)
+
+
+def test_a_relay_that_was_never_installed_is_no_fault(tmp_path, machine):
+    (tmp_path / "app").mkdir()
+    launch = Launch(Path(sys.executable), tmp_path / "none.py", tmp_path / "app")
+    (check,) = of(diagnose(launch, lambda *_: {}, machine, lambda *_: None), "relay")
     assert (check.state, "codriver init" in check.fix) == ("note", True)
 
 

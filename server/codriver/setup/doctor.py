@@ -204,8 +204,10 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
     try:
         is_current = all(files.read(there, RELAY_RULES) == files.read(ours, RELAY_RULES) for ours, there in pairs)
     except FileNotFoundError:
-        text = f"{launch.relay} is not installed yet"
-        return Check("relay", "note", text, "codriver init installs it, and so does codriver serve")
+        cure = "codriver init installs it, and so does codriver serve"
+        if os.path.lexists(presence_folder(launch.workspace) / "port"):
+            return Check("relay", "wrong", f"{launch.relay} is gone, and a server ran here already", cure)
+        return Check("relay", "note", f"{launch.relay} is not installed yet", cure)
     except OSError as error:
         text = f"{error.filename or launch.relay} is not there: {error.strerror}"
         return Check("relay", "wrong", text, "codriver init installs it, and so does codriver serve")
