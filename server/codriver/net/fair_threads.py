@@ -52,6 +52,10 @@ class _Turn:
     client: str
     decided: anyio.Event = field(default_factory=anyio.Event)
     is_granted: bool = False
+    is_over: bool = False
+    """Whether its work is."""
+    has_left: bool = False
+    """Whether its caller has what came of it, or waits no more."""
 
 
 @dataclass(eq=False, slots=True)
@@ -143,9 +147,9 @@ class Shares:
         if not turn.is_granted:
             self._leave(turn)
             raise NoTurnError(self.waiting)
-        return await self._run_now(turn.client, work)
+        return await self._run_now(turn, work)
 
-    async def _run_now(self, client: str, work: Callable[[], T]) -> T:
+    async def _run_now(self, turn: _Turn, work: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
         # Taken by whoever is first: the thread that begins the work, or the caller that leaves before that.
         start = deque([None])
@@ -157,7 +161,7 @@ class Shares:
                 return work()
             finally:
                 with contextlib.suppress(RuntimeError):  # the event loop is closed, and nobody waits any more
-                    loop.call_soon_threadsafe(self._release, client, time.monotonic() - began)
+                    loop.call_soon_threadsafe(self._end_work, turn, time.monotonic() - began)
 
         try:
             # The slots are the limit here: a thread that nobody waits for any more still has its slot.
@@ -166,20 +170,32 @@ class Shares:
         except BaseException:
             with contextlib.suppress(IndexError):
                 start.pop()
-                self._release(client, 0.0)
+                self._end_work(turn, 0.0)
             raise
+        finally:
+            self._let_go(turn)
 
     def _leave(self, turn: _Turn) -> None:
         """A caller waits no more, or never takes the slot that it was just given."""
         if turn.is_granted:
-            self._release(turn.client, 0.0)
+            self._end_work(turn, 0.0)
+            self._let_go(turn)
             return
         self._shares[turn.client].waiting.remove(turn)
         self._forget_idle()
 
-    def _release(self, client: str, took_s: float) -> None:
-        share = self._shares[client]
-        share.running -= 1
+    def _let_go(self, turn: _Turn) -> None:
+        """The caller goes on: what its client asked for next may begin, once the work is over too."""
+        turn.has_left = True
+        if turn.is_over:
+            self._shares[turn.client].running -= 1
+            self._grant()
+
+    def _end_work(self, turn: _Turn, took_s: float) -> None:
+        """The slot is free. The client's next work does not begin before the caller has what came of this one."""
+        share = self._shares[turn.client]
+        turn.is_over = True
+        share.running -= turn.has_left
         now = self._now()
         share.use(took_s, now)
         share.rests_until = now + min(self._client_rest * took_s, MAX_REST_S)
