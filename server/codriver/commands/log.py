@@ -1,25 +1,24 @@
-"""`codriver log`, `history`, `runs`, `forget`: the output log, now and as it grows, and what is remembered of it."""
+"""`codriver log`, `history`, `runs`, `forget`: the output log, and the runs and the code remembered of it."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from codriver.commands.answer_reading import reading
+from codriver.commands.log_follower import WHOLE, Follower, FollowError, followed
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.terminal import Styled, say, say_json
-from codriver.errors import CodriverError
 from codriver.files.paths import presence_folder, workspace_state_folder
 from codriver.log.control_characters import one_line
 from codriver.net import client, server_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from codriver.log.memory import Memory, Run
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
-RETRY_S = 1.0
-"""How often a server that is not there is looked for."""
 RUNS = "runs"
 SHOWN_CHARACTERS = 2000
 SHOWN_BYTES = 2**18
@@ -42,112 +39,6 @@ COLOURS = {
     "otherOutput": "yellow",
 }
 SIGNS = {"evaluatedCode": "»", "evaluationResults": "=", "evaluationErrorOutput": "!", "otherErrorOutput": "!"}
-WAIT_MS = 20_000
-WHOLE = 16 * 2**20
-"""The longest texts that can be asked for, in bytes together."""
-GAP = "some lines left the log before they could be read: logMaxEntities says how many it holds"
-MAX_ENTITIES = 10_000
-"""What one answer carries; a server whose log is larger may skip some, which is said."""
-
-
-class FollowError(CodriverError):
-    """The server cannot be asked for its log."""
-
-    def __init__(self, answer: dict[str, Any]) -> None:
-        super().__init__(f"the log cannot be followed: {answer.get('message', answer)}")
-
-
-@dataclass(slots=True)
-class Follower:
-    """Follows a log from the line `since` on. `who` and `categories` leave others out.
-
-    Texts that come at once have `max_text_bytes` together, long ones losing their end.
-    """
-
-    connection: Connection
-    since: int
-    who: str | None = None
-    categories: tuple[str, ...] = ()
-    max_text_bytes: int = WHOLE
-
-    def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], bool]:
-        """The entities that came since the last ones, and whether some left before they could be read.
-
-        None when none came within the time.
-
-        Raises:
-            FollowError: the server refuses.
-            ServerGoneError: it is gone.
-        """
-        query = "[:find (pull ?e [*]) :in $ ?since :where [?e :output/line ?line] [(> ?line ?since)]]"
-        inputs: list[object] = [self.since]
-        if self.who:
-            query = _with(query, "?who", "[?e :output/who ?who]")
-            inputs.append(self.who)
-        if self.categories:
-            query = _with(query, "[?category ...]", "[?e :output/category ?category]")
-            inputs.append(list(self.categories))
-        asked = {
-            "query": query,
-            "inputs": inputs,
-            "since": self.since,
-            "timeoutMs": wait_ms,
-            "limit": MAX_ENTITIES,
-            "maxTextBytes": self.max_text_bytes,
-        }
-        answer = self.connection.call("wait_for", asked)
-        if not answer.get("ok"):
-            raise FollowError(answer)
-        with reading("wait_for"):
-            self.since = int(answer["lastLine"])
-            return [row[0] for row in answer["result"]], bool(answer["gap"])
-
-
-def followed(follower: Follower, workspace: Path, name: str) -> Iterator[list[dict[str, Any]]]:
-    """The entities that come, for ever: when the server ends, that is said and the next one is waited for.
-
-    `name`: the client's. Each connection is closed before the next one, the last one when the iterator is closed.
-
-    Raises:
-        FollowError: the server refuses.
-    """
-    session = _session(workspace)
-    try:
-        while True:
-            try:
-                entries, gap = follower.next()
-            except (client.ServerGoneError, OSError):
-                follower.connection.close()
-                say("the server ended; waiting for the next one (Ctrl-C ends this)", err=True)
-                follower.connection = _next_server(workspace, name)
-                say("the next server is there", err=True)
-                if session != (session := _session(workspace)):
-                    follower.since = 0  # its log is empty when it starts, and its lines may begin before our last one
-                continue
-            if gap:
-                say(GAP, err=True)
-            yield entries
-    finally:
-        follower.connection.close()
-
-
-def _session(workspace: Path) -> str | None:
-    """The id of the server that the workspace's files name."""
-    record = server_record.read_record(presence_folder(workspace))
-    return None if record is None else record.session_id
-
-
-def _next_server(workspace: Path, name: str) -> Connection:
-    while True:
-        try:
-            return client.connect(workspace, name=name)
-        except (CodriverError, OSError, ValueError):
-            time.sleep(RETRY_S)
-
-
-def _with(query: str, binding: str, clause: str) -> str:
-    """The query with one more input and one more clause."""
-    return query.replace(" :where", f" {binding} :where").removesuffix("]") + f" {clause}]"
 
 
 @click.command("log")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codriver.commands.answer_reading import reading
-from codriver.commands.log import GAP, INTERRUPTED, RETRY_S, SHOWN_BYTES, Follower, FollowError, followed, shown
+from codriver.commands.log import INTERRUPTED, SHOWN_BYTES, shown
+from codriver.commands.log_follower import GAP, RETRY_S, Follower, FollowError, followed
 from codriver.commands.options import workspace_option
 from codriver.commands.terminal import say
 from codriver.commands.watch_board import (
