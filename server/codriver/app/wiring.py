@@ -147,7 +147,7 @@ def _performers(parts: Parts) -> Mapping[type[effects.Effect], Performer]:
 def _log(
     workspace: Path, live: LiveSettings, session_id: str, redactor: Redactor
 ) -> tuple[History, HistoryRestored, Transcripts, Logbook, RunRecorder]:
-    """What keeps what passes through the REPLs: the history, read now, and what it held; long texts; log; memory."""
+    """The stores of all that passes through the REPLs: history, read now, and its contents; long texts; log; memory."""
     settings, kept_in = live.settings, workspace_state_folder(workspace)
     history = History(
         kept_in / "eval-history.transit.json",

@@ -178,7 +178,7 @@ def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
 
 
 def _settled_record(folder: Path) -> ServerRecord | None:
-    """What names the server of the workspace, None when there is none; one that starts or ends is waited for."""
+    """The record of the workspace's server, None when there is none; one that starts or ends is waited for."""
     deadline = time.monotonic() + COMING_S
     is_told = False
     # The lock comes before the record when a server starts, and goes after it when one ends.

@@ -80,7 +80,7 @@ def init_command(  # one argument an option
 
 
 def _withheld(workspace: Path) -> tuple[str, ...] | None:
-    """What the workspace's settings say and what does not count; None when they cannot be read."""
+    """The workspace's settings that do not count until they are accepted; None when they cannot be read."""
     from codriver.settings.layers import SettingsError, load  # noqa: PLC0415  # only this command needs it
 
     try:

@@ -220,7 +220,7 @@ class Board:
 
 
 def _outcome(row: Row) -> str:
-    """What came of it, as far as it is known."""
+    """The outcome of an evaluation, as far as it is known."""
     sign = SIGNS.get(row.status, "=" if row.result else "")
     nothing = row.status in UNFINISHED or row.result in NOTHING
     text = row.error or (row.said or row.result if nothing else row.result)

@@ -153,7 +153,7 @@ class Screen:
         return list(named_keys(pressed))
 
     def _pressed(self) -> Iterator[int | str]:
-        """What was pressed, as curses has it."""
+        """The keys that were pressed, as curses has them."""
         with contextlib.suppress(curses.error):  # no more
             while True:
                 yield self._window.get_wch()

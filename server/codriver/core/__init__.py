@@ -7,15 +7,15 @@ in `values`, which adapters and tools use as they are.
 *The way of an evaluation's request*, from the wire to the REPL, in five shapes:
 
 1. the line of JSON-RPC that a client sent, read to a dictionary (`protocol.calls`);
-2. the checked arguments of the tool, such as `EvaluateArguments` (`tools.evaluate`);
+2. the checked arguments of the tool, such as `EvaluateArguments` (`tools.evaluate_code`);
 3. `values.Request`, made by the tool and never changed: the action `Evaluate` brings it, the state keeps it while it
    waits, the effect `RunEvaluation` carries it, and the adapter is given it;
-4. the fields of the REPL's message, one such message a form (`repls.nrepl_evaluator`);
+4. the fields of the REPL's message, one such message a form (`repls.nrepl.evaluator`);
 5. the message's bytes (`wire.bencode`).
 
 *The way of a failure back*, in three:
 
-1. what the server sent of it (`repls.failures.SentFailure`);
+1. what the server sent of it (`repls.nrepl.failures.SentFailure`);
 2. `values.Failure`, which ending, action, state and tools pass on as it is;
-3. the fields of the answer (`tools.evaluation.failure_json`).
+3. the fields of the answer (`tools.evaluation_answers.failure_json`).
 """

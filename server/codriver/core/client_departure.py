@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Session, State
     from codriver.core.values import Evaluation
 
+OWN_SESSION = "its client left, and the session was its own"
 UNANSWERABLE = "it waits for input, and the client that asked for it left"
 
 
@@ -85,13 +86,10 @@ def _unwanted(state: State) -> list[_Unwanted]:
     return found
 
 
-WHY = "its client left, and the session was its own"
-
-
 def leave(state: State, client: str) -> Outcome:
-    """The client's own sessions begin to end: nothing new runs in them, what waits is dropped, what runs is stopped.
+    """End the sessions of a client's own: nothing new runs in them, queued code is dropped, running code is stopped.
 
-    In shared sessions its code goes on: see `core.orphans`.
+    In shared sessions its code goes on, as an orphan.
     """
     effects: list[Effect] = []
     follow_ups: list[Action] = []
@@ -102,8 +100,8 @@ def leave(state: State, client: str) -> Outcome:
             leaving = replace(session, client=None, is_leaving=True)
             state = put(state, repl.id, leaving)
             left = _unfinished(state, repl.id, session.name)
-            follow_ups += [CancelQueued(one.id, f"never sent: {WHY}") for one in left if one.status == "queued"]
-            effects += [StopEvaluation(evaluation=one.id, why=WHY) for one in left if one.status != "queued"]
+            follow_ups += [CancelQueued(one.id, f"never sent: {OWN_SESSION}") for one in left if one.status == "queued"]
+            effects += [StopEvaluation(evaluation=one.id, why=OWN_SESSION) for one in left if one.status != "queued"]
             if not left:
                 effects.append(CloseSession(id=repl.id, name=session.name))
     return Outcome(state, (*effects, *await_grace(state, client)), tuple(follow_ups))

@@ -1,7 +1,7 @@
 """The queue of evaluations: accepted, run one at a time in each lane, ended.
 
-Within a lane (`core.lanes`) evaluations run in the order they were accepted. An evaluation accepted while its REPL is
-on its way waits for it.
+Within a lane (`core.state.lane`) evaluations run in the order they were accepted. An evaluation accepted while its REPL
+is on its way waits for it.
 """
 
 from __future__ import annotations

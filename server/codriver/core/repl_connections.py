@@ -37,6 +37,26 @@ if TYPE_CHECKING:
     from codriver.core.effects import Effect
     from codriver.core.values import Evaluation
 
+FIRST_RETRY_S = 0.25
+LONGEST_RETRY_S = 10.0
+STARTS_PER_MINUTE = 4
+"""The first start and three more."""
+MINUTE_MS = 60_000
+KEPT_STARTS = 8
+KEYS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "clojure": "clj",
+        "clojurescript": "cljs",
+        "babashka": "bb",
+        "basilisp": "lpy",
+        "python": "py",
+        "hy": "hy",
+        "nbb": "nbb",
+        "squint": "squint",
+    }
+)
+"""The key that a REPL of a dialect gets when nobody gave it one."""
+
 
 def stray(state: State, repl: Repl) -> str | None:
     """The warning about a REPL that a port file led to and that runs elsewhere; None when nothing speaks for that.
@@ -70,28 +90,6 @@ def is_first(state: State, evaluation: Evaluation) -> bool:
         for other in state.evaluations.values()
         if other.number < evaluation.number
     )
-
-
-FIRST_RETRY_S = 0.25
-LONGEST_RETRY_S = 10.0
-STARTS_PER_MINUTE = 4
-"""The first start and three more."""
-MINUTE_MS = 60_000
-KEPT_STARTS = 8
-
-KEYS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "clojure": "clj",
-        "clojurescript": "cljs",
-        "babashka": "bb",
-        "basilisp": "lpy",
-        "python": "py",
-        "hy": "hy",
-        "nbb": "nbb",
-        "squint": "squint",
-    }
-)
-"""The key that a REPL of a dialect gets when nobody gave it one."""
 
 
 def announcing(handle: Handler) -> Handler:

@@ -26,6 +26,8 @@ LIVE: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input
 HELD: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
 """The statuses in which an evaluation holds its lane: nothing else runs there meanwhile."""
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Capability:
@@ -166,8 +168,6 @@ class Evaluation:
         """Whether nothing more will happen to it."""
         return self.status not in LIVE
 
-
-T = TypeVar("T")
 
 if TYPE_CHECKING:
     # To a type checker it is the same, and that one knows the fields.

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 
 SHOWN_CHARACTERS = 120  # of a form in an error: enough to know it again
 
+MAX_HELD_ROWS = 600_000  # about 100 MB, and enough for a rule that relates each entity of a full log to all after it
+MAX_MADE_BYTES = 256 * 2**20
+SMALL_VALUE = 256  # characters or items; values up to here weigh no more than the row that holds them
+ITEM_BYTES = 40  # of a number in a tuple
+
 
 class QueryError(RefusedError):
     """A query that cannot be read, understood or run: what was expected, what was found, and where.
@@ -33,12 +38,6 @@ class QueryError(RefusedError):
         self.found = found
         self.line = line
         self.column = column
-
-
-MAX_HELD_ROWS = 600_000  # about 100 MB, and enough for a rule that relates each entity of a full log to all after it
-MAX_MADE_BYTES = 256 * 2**20
-SMALL_VALUE = 256  # characters or items; values up to here weigh no more than the row that holds them
-ITEM_BYTES = 40  # of a number in a tuple
 
 
 class OutOfRowsError(Exception):

@@ -36,6 +36,8 @@ SHARING = frozenset(
 )
 """Functions that give what they were given, or a part of it, and so make no new value."""
 
+BY_VALUE = cmp_to_key(compare)
+
 
 def reason(error: Exception) -> str:
     """Why a function could not work with what it was given, in words."""
@@ -43,7 +45,7 @@ def reason(error: Exception) -> str:
 
 
 def is_true(value: object) -> bool:
-    """What counts as true: all but false and nil."""
+    """Whether a value counts as true: all but false and nil do."""
     return value is not None and value is not False and value is not Boolean.FALSE
 
 
@@ -70,9 +72,6 @@ _LOGIC: Mapping[str, Function] = {
 }
 FUNCTIONS: Mapping[str, Function] = {**ARITHMETIC, **_LOGIC, **STRINGS, **SEQUENCES}
 """By the names that queries call them by."""
-
-
-BY_VALUE = cmp_to_key(compare)
 
 
 @dataclass(frozen=True, slots=True)

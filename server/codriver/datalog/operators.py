@@ -44,7 +44,7 @@ def run(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:
 
 
 def projection(columns: Sequence[int]) -> Callable[[Row], Row]:
-    """What takes these columns out of a row, as a row."""
+    """A function that takes these columns out of a row, as a row."""
     if not columns:
         return lambda _: ()
     if len(columns) == 1:
@@ -93,7 +93,7 @@ def hashed(rows: Iterable[Row], key: Callable[[Row], Row], rest: Callable[[Row],
 
 
 def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Callable[[Row], Any]:
-    """What calls the function with a row's arguments. The common shapes are spelled out, as they run for every row."""
+    """A function that calls another with a row's arguments. Common shapes are spelled out: they run for every row."""
     match arguments:
         case [(int(column), _)]:
             return lambda row: function(row[column])
@@ -107,7 +107,7 @@ def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Cal
 
 
 def failing_call(call: Callable[[Row], Any], arguments: Sequence[Expression], rows: Rows) -> Row | None:
-    """What the arguments were in the first row that the call cannot work with; None when it can with all."""
+    """The arguments of the first row that the call cannot work with; None when it can with all."""
     for row in rows:
         try:
             call(row)

@@ -55,6 +55,8 @@ PULL = 'a pull pattern such as `[*]` or `[:output/line [:output/who :as "by" :de
 MAX_RULES = 200
 NAME = re.compile(r"[^\s:\"]+")
 
+MAX_ROWS = 100_000  # that inputs are taken apart into, all together
+
 
 def parse(source_text: str, schema: Schema) -> Query:
     """The query in a text.
@@ -271,9 +273,6 @@ def _refuse_twice(text: Text, names: list[str], form: Form, wanted: str) -> None
         raise text.error(wanted, form)
 
 
-MAX_ROWS = 100_000  # that inputs are taken apart into, all together
-
-
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """Inputs by their variables: those with one value, and rows of those with several. And the rules."""
@@ -285,7 +284,7 @@ class Inputs:
 
 
 def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Inputs:
-    """What the values, JSON and in the order of `:in` without its sources, mean.
+    """The inputs of a query, read from JSON values in the order of `:in` without its sources.
 
     Raises:
         QueryError: there are too few, too many, or one is not what its binding takes apart.

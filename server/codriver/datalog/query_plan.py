@@ -60,7 +60,7 @@ class Plan:
     scope: Scope
 
     def output(self, names: Sequence[str]) -> Callable[[Row], Row]:
-        """What takes these variables' values out of a row that came out."""
+        """A function that takes these variables' values out of a row that came out."""
         columns, constants = self.scope.columns, self.scope.constants
         if all(name in columns for name in names):
             return operators.projection([columns[name] for name in names])

@@ -37,6 +37,19 @@ FUZZY = re.compile(r"\{(?:[deis]|[0-9]+<|[0-9]*[dis][+<])")
 REPEAT = re.compile(r"[*+]|\{[0-9]*,?[0-9]*\}")
 VERBOSE_SPACE = re.compile(r"(?:\s|#[^\n]*(?:\n|$))+")
 
+MAX_CHARACTERS = 1000  # of a pattern
+MAX_MATCHES = 100_000  # of a re-seq
+# Letting other threads run costs more than the usual search of a short text, so that is first tried without.
+SHORT_CHARACTERS = 4096
+SHORT_S = 0.005  # no longer than Python itself lets a thread run before another may
+# The package counts seconds of the process's processors, which on a busy machine take several of the clock's. So a
+# search that is not over after this many is begun again with the time that is left, at the pace that was seen.
+TRIAL_S = 0.1
+MAX_SEARCH_BYTES = 64 * 2**20
+# Measured with random patterns on texts of 200,000 characters: 121 with one repeated group, 1,070 with fifteen.
+BYTES_A_CHARACTER = 130
+BYTES_A_REPEATED = 75
+
 
 @dataclass(frozen=True, slots=True)
 class Construct:
@@ -219,20 +232,6 @@ class _Reading:
             return False
         self._place += 1
         return self._text[self._place - 1] != "\\" or self._escape()
-
-
-MAX_CHARACTERS = 1000  # of a pattern
-MAX_MATCHES = 100_000  # of a re-seq
-# Letting other threads run costs more than the usual search of a short text, so that is first tried without.
-SHORT_CHARACTERS = 4096
-SHORT_S = 0.005  # no longer than Python itself lets a thread run before another may
-# The package counts seconds of the process's processors, which on a busy machine take several of the clock's. So a
-# search that is not over after this many is begun again with the time that is left, at the pace that was seen.
-TRIAL_S = 0.1
-MAX_SEARCH_BYTES = 64 * 2**20
-# Measured with random patterns on texts of 200,000 characters: 121 with one repeated group, 1,070 with fifteen.
-BYTES_A_CHARACTER = 130
-BYTES_A_REPEATED = 75
 
 
 class InvalidPatternError(ValueError):

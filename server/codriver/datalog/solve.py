@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 
 Cut = Literal["rows", "time"]
 
+MAX_ANSWER_CHARACTERS = 16 * 2**20  # of all rows: as much as the log itself holds
+PLAIN = frozenset({str, int, type(None)})
+
 
 @dataclass(frozen=True, slots=True)
 class QueryAnswer:
@@ -272,10 +275,6 @@ class _Shape:
         given = self._given.constants.get(variable.name)
         text = Text(given if isinstance(given, str) else printed(given), "pull pattern")
         return parse_pull(text, read(text), self._context.sources["$"].schema)
-
-
-MAX_ANSWER_CHARACTERS = 16 * 2**20  # of all rows: as much as the log itself holds
-PLAIN = frozenset({str, int, type(None)})
 
 
 def _row_to_json(row: Row) -> list[Any]:

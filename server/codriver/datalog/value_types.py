@@ -23,6 +23,8 @@ MAX_CHARACTERS = 2**20  # of a string that a function makes
 MAX_NESTING = 32
 MAX_INTEGER = 2**1024  # about where floats end, too
 
+RANKS = {"nil": 0, "a boolean": 1, "a number": 2, "a string": 3, "a collection": 4, "a regex": 5}
+
 
 class Boolean(Enum):
     """A boolean as a value: Python's own are the numbers 0 and 1 wherever values are joined or told apart."""
@@ -107,9 +109,6 @@ def kind(value: object) -> str:
     if isinstance(value, str):
         return "a string"
     return "nil" if value is None else "a regex" if isinstance(value, Pattern) else "a collection"
-
-
-RANKS = {"nil": 0, "a boolean": 1, "a number": 2, "a string": 3, "a collection": 4, "a regex": 5}
 
 
 def compare(left: Any, right: Any) -> int:

@@ -20,12 +20,23 @@ if TYPE_CHECKING:
 
     from codriver.editing.file_changes import Snapshot
 
+__all__ = ["HY", "Create", "EditsRefusedError", "FileResult", "Limits", "Wanted", "plan"]
+
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 MARGIN = 20
 """Equal lines that are compared too: a change among repeated lines may be told some lines higher up."""
 MAX_COMPARED_LINES = 20_000
 """Beyond this, finding the least difference takes too long, and nobody reads it."""
+
+BOM = b"\xef\xbb\xbf"
+MARK = "\ufeff"
+HY = ".hy"
+"""How the name of a file of Hy ends."""
+MAX_TOLD = 5
+"""Problems that a refusal's message repeats; all are among its problems."""
+MAX_CONTEXTS = 20
+"""Problems that are shown with the lines around: whoever is wrong so often reads the file again."""
 
 
 def unified(before: str, after: str, name: str, *, is_new: bool = False, is_gone: bool = False) -> str:
@@ -91,19 +102,6 @@ def _range(start: int, end: int, offset: int) -> str:
 
 def _shown(mark: str, line: str) -> str:
     return mark + line if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"
-
-
-__all__ = ["HY", "Create", "EditsRefusedError", "FileResult", "Limits", "Wanted", "plan"]
-
-BOM = b"\xef\xbb\xbf"
-MARK = "\ufeff"
-HY = ".hy"
-"""How the name of a file of Hy ends."""
-
-MAX_TOLD = 5
-"""Problems that a refusal's message repeats; all are among its problems."""
-MAX_CONTEXTS = 20
-"""Problems that are shown with the lines around: whoever is wrong so often reads the file again."""
 
 
 @dataclass(frozen=True, slots=True)

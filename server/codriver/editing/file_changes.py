@@ -45,6 +45,12 @@ _SHORT_NAME = re.compile(r"git~\d+")
 _SCRIPT = re.compile(r"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|lumo|planck|plk)\b")
 """The first line of a script without an ending to its name."""
 
+MAX_FILE_BYTES: Final = 8 * MEBIBYTE
+"""No source file is as large, and reading one takes a second."""
+MAX_HELD: Final = 32
+"""Folders that a batch holds open at once; those of a larger batch are walked to again, and must be the same."""
+_RULES = Rules(Links.NEVER, MAX_FILE_BYTES)
+
 
 class NotEditableError(Exception):
     """The file cannot be edited here, for the reason said."""
@@ -115,14 +121,6 @@ def check_is_lisp(path: Path, data: bytes | None, *contents: str) -> None:
         raise NotEditableError(
             f"{path.name} is no Lisp file ({kinds}): change it as text, with your client's own editing tool"
         )
-
-
-MAX_FILE_BYTES: Final = 8 * MEBIBYTE
-"""No source file is as large, and reading one takes a second."""
-MAX_HELD: Final = 32
-"""Folders that a batch holds open at once; those of a larger batch are walked to again, and must be the same."""
-
-_RULES = Rules(Links.NEVER, MAX_FILE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     from codriver.lisp.source_text import Document, Unit
 
+__all__ = ["Append", "Done", "Edited", "Insert", "Move", "Refused", "Rename", "Replace", "TextEdit", "apply"]
+
 
 @dataclass(frozen=True, slots=True)
 class Replace:
@@ -117,9 +119,6 @@ class Refused:
     """A refused batch: its problems by the number of the edit, in order. The text stays as it was."""
 
     problems: tuple[tuple[int, Problem], ...]
-
-
-__all__ = ["Append", "Done", "Edited", "Insert", "Move", "Refused", "Rename", "Replace", "TextEdit", "apply"]
 
 
 def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | None = None) -> Edited | Refused:

@@ -38,6 +38,12 @@ MESSAGES = {
 Place = tuple[int, int]
 """A line and a column of the text given, both from 0."""
 
+_SPECIAL = re.compile(r"""[()\[\]{}";\\\t]""")
+_STRING_REST = re.compile(r'(?:[^"\\]|\\.)*+', re.DOTALL)
+_QUOTE = re.compile(r'\\.|(?P<quote>")', re.DOTALL)
+_LINE_END = re.compile(r"\r?\n")
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+
 
 @dataclass(frozen=True, slots=True)
 class ParinferError:
@@ -60,11 +66,6 @@ class Result:
 
     text: str
     error: ParinferError | None = None
-
-
-_SPECIAL = re.compile(r"""[()\[\]{}";\\\t]""")
-_STRING_REST = re.compile(r'(?:[^"\\]|\\.)*+', re.DOTALL)
-_QUOTE = re.compile(r'\\.|(?P<quote>")', re.DOTALL)
 
 
 class StopError(Exception):
@@ -353,10 +354,6 @@ class IndentPass:
         if line[max(trail.start, 0) : max(trail.end, 0)] != closers:
             self.lines[trail.line] = splice(line, trail.start, trail.end, closers)
         trail.end = trail.start + len(closers)
-
-
-_LINE_END = re.compile(r"\r?\n")
-_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
 def indent_mode(text: str) -> Result:

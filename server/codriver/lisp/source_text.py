@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 HOLDERS = frozenset({"comment", "clojure.core/comment", "cljs.core/comment", "basilisp.core/comment", "do"})
 """What begins a list whose forms stand there as at the top level: a comment, or what is run one after the other."""
 
+_BLANK = " \t\f,"
+SHOWN_CHARS = 200
+"""Of a line that is shown; generated files have lines of any length."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -128,12 +132,6 @@ def _is_incomplete(text: str, form: Form) -> bool:
             return True
         form = taken[-1]
     return False
-
-
-_BLANK = " \t\f,"
-
-SHOWN_CHARS = 200
-"""Of a line that is shown; generated files have lines of any length."""
 
 
 class Document:

@@ -34,6 +34,12 @@ KEY_AND_VALUE = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<va
 WORD = re.compile(r"[A-Za-z][A-Za-z_.-]*")
 URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE)  # one with a user or a query may hold a secret
 
+_NAMED = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
+_QUOTES = ("", '"', "'", "`")
+"""The quote that is escaped: none where another one stands around the string."""
+UNCHANGED = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
+"""Text that stands in every string as it is: ASCII without control characters, quotes, slash and backslash."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Secrets:
@@ -205,8 +211,6 @@ def _secret_part(line: str) -> str:
 
 # How languages print a character within a string, the quotes aside
 
-_NAMED = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
-
 
 def _python(character: str) -> str:
     return repr(character)[1:-1]
@@ -261,10 +265,6 @@ _PRINTERS: tuple[Callable[[str], str], ...] = (
     _clojure,
     _javascript,
 )
-_QUOTES = ("", '"', "'", "`")
-"""The quote that is escaped: none where another one stands around the string."""
-UNCHANGED = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
-"""Text that stands in every string as it is: ASCII without control characters, quotes, slash and backslash."""
 
 
 def printed_forms(secret: str) -> tuple[str, ...]:

@@ -34,6 +34,20 @@ LOCK_NAME = re.compile(r"[0-9a-f]{12}\.lock")  # all else in a place that somebo
 # Output may hold half of a surrogate pair, as programs print what they like.
 HALVES = "surrogatepass"
 
+STREAMS_IN_ALL = 4
+"""How many texts of the greatest size fit into what all may take on disk."""
+FILES_A_STREAM = 16
+"""How finely the oldest part of a text on disk is dropped: a file at a time."""
+SMALL_CHARACTERS = 4096  # many thousands of pieces would take longer to go through than these to copy
+MAX_MOVING = 128 * 2**20
+"""Characters on their way to the disk in all: while there are fewer, a text that is printed faster than the disk takes
+it loses nothing. A disk that hangs must not fill the memory."""
+GATHER_S = 0.1
+"""How long a text that comes is left to grow before it is written: far less than memory has room for. Each use of the
+disk takes the interpreter from the event loop for a moment, which is a long one where the machine is busy."""
+CLOSE_S = 2.0
+"""How long an end waits for the disk."""
+
 
 class UnlockableError(OSError):
     """No folder could be locked, so nobody could tell later whether its server lives."""
@@ -230,20 +244,6 @@ def _write(descriptor: int, blocks: list[bytes]) -> None:
 
 
 # The room that all texts share
-
-STREAMS_IN_ALL = 4
-"""How many texts of the greatest size fit into what all may take on disk."""
-FILES_A_STREAM = 16
-"""How finely the oldest part of a text on disk is dropped: a file at a time."""
-SMALL_CHARACTERS = 4096  # many thousands of pieces would take longer to go through than these to copy
-MAX_MOVING = 128 * 2**20
-"""Characters on their way to the disk in all: while there are fewer, a text that is printed faster than the disk takes
-it loses nothing. A disk that hangs must not fill the memory."""
-GATHER_S = 0.1
-"""How long a text that comes is left to grow before it is written: far less than memory has room for. Each use of the
-disk takes the interpreter from the event loop for a moment, which is a long one where the machine is busy."""
-CLOSE_S = 2.0
-"""How long an end waits for the disk."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,16 @@ MAX_KEY_CHARACTERS = 200  # keys are remembered, up to 1,936 of them
 MAX_KEYS = 100
 MAX_NUMBER = 10**17  # a line or a time; what follows one still has 18 digits
 
+MAX_VALUE_CHARACTERS = 8 * 2**20  # eight times the longest code that was ever kept whole
+MAX_PLAIN_CHARACTERS = 10_000  # outside of strings: an entity has some 30, and 8 MiB of brackets are 200 MiB as lists
+SPACE = re.compile(r"[ \t\r\n]*+")
+STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+STRING_REST = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+MARK = re.compile(r'["\[\]{}]')
+FLAT = re.compile(r'\[(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+\]', re.DOTALL)
+"""A list of strings and numbers, as nearly all are."""
+ATOM = re.compile(r"[^\s,:\[\]{}\"]*+")
+
 
 class UnreadableError(ValueError):
     """A file that holds no history: says why."""
@@ -243,16 +253,6 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
 
 
 # JSON in pieces
-
-MAX_VALUE_CHARACTERS = 8 * 2**20  # eight times the longest code that was ever kept whole
-MAX_PLAIN_CHARACTERS = 10_000  # outside of strings: an entity has some 30, and 8 MiB of brackets are 200 MiB as lists
-SPACE = re.compile(r"[ \t\r\n]*+")
-STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-STRING_REST = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
-MARK = re.compile(r'["\[\]{}]')
-FLAT = re.compile(r'\[(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+\]', re.DOTALL)
-"""A list of strings and numbers, as nearly all are."""
-ATOM = re.compile(r"[^\s,:\[\]{}\"]*+")
 
 
 class PiecesError(ValueError):

@@ -42,6 +42,19 @@ FOREIGN_START = re.compile(
 FOREIGN_LINE = re.compile(rb"(?:HTTP|RTSP|SIP|ICY)/[0-9]", re.IGNORECASE)
 """A page may choose a method such as `patch` or `null` when DNS rebinding makes this port its own origin."""
 
+logger = logging.getLogger(__name__)
+FIRST_BYTE_S = 300.0
+"""A relay connects when its client starts and is silent until the client speaks; a port scanner is silent for ever."""
+FIRST_LINE_S = 10.0
+ASKING = 4
+"""Threads that ask the kernel about peers. They are of their own: whatever the others do, newcomers are looked at."""
+TOKEN_LINE_BYTES = 4096
+READ_BYTES = 64 * 1024
+INTRODUCTION = b'{"jsonrpc": "2.0", "method": "codriver/token"'
+"""How the line begins with which our own relay and commands show a token and name the server that they mean."""
+WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": {"workspace": "%s"}}\n'
+"""The answer to one that names a workspace: the device and inode of ours."""
+
 
 def first_bytes_verdict(data: bytes) -> Verdict:
     """`refuse` for what belongs to another protocol, `wait` while it may still turn out so, else `json`.
@@ -106,24 +119,6 @@ def peer_uid(connection: socket.socket) -> int | None:
 def token_matches(expected: str, given: str) -> bool:
     """Whether the tokens are the same and not empty, in a time that does not tell how much of them is the same."""
     return hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace")) and bool(expected)
-
-
-logger = logging.getLogger(__name__)
-
-FIRST_BYTE_S = 300.0
-"""A relay connects when its client starts and is silent until the client speaks; a port scanner is silent for ever."""
-FIRST_LINE_S = 10.0
-ASKING = 4
-"""Threads that ask the kernel about peers. They are of their own: whatever the others do, newcomers are looked at."""
-TOKEN_LINE_BYTES = 4096
-READ_BYTES = 64 * 1024
-
-
-INTRODUCTION = b'{"jsonrpc": "2.0", "method": "codriver/token"'
-"""How the line begins with which our own relay and commands show a token and name the server that they mean."""
-
-WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": {"workspace": "%s"}}\n'
-"""The answer to one that names a workspace: the device and inode of ours."""
 
 
 class Admission:

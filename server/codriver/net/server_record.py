@@ -33,6 +33,9 @@ TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 LARGEST_PORT: Final = 65535
 LOG_BYTES: Final = 4096
 
+LOOPBACK: Final = "127.0.0.1"
+WILDCARDS: Final = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104  # compared, not bound
+
 
 @dataclass(frozen=True, slots=True)
 class ServerRecord:
@@ -173,10 +176,6 @@ def _read(folder: Path, name: str, rules: Rules) -> bytes:
 
 def _user() -> int:
     return os.geteuid() if hasattr(os, "geteuid") else 0
-
-
-LOOPBACK: Final = "127.0.0.1"
-WILDCARDS: Final = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104  # compared, not bound
 
 
 class NotTheServerError(CodriverError):

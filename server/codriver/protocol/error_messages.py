@@ -21,6 +21,23 @@ MAX_TOLD = 5
 BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 """What a client may send before it has said who it is. Source: MCP, lifecycle, initialization."""
 
+TOO_MANY = -32000
+"""Of those that JSON-RPC leaves to servers."""
+TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} deep: no more is read, so send it flatter"
+MAX_DIGITS = 4300
+"""Digits of an integer that are read: the time to read one grows with their square. Source: Python, `sys`."""
+NO_BATCH = "batches are part of MCP 2025-03-26 alone: send one message a line"
+NO_MESSAGE = "this is no JSON-RPC 2.0 request, notification or response"
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+ESCAPE = re.compile(
+    rb"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|\\."
+)
+"""Escapes in order, so that none begins in the middle of another. JSON has backslashes in strings alone."""
+REPLACEMENT = rb"\ufffd"
+HALF = re.compile("[\ud800-\udfff]")
+
 
 async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """The answer to a request, or the error with what is wrong and what to do.
@@ -60,16 +77,6 @@ def _problems(error: ValidationError) -> str:
     if len(problems) > MAX_TOLD:
         said.append(f"and {len(problems) - MAX_TOLD} more")
     return "; ".join(said)
-
-
-TOO_MANY = -32000
-"""Of those that JSON-RPC leaves to servers."""
-
-TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} deep: no more is read, so send it flatter"
-MAX_DIGITS = 4300
-"""Digits of an integer that are read: the time to read one grows with their square. Source: Python, `sys`."""
-NO_BATCH = "batches are part of MCP 2025-03-26 alone: send one message a line"
-NO_MESSAGE = "this is no JSON-RPC 2.0 request, notification or response"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,17 +162,6 @@ def _items(value: object) -> list[Any]:
 def _integer(text: str) -> int | HugeInteger:
     digits = len(text) - text.startswith("-")
     return int(text) if digits <= MAX_DIGITS else HugeInteger(digits)
-
-
-SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-ESCAPE = re.compile(
-    rb"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-    rb"|\\."
-)
-"""Escapes in order, so that none begins in the middle of another. JSON has backslashes in strings alone."""
-REPLACEMENT = rb"\ufffd"
-HALF = re.compile("[\ud800-\udfff]")
 
 
 def has_halves(line: bytes) -> bool:

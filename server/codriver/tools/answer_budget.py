@@ -27,6 +27,12 @@ TORN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
 MARK_BYTES = 40
 """Words on how much a text lost, in its end's place."""
 
+ALWAYS_WHOLE_BYTES = 200
+"""Texts up to here are never shortened: they are names, categories, and what the number of rows bounds."""
+IMAGE = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
+MOST_EXACT = 2**53
+"""Up to here JavaScript knows every whole number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -77,10 +83,6 @@ def tail(text: str, max_bytes: int) -> Cut:
 
 def _escaped(text: str) -> bytes:
     return encode_basestring(text).encode("utf-8", "replace")[1:-1]
-
-
-ALWAYS_WHOLE_BYTES = 200
-"""Texts up to here are never shortened: they are names, categories, and what the number of rows bounds."""
 
 
 def shorten(value: object, max_bytes: int) -> tuple[object, str | None]:
@@ -153,13 +155,6 @@ def _cut(value: object, cap: int) -> object:
     if isinstance(value, dict):
         return {key: _cut(item, cap) for key, item in value.items()}
     return value
-
-
-IMAGE = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
-
-
-MOST_EXACT = 2**53
-"""Up to here JavaScript knows every whole number."""
 
 
 class Images:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 RECHECK_S = 0.25
 
+NO_MARKS: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
+"""Files that are about agents and clients: a workspace that holds nothing else is as good as empty."""
+
 
 class Discovery:
     """Discovers REPLs and tells the core of them, for the life of one server."""
@@ -154,10 +157,6 @@ def _asked_command(text: str) -> ReplFound:
     kind = kinds.by_word().get(text)
     key, dialect = (kind.key, kind.dialect) if kind else ("repl", "unknown")
     return ReplFound(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)
-
-
-NO_MARKS: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
-"""Files that are about agents and clients: a workspace that holds nothing else is as good as empty."""
 
 
 def is_python_or_empty(workspace: Path) -> bool:

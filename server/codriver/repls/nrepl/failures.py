@@ -66,6 +66,10 @@ _BASILISP_PLACE: Final = re.compile(
 _OUR_CODE: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
 _NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_OUR_CODE})
 
+READING: Final = frozenset({"read", "read-source"})
+BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
+"""The phases of failures whose place is in the form that failed; what runs may fail in code of any form before."""
+
 
 @dataclass(frozen=True, slots=True)
 class SentFailure:
@@ -226,11 +230,6 @@ def _file(name: str | None) -> str | None:
 
 def _cut(text: str) -> str:
     return text if len(text) <= MESSAGE_CHARS else f"{text[:MESSAGE_CHARS]}…"
-
-
-READING: Final = frozenset({"read", "read-source"})
-BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
-"""The phases of failures whose place is in the form that failed; what runs may fail in code of any form before."""
 
 
 def no_namespace(name: str) -> Failure:

@@ -23,6 +23,8 @@ NOTHING: Mapping[str, Value] = MappingProxyType({})
 FAILED = frozenset({"eval-error", "error", "namespace-not-found", "unknown-session", "no-code", "unknown-op"})
 """Status words that mean that what was asked for failed. An `ex` key means the same: some servers send nothing else."""
 
+ADDRESS = frozenset({"id", "session"})
+
 
 class NotAMessageError(PeerError):
     """A peer sent bencode that is no dictionary, and so no message."""
@@ -100,9 +102,6 @@ def as_map(value: Value | None) -> Mapping[str, Value]:
 def as_list(value: Value | None) -> list[Value]:
     """`value` as a list; empty when it is none."""
     return value if isinstance(value, list) else []
-
-
-ADDRESS = frozenset({"id", "session"})
 
 
 def joined(values: Iterable[Value]) -> Iterator[Value]:

@@ -51,6 +51,20 @@ NEED_INPUT: Final = "need-input"
 KEEPS_VALUES: Final = "codriver/value"
 """The op of Codriver's worker that tells a part of a value which it cut and keeps."""
 
+_STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
+_CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
+_CUT_LEVEL: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
+_SYMBOL_KEYS: Final = frozenset({
+    "id", "session", "status", "name", "ns", "doc", "docstring", "arglists", "arglists-str", "file", "line", "column",
+    "macro", "protocol",
+})  # fmt: skip
+_WORST_FIRST: Final = {"error": 0, "fail": 1, "pass": 2}
+_TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
+OUTPUT_CHARS: Final = 50_000
+TEST_FOLDERS: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
+"""Where projects keep namespaces, from the workspace; those of tests first."""
+TEST_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".bb")
+
 
 class Reply:
     """The answer to one request that evaluates. Lives as long as messages for it may come."""
@@ -120,11 +134,6 @@ class Reply:
         return SentFailure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)
 
 
-_STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
-_CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
-_CUT_LEVEL: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
-
-
 def cut_in(text: str, limits: PrintLimits) -> str:
     """In words what a Lisp left out of a printed value, by the marks it leaves outside of strings."""
     if limits.max_length is not None and " ..." in text and _CUT_LENGTH.search(_STRING.sub('""', text)):
@@ -141,16 +150,6 @@ def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
             is_cut = TRUNCATED in message.status
             return adapter_values.Value(text, truncated=is_cut, cut=message.text("codriver/cut") or "", is_kept=True)
     return next((why for message in answer if (why := message.text("codriver/missing"))), "it was not told")
-
-
-_SYMBOL_KEYS: Final = frozenset({
-    "id", "session", "status", "name", "ns", "doc", "docstring", "arglists", "arglists-str", "file", "line", "column",
-    "macro", "protocol",
-})  # fmt: skip
-
-_WORST_FIRST: Final = {"error": 0, "fail": 1, "pass": 2}
-_TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
-OUTPUT_CHARS: Final = 50_000
 
 
 def read_symbol(name: str, answer: Sequence[Message]) -> Symbol | None:
@@ -322,11 +321,6 @@ def read_file(name: str | None) -> str | None:
     if name.startswith("file:"):
         return "/" + name.removeprefix("file:").lstrip("/")
     return name
-
-
-TEST_FOLDERS: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
-"""Where projects keep namespaces, from the workspace; those of tests first."""
-TEST_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".bb")
 
 
 def located(run: TestRun, workspace: Path | None) -> TestRun:
