@@ -19,7 +19,8 @@ from codriver.lisp.reader import top_level_forms
 from codriver.repls.kinds import suffixes_of
 from codriver.tools.answer_budget import budget
 from codriver.tools.base import TEXTS, Answer, Call, Schema, Tool, answer_schema
-from codriver.tools.evaluation_answers import describe, stop, wait
+from codriver.tools.evaluation_answers import describe
+from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.lean_answers import Evaluating
 from codriver.tools.session_choice import Target, evaluation_of, isolated, resolve
 from codriver.tools.syntax_check import check_brackets, check_python, speaks_lisp

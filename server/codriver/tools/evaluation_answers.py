@@ -1,4 +1,4 @@
-"""How an evaluation is waited for, described and stopped: what the evaluating tools share."""
+"""The answer about an evaluation: its result, output and failure, as far as they go."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio
-
-from codriver.core.actions import CancelQueued
-from codriver.core.state import Seen, holder
+from codriver.core.state import Seen
 from codriver.log.transcripts import Transcript, read
 from codriver.repls.adapter_values import NAMESPACE_MISSING
 from codriver.tools.answer_budget import Images, head, json_bytes, shorten, tail
 from codriver.tools.answer_notes import notes_of_background, notes_of_home, notes_of_others, notes_of_repetition
 from codriver.tools.base import Answer, Call
+from codriver.tools.evaluation_waits import queue_notes
 from codriver.tools.lean_answers import lean, reader_of, wants_detail
-from codriver.tools.session_choice import evaluation_of, key_of
+from codriver.tools.session_choice import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Part, Piece, Text
     from codriver.tools.lean_answers import Evaluating
 
-PROGRESS_S = 5.0
-SETTLE_S = 2.0
-"""How long an interrupted evaluation is given to end."""
 
 MAX_VALUES = 100
 MAX_CUT_NOTES = 3
@@ -38,88 +33,12 @@ READING = frozenset({"read", "read-source"})
 
 MAX_READ_CHARACTERS = 32 * 2**20
 """How much of the values is read whole, to take the images out of them; of a longer one only its beginning is."""
-PROGRESS_CHARACTERS = 200
 
 NOTE_BYTES = 250
 """The note on what a text lacks, and the mark in its place."""
 
 SHOWN_STACKS_BYTES = 8000
 """What an answer shows of a thread dump: about a hundred frames."""
-
-
-async def wait(call: Call, evaluation: str, timeout_s: float, *, owns: bool = True) -> Evaluation:
-    """The evaluation when it is over, wants input, or `timeout_s` have passed, whichever is first.
-
-    Progress goes out every five seconds. When a call that `owns` its evaluation is cancelled, the evaluation is
-    stopped: if queued it never runs, if running it is interrupted.
-    """
-    transcript = call.services.transcripts.get(evaluation)
-    began = anyio.current_time()
-    deadline = began + timeout_s
-    try:
-        while True:
-            current = evaluation_of(call.state, evaluation)
-            now = anyio.current_time()
-            if current.over or current.status == "needs-input" or now >= deadline or transcript is None:
-                return current
-            with anyio.move_on_after(min(deadline - now, PROGRESS_S)) as tick:
-                await transcript.wait_changed()
-            if tick.cancelled_caught and anyio.current_time() < deadline:
-                await call.progress(anyio.current_time() - began, _progress(call, evaluation))
-    except anyio.get_cancelled_exc_class():
-        with anyio.move_on_after(2 * SETTLE_S if owns else 0, shield=True):
-            await stop(call, evaluation, _why_cancelled(call))
-        raise
-
-
-def _why_cancelled(call: Call) -> str:
-    client = f"its client {call.client_name}" if call.client_name else "its client"
-    if call.state.life.phase != "started":
-        return "the server stops"
-    return f"{client} left while it ran" if call.has_left() else f"{client} cancelled the call that waited for it"
-
-
-async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:
-    """End an evaluation by what can end it, and say in words what was done. Harmless when it is over."""
-    current = evaluation_of(call.state, evaluation)
-    if current.status == "queued":
-        call.dispatch(CancelQueued(evaluation, f"taken out of the queue before it ran: {why}"))
-        return ("it was still queued and was taken out of the queue: its code never ran",)
-    if current.over:
-        return ("it was over already",)
-    return await call.services.repls.stop(evaluation, why, allow_restart=allow_restart, settle_s=SETTLE_S)
-
-
-def _progress(call: Call, evaluation: str) -> str:
-    current = evaluation_of(call.state, evaluation)
-    if current.status == "queued":
-        return "; ".join(queue_notes(call, current))
-    transcript = call.services.transcripts.get(evaluation)
-    # Of what is in memory in any case: blank space beyond that hides the line, which is only to look at.
-    said = transcript.out.last(10 * PROGRESS_CHARACTERS).text if transcript else ""
-    last = said.rstrip().rsplit("\n", 1)[-1][-PROGRESS_CHARACTERS:]
-    return f"evaluation {evaluation} is running" + (f"; last output: {last}" if last else "")
-
-
-def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
-    """Why a queued evaluation does not run yet, and the ways out."""
-    state = call.state
-    repl = state.repls.get(evaluation.repl)
-    if repl is not None and repl.phase != "connected":
-        why = f": {repl.note}" if repl.note else ""
-        return [f"the REPL {repl.key} is not ready yet ({repl.phase}{why}); the code runs as soon as it is"]
-    ahead = holder(state, evaluation)
-    if ahead is None:
-        return ["other evaluations are ahead of it in this session"]
-    now = call.services.now()
-    since_s = max(0, now - (ahead.started_at or now)) // 1000
-    how = ", which waits for input," if ahead.status == "needs-input" else ""
-    ways = ["give it input with send_input" if how else "wait with get_evaluation"]
-    ways.append("end that one with interrupt_evaluation")
-    profile = repl.profile if repl is not None else None
-    if profile is not None and not profile.is_serial and profile.isolation != "none":
-        ways.append("evaluate with isolate: true")
-    return [f"the session is held by evaluation {ahead.id} of {ahead.who}{how} for {since_s} s; {', or '.join(ways)}"]
 
 
 async def describe(
@@ -135,15 +54,7 @@ async def describe(
 
     It leaves out what its reader knows, unless `asked` wants detail.
     """
-    state = call.state
-    fields: dict[str, object] = {
-        "evaluationId": evaluation.id,
-        "status": evaluation.status,
-        "sessionKey": key_of(state, evaluation),
-        "who": evaluation.who,
-        "generation": evaluation.generation,
-        "elapsedMs": _elapsed_ms(call, evaluation),
-    }
+    fields = _standing(call, evaluation)
     said: list[str] = [*notes_of_home(call, evaluation), *evaluation.notes]
     if evaluation.failure:
         error, _ = shorten(failure_json(evaluation.failure), max_bytes // 2)
@@ -166,15 +77,10 @@ async def describe(
         fields["otherWhosSinceLast"] = others
     if evaluation.over and transcript is not None:
         said += await notes_of_repetition(call, evaluation, transcript)
-    if evaluation.status == "queued":
-        said += queue_notes(call, evaluation)
-    elif evaluation.status == "running":
-        said.append("it goes on: call get_evaluation with this evaluationId and waitMs, or interrupt_evaluation")
-    elif evaluation.status == "needs-input":
-        said.append(_input_note(call, evaluation))
+    said += _notes_of_standing(call, evaluation)
     who = evaluation.who if evaluation.client == call.client else call.who(None)
     reader = reader_of(call, asked, who, evaluation)
-    session, stands = key_of(state, evaluation), Seen(evaluation.generation, namespace or reader.namespace_seen)
+    session, stands = key_of(call.state, evaluation), Seen(evaluation.generation, namespace or reader.namespace_seen)
     told = [*notes_of_others(call, who, session, stands), *notes_of_background(call, who, evaluation)]
     fields["notes"] = [*said, *notes, *told]
     failed = evaluation.status in ("failed", "lost", "interrupted")
@@ -182,6 +88,27 @@ async def describe(
         fields["reason"], fields["hint"] = _reason(call, evaluation)
     shown = fields if wants_detail(call, asked) else lean(fields, reader, is_cut=is_cut)
     return Answer(shown, ok=not failed, images=tuple(images.taken))
+
+
+def _standing(call: Call, evaluation: Evaluation) -> dict[str, object]:
+    """The fields of an evaluation that are known whatever became of its texts."""
+    return {
+        "evaluationId": evaluation.id,
+        "status": evaluation.status,
+        "sessionKey": key_of(call.state, evaluation),
+        "who": evaluation.who,
+        "generation": evaluation.generation,
+        "elapsedMs": _elapsed_ms(call, evaluation),
+    }
+
+
+def _notes_of_standing(call: Call, evaluation: Evaluation) -> list[str]:
+    """The way on where an evaluation is not over."""
+    if evaluation.status == "queued":
+        return queue_notes(call, evaluation)
+    if evaluation.status == "running":
+        return ["it goes on: call get_evaluation with this evaluationId and waitMs, or interrupt_evaluation"]
+    return [_input_note(call, evaluation)] if evaluation.status == "needs-input" else []
 
 
 def failure_json(failure: Failure) -> dict[str, object]:

@@ -14,12 +14,8 @@ from codriver.log.transcripts import read
 from codriver.tools.answer_budget import budget, budget_asked
 from codriver.tools.base import Answer, Call, Tool, answer_schema
 from codriver.tools.evaluate_code import EVALUATION
-from codriver.tools.evaluation_answers import (
-    SETTLE_S,
-    describe,
-    stop,
-    wait,
-)
+from codriver.tools.evaluation_answers import describe
+from codriver.tools.evaluation_waits import SETTLE_S, stop, wait
 from codriver.tools.lean_answers import Evaluating, wants_detail
 from codriver.tools.session_choice import evaluation_of, resolve
 from codriver.tools.text_parts import (

@@ -1,0 +1,95 @@
+"""Waiting for an evaluation, with progress and the reason why it waits itself; and stopping it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.core.actions import CancelQueued
+from codriver.core.state import holder
+from codriver.tools.session_choice import evaluation_of
+
+if TYPE_CHECKING:
+    from codriver.core.values import Evaluation
+    from codriver.tools.base import Call
+
+PROGRESS_S = 5.0
+PROGRESS_CHARACTERS = 200
+SETTLE_S = 2.0
+"""How long an interrupted evaluation is given to end."""
+
+
+async def wait(call: Call, evaluation: str, timeout_s: float, *, owns: bool = True) -> Evaluation:
+    """The evaluation when it is over, wants input, or `timeout_s` have passed, whichever is first.
+
+    Progress goes out every five seconds. When a call that `owns` its evaluation is cancelled, the evaluation is
+    stopped: if queued it never runs, if running it is interrupted.
+    """
+    transcript = call.services.transcripts.get(evaluation)
+    began = anyio.current_time()
+    deadline = began + timeout_s
+    try:
+        while True:
+            current = evaluation_of(call.state, evaluation)
+            now = anyio.current_time()
+            if current.over or current.status == "needs-input" or now >= deadline or transcript is None:
+                return current
+            with anyio.move_on_after(min(deadline - now, PROGRESS_S)) as tick:
+                await transcript.wait_changed()
+            if tick.cancelled_caught and anyio.current_time() < deadline:
+                await call.progress(anyio.current_time() - began, _progress(call, evaluation))
+    except anyio.get_cancelled_exc_class():
+        with anyio.move_on_after(2 * SETTLE_S if owns else 0, shield=True):
+            await stop(call, evaluation, _why_cancelled(call))
+        raise
+
+
+def _why_cancelled(call: Call) -> str:
+    client = f"its client {call.client_name}" if call.client_name else "its client"
+    if call.state.life.phase != "started":
+        return "the server stops"
+    return f"{client} left while it ran" if call.has_left() else f"{client} cancelled the call that waited for it"
+
+
+async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:
+    """End an evaluation by what can end it, and say in words what was done. Harmless when it is over."""
+    current = evaluation_of(call.state, evaluation)
+    if current.status == "queued":
+        call.dispatch(CancelQueued(evaluation, f"taken out of the queue before it ran: {why}"))
+        return ("it was still queued and was taken out of the queue: its code never ran",)
+    if current.over:
+        return ("it was over already",)
+    return await call.services.repls.stop(evaluation, why, allow_restart=allow_restart, settle_s=SETTLE_S)
+
+
+def _progress(call: Call, evaluation: str) -> str:
+    current = evaluation_of(call.state, evaluation)
+    if current.status == "queued":
+        return "; ".join(queue_notes(call, current))
+    transcript = call.services.transcripts.get(evaluation)
+    # Of what is in memory in any case: blank space beyond that hides the line, which is only to look at.
+    said = transcript.out.last(10 * PROGRESS_CHARACTERS).text if transcript else ""
+    last = said.rstrip().rsplit("\n", 1)[-1][-PROGRESS_CHARACTERS:]
+    return f"evaluation {evaluation} is running" + (f"; last output: {last}" if last else "")
+
+
+def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
+    """Why a queued evaluation does not run yet, and the ways out."""
+    state = call.state
+    repl = state.repls.get(evaluation.repl)
+    if repl is not None and repl.phase != "connected":
+        why = f": {repl.note}" if repl.note else ""
+        return [f"the REPL {repl.key} is not ready yet ({repl.phase}{why}); the code runs as soon as it is"]
+    ahead = holder(state, evaluation)
+    if ahead is None:
+        return ["other evaluations are ahead of it in this session"]
+    now = call.services.now()
+    since_s = max(0, now - (ahead.started_at or now)) // 1000
+    how = ", which waits for input," if ahead.status == "needs-input" else ""
+    ways = ["give it input with send_input" if how else "wait with get_evaluation"]
+    ways.append("end that one with interrupt_evaluation")
+    profile = repl.profile if repl is not None else None
+    if profile is not None and not profile.is_serial and profile.isolation != "none":
+        ways.append("evaluate with isolate: true")
+    return [f"the session is held by evaluation {ahead.id} of {ahead.who}{how} for {since_s} s; {', or '.join(ways)}"]
