@@ -66,14 +66,13 @@ class _Share:
     used_at: float = 0.0
     waiting: deque[_Turn] = field(default_factory=deque)
     running: int = 0
-    callers: int = 0
-    """Those that have not gone on yet: also whose work is over, but who were not told so far."""
+    """Whose work is not over, or whose caller does not have what came of it yet."""
     rests_until: float = 0.0
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing of it waits or runs."""
-        return not self.callers and not self.running
+        return not self.waiting and not self.running
 
     def had_s(self, now: float) -> float:
         """How long its work took of late: what is long ago counts little."""
@@ -126,16 +125,8 @@ class Shares:
         Raises:
             NoTurnError: it was not its turn until then, or never will be.
         """
-        share = self._shares.setdefault(client, _Share())
-        share.callers += 1
-        try:
-            return await self._run_in_turn(share, _Turn(client), work, until)
-        finally:
-            share.callers -= 1
-            self._forget_idle()
-
-    async def _run_in_turn(self, share: _Share, turn: _Turn, work: Callable[[], T], until: float) -> T:
-        share.waiting.append(turn)
+        turn = _Turn(client)
+        self._shares.setdefault(client, _Share()).waiting.append(turn)
         self._grant()
         try:
             if not turn.is_granted and not self._is_closed:
