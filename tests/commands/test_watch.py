@@ -1,6 +1,8 @@
 """`codriver watch` on a real terminal: readable, never garbled, and gone without a trace."""
 
+import contextlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,6 +10,9 @@ import sys
 import pytest
 from live_server import serving, until
 from terminal import Terminal
+
+from codriver.commands.log_follower import Follower, followed
+from codriver.net.client import connect
 
 pytestmark = pytest.mark.served(client="ann")
 
@@ -236,6 +241,34 @@ def test_a_server_that_restarts_is_found_again(tmp_path):
             client.call("evaluate_code", code="'second ' + 'life'")
             terminal.shows("= 'second life'")
             terminal.until(lambda lines: "server lost" not in lines[0], "the trouble to be over")
+
+
+def test_a_server_whose_lines_begin_before_those_of_the_last_one_is_shown_from_its_first(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, watching(live) as terminal:
+        with live.client(name="ann") as client:
+            client.call("evaluate_code", code="for line in range(50): print(line, flush=True)")
+            client.call("evaluate_code", code="'first ' + 'life'")
+        terminal.shows("= 'first life'")
+        live.stop()
+        terminal.shows("server lost, trying again")
+        shutil.rmtree(live.environ["XDG_STATE_HOME"])  # the next server counts its lines from 1
+        with serving(tmp_path, "--repl", "python") as again, again.client(name="ann") as client:
+            client.call("evaluate_code", code="'second ' + 'life'")
+            lines = terminal.shows("= 'first life'", "= 'second life'")
+            assert lines.index(row_of(lines, "first life")) < lines.index(row_of(lines, "second life"))
+
+
+def test_a_follower_gets_the_next_server_from_its_first_line_even_before_it_first_asked(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live:
+        with live.client() as client:
+            client.call("evaluate_code", code="for line in range(50): print(line, flush=True)")
+            last = client.call("server_health")["log"]["lastLine"]
+        follower = Follower(connect(live.workspace), last)
+    shutil.rmtree(live.environ["XDG_STATE_HOME"])  # the next server counts its lines from 1
+    with serving(tmp_path, "--repl", "python") as again, again.client() as client:
+        client.call("evaluate_code", code="'second ' + 'life'")
+        with contextlib.closing(followed(follower, again.workspace, "follower")) as coming:
+            assert "'second life'" in [entry["text"] for entry in next(coming)]
 
 
 def test_piped_it_prints_plain_lines_as_they_come(live, client):

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from codriver.commands.answer_reading import reading
 from codriver.commands.terminal import say
 from codriver.errors import CodriverError
-from codriver.files.paths import presence_folder
-from codriver.net import client, server_record
+from codriver.net import client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
     from codriver.net.client import Connection
@@ -81,7 +80,7 @@ class Follower:
             return [row[0] for row in answer["result"]], bool(answer["gap"])
 
 
-def followed(follower: Follower, workspace: Path, name: str) -> Iterator[list[dict[str, Any]]]:
+def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[dict[str, Any]], None, None]:
     """The entities that come, for ever: when the server ends, that is said and the next one is waited for.
 
     `name`: the client's. Each connection is closed before the next one, the last one when the iterator is closed.
@@ -89,17 +88,17 @@ def followed(follower: Follower, workspace: Path, name: str) -> Iterator[list[di
     Raises:
         FollowError: the server refuses.
     """
-    session = _session(workspace)
     try:
         while True:
             try:
                 entries, gap = follower.next()
             except (client.ServerGoneError, OSError):
+                session = follower.connection.session
                 follower.connection.close()
                 say("the server ended; waiting for the next one (Ctrl-C ends this)", err=True)
                 follower.connection = _next_server(workspace, name)
                 say("the next server is there", err=True)
-                if session != (session := _session(workspace)):
+                if session != follower.connection.session:
                     follower.since = 0  # its log is empty when it starts, and its lines may begin before our last one
                 continue
             if gap:
@@ -107,12 +106,6 @@ def followed(follower: Follower, workspace: Path, name: str) -> Iterator[list[di
             yield entries
     finally:
         follower.connection.close()
-
-
-def _session(workspace: Path) -> str | None:
-    """The id of the server that the workspace's files name."""
-    record = server_record.read_record(presence_folder(workspace))
-    return None if record is None else record.session_id
 
 
 def _next_server(workspace: Path, name: str) -> Connection:

@@ -162,7 +162,10 @@ class _Feed:
         self.lock = threading.Lock()
         self._workspace = workspace
         self._connection = connection
-        self._fresh = True
+        self._session: str | None = None
+        self._since = 0
+        """The last line taken from the log of the server `_session`: the next server's lines may begin before it."""
+        self._is_first = True
 
     def run(self, changed: Callable[[], None]) -> None:
         """Go on for ever; `changed` is called after each change."""
@@ -188,18 +191,11 @@ class _Feed:
         changed()
 
     def _follow(self, changed: Callable[[], None]) -> None:
-        if self._fresh:
-            entries, since = _newest(self._connection, AT_START)
-            with self.lock, reading("repl_output_log"):
-                self.board.take(entries)
-                for old in self.board.unfinished()[:-ASKED_AT_START]:
-                    self.board.settle(old, {})
-            self._fresh = False
-        else:
-            since = self.board.last_line
+        if self._is_first or self._session != self._connection.session:
+            self._begin_server()
         with self.lock:
             self.board.trouble = ""
-        follower = Follower(self._connection, since, max_text_bytes=SHOWN_BYTES)
+        follower = Follower(self._connection, self._since, max_text_bytes=SHOWN_BYTES)
         while True:
             busy = self._settle()
             changed()
@@ -207,6 +203,17 @@ class _Feed:
             with self.lock, reading("wait_for"):
                 self.board.take(entries)
                 self.board.trouble = GAP if gap else ""
+            self._since = follower.since
+
+    def _begin_server(self) -> None:
+        """Take what the log of a server that was not followed before has already."""
+        entries, self._since = _newest(self._connection, AT_START)
+        with self.lock, reading("repl_output_log"):
+            self.board.begin_server()
+            self.board.take(entries)
+            for old in self.board.unfinished()[:-ASKED_AT_START]:
+                self.board.settle(old, {})
+        self._is_first, self._session = False, self._connection.session
 
     def _settle(self) -> bool:
         """Ask how the evaluations that are not over stand; whether some still are not."""

@@ -91,11 +91,17 @@ class Board:
     _by_evaluation: dict[str, Row] = field(default_factory=dict)
     _colours: dict[str, str] = field(default_factory=dict)
     last_line: int = 0
+    _lines_before: int = 0
+    """What is added to a line, so that those of one server come after those of the server before it."""
+
+    def begin_server(self) -> None:
+        """What is taken from now on is from the log of another server, whose lines begin where they will."""
+        self._lines_before = self.last_line
 
     def take(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Take in entities of the log, in the order of their lines."""
         for entry in entries:
-            self.last_line = max(self.last_line, entry["line"])
+            self.last_line = max(self.last_line, self._lines_before + entry["line"])
             self._take(entry)
         if len(self.rows) > MAX_ROWS:
             for gone in self.rows[:-MAX_ROWS]:
@@ -120,7 +126,7 @@ class Board:
 
     def _row(self, entry: Mapping[str, Any], text: str, *, status: str) -> Row:
         row = Row(
-            line=entry["line"],
+            line=self._lines_before + entry["line"],
             who=clean(entry.get("who", "")),
             where=clean(entry.get("repl-session-key", "")),
             text=text,

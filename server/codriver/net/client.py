@@ -114,6 +114,8 @@ class Connection:
         self.socket.settimeout(timeout_s)
         self._file = self.socket.makefile("rb")
         self._requests = 0
+        self.session: str | None = None
+        """The id of the server, as its record names it and it was made sure of; None where there was none."""
         self.on_notification: Callable[[dict[str, Any]], None] = _ignore
 
     def __enter__(self) -> Self:
@@ -147,6 +149,7 @@ class Connection:
             raise ServerGoneError
         if answer.get("method") != WORKSPACE or answer.get("params") != {"workspace": ours}:
             raise StrangeServerError
+        self.session = session
 
     def initialize(self, name: str = "codriver-cli") -> dict[str, Any]:
         """Make the handshake; what the server says of itself."""
