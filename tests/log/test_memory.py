@@ -8,7 +8,7 @@ from live_server import Live
 
 from codriver.log.memory import MAX_DOCUMENTS, MAX_RUN_BYTES, Document, Memory
 from codriver.log.output_log import OutputLog
-from codriver.log.writer import EarlierRuns, RunRecorder
+from codriver.log.writer import WRITE_EVERY_S, EarlierRuns, RunRecorder
 
 OUT = "evaluationOutput"
 
@@ -255,4 +255,6 @@ def test_overnight_one_can_ask_what_happened_and_have_it_forgotten(tmp_path, mon
     assert said_by(server, "forget") == "runs: 2\n"
     assert said_by(server, "forget", "runs") == "forgotten: runs\n"
     assert said_by(server, "runs") == ""
-    assert "no run of this workspace is remembered yet" in server.run("runs").stderr
+    told = server.run("runs").stderr
+    assert "no run of this workspace is remembered yet" in told
+    assert f"every {WRITE_EVERY_S:g} s" in told

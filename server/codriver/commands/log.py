@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
 RUNS = "runs"
+WHEN = "a server writes its own every 30 s while something happens, and when it ends"
 SHOWN_CHARACTERS = 2000
 SHOWN_BYTES = 2**18
 """What is asked for at once to be printed for people: more would hold up the server, and nobody could read it."""
@@ -248,7 +249,7 @@ def runs_command(*, workspace: Path, as_json: bool) -> None:
         else:
             say(one_line(f"{number:>4}  {run.id}  {_length(run, is_running=number == 'now')}, {run.entries} entries"))
     if not numbers and not as_json:
-        say("no run of this workspace is remembered yet: a server remembers its own when it ends", err=True)
+        say(f"no run of this workspace is remembered yet: {WHEN}", err=True)
 
 
 @click.command("forget", short_help="List what is remembered of this workspace, or clear it.")
@@ -258,7 +259,7 @@ def runs_command(*, workspace: Path, as_json: bool) -> None:
 def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> None:
     """List what is remembered of this workspace; or clear KIND: `runs`, or any other that the list names.
 
-    A server that runs remembers its own run when it ends.
+    A server that runs goes on with its own run: it writes it again within 30 s, and when it ends.
     """
     workspace = workspace.resolve()
     memory = _memory(workspace)
