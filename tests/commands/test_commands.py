@@ -12,8 +12,10 @@ import click
 import pytest
 from click.testing import CliRunner
 from live_server import WAIT_S, environ, serving, until
+from real_repls import repl
 
 from codriver.commands.cli import COMMANDS, cli
+from codriver.commands.log import comment_signs
 from codriver.files.paths import presence_folder
 from codriver.net.registration import claim
 from relay.relay_process import claimed
@@ -366,6 +368,31 @@ def test_the_history_is_ready_to_paste_and_says_when_nothing_matches(live):
     comment, code = live.run("history", "40 + 2.5").stdout.splitlines()
     assert (comment[:2], code) == ("# ", "40 + 2.5")
     assert live.run("history", "no such code").stderr == "nothing in the history contains 'no such code'\n"
+
+
+def test_a_comment_of_the_history_is_one_in_the_language_of_its_session():
+    keys = {
+        "py": "#",
+        "py/ann": "#",
+        "py-2/ann-2": "#",
+        "clj": ";;",
+        "lpy": ";;",
+        "hy": ";;",
+        "pyre": ";;",
+        "work": "#",
+    }
+    code = {"pyre": ["(def x 1)", "x", "(+ x 1)"], "work": ["x = 1", "print(x)", "("]}
+    rows = [(key, text) for key in keys for text in code.get(key, ["x"])]
+    assert comment_signs(rows) == keys
+
+
+def test_python_under_a_key_of_the_users_is_printed_as_python_after_its_server_ended(tmp_path):
+    address = f"work={repl('python').endpoint.port}"
+    with serving(tmp_path, "--repl", "none", "--nrepl", address) as other, other.client(name="ann") as client:
+        until(lambda: "evaluate_code" in client.tools(), "the REPL")
+        assert client.call("evaluate_code", code="months = {1: 'January'}\nmonths[1]")["ok"]
+    comment, *code = other.run("history", "months").stdout.splitlines()
+    assert (comment[:2], code) == ("# ", ["months = {1: 'January'}", "months[1]"])
 
 
 def test_a_repl_that_could_not_be_started_is_the_reason_given(tmp_path):

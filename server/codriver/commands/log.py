@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 import time
@@ -16,6 +17,7 @@ from codriver.commands.terminal import Styled, say, say_json
 from codriver.files.paths import presence_folder, workspace_state_folder
 from codriver.log.control_characters import one_line
 from codriver.net import client, server_record
+from codriver.repls.kinds import PYTHON, dialect_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +31,8 @@ INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
 RUNS = "runs"
 WHEN = "a server writes its own every 30 s while something happens, and when it ends"
+JUDGED_CODES = 20
+"""So many of a session are read to find out its language; most of what one language has the other cannot read."""
 SHOWN_CHARACTERS = 2000
 SHOWN_BYTES = 2**18
 """What is asked for at once to be printed for people: more would hold up the server, and nobody could read it."""
@@ -180,15 +184,35 @@ def history_command(*, text: str, limit: int, workspace: Path) -> None:
     if not found:
         told = f"nothing in the history contains {text!r}" if text else "nothing was evaluated in this workspace yet"
         say(told, err=True)
+    signs = comment_signs([(key, code) for _, _, _, key, code in found])
     for line, when, who, key, code in found:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when / 1000))
-        say(Styled(one_line(f"{_comment(key)} {line} {stamp} {who} {key}".rstrip()), dim=True))
+        say(Styled(one_line(f"{signs[key]} {line} {stamp} {who} {key}".rstrip()), dim=True))
         say(code)
 
 
-def _comment(key: str) -> str:
-    """The sign of a comment in the language of a session, by its key: the embedded Python and what it isolates."""
-    return "#" if key.startswith("py") else ";;"
+def comment_signs(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The sign of a comment in the language of each session of `rows`, which are keys of sessions and their code.
+
+    The key tells it by the kinds of REPLs; where a user gave the key, it is Python if most of the newest code reads so.
+    """
+    codes: dict[str, list[str]] = {}
+    for key, code in reversed(rows):
+        codes.setdefault(key, []).append(code)
+    return {key: "#" if _is_python(key, some[:JUDGED_CODES]) else ";;" for key, some in codes.items()}
+
+
+def _is_python(key: str, codes: Sequence[str]) -> bool:
+    dialect = dialect_of_key(key)
+    return sum(map(_reads_as_python, codes)) * 2 > len(codes) if dialect is None else dialect == PYTHON.dialect
+
+
+def _reads_as_python(code: str) -> bool:
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 REMEMBERED = """[:find ?line ?when ?who ?key ?code :in $ $history

@@ -6,6 +6,7 @@ whose protocol is known is one entry of `KINDS`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -174,6 +175,12 @@ def key_of_port_file(name: str) -> str:
     """The session key for the REPL of a port file: `nrepl` where several kinds write it."""
     keys = {kind.key for kind in KINDS if name in kind.port_files}
     return keys.pop() if len(keys) == 1 else "nrepl"
+
+
+def dialect_of_key(key: str) -> str | None:
+    """The dialect of a session by its key, such as `py`, `py-2` or `py/who`; None of a key that is a user's own."""
+    name = re.sub(r"-[0-9]+\Z", "", key.partition("/")[0])
+    return next((kind.dialect for kind in KINDS if kind.key == name), None)
 
 
 def protocol_of_port_file(name: str) -> str:
