@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codriver.settings.layers import load
-from codriver.setup.clients import Environment, Launch, UnknownClientError
+from codriver.setup.clients import Environment, Launch, NoSuchScopeError, UnknownClientError
 from codriver.setup.init import InitOptions, run_init
 from codriver.setup.project import find_projects, running_repls
 
@@ -15,6 +15,7 @@ from codriver.setup.project import find_projects, running_repls
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "app").mkdir()
     return tmp_path / "app"
 
@@ -102,7 +103,7 @@ def test_init_writes_the_entries_of_the_clients_it_finds(init, workspace):
     write(workspace, {".vscode/settings.json": "{}", "a.py": ""})
     report = init()
     assert report.exit_status == 0
-    assert [change.title for change in report.changes] == ["VS Code"]
+    assert [change.title for change in report.changes] == ["codriver", "VS Code"]
     assert "codriver" in json.loads((workspace / ".vscode" / "mcp.json").read_text())["servers"]
     assert f"VS Code         added to {workspace / '.vscode' / 'mcp.json'}" in report.text
     assert "project    Python (a.py)" in report.text
@@ -178,7 +179,7 @@ def test_a_program_of_the_project_itself_counts_as_installed(init, workspace):
 
 @pytest.mark.parametrize("before", ["", "# mine\nwatch = true\n", 'toolset = "full"\nwatch = true\n', "[other]\n"])
 def test_the_toolset_asked_for_is_written_once_and_all_else_stays(init, workspace, before):
-    write(workspace, {"app.py": "", "codriver.toml": before})
+    write(workspace, {"AGENTS.md": "", "codriver.toml": before})
     init(clients=["claude-code"], toolset="lean")
     text = (workspace / "codriver.toml").read_text()
     assert text == 'toolset = "lean"\n' + before.replace('toolset = "full"\n', "")
@@ -193,16 +194,18 @@ def test_the_toolset_stands_beside_the_repl_to_start(init, workspace):
     assert tomllib.loads((workspace / "codriver.toml").read_text()) == {"repl": ["bb"], "toolset": "lean"}
 
 
-def test_a_python_project_needs_no_settings(init, workspace):
-    write(workspace, {"pyproject.toml": ""})
+@pytest.mark.parametrize("files", [{"pyproject.toml": ""}, {"tool.py": ""}, {"Makefile": "", "src/shop.py": ""}])
+def test_the_repl_of_a_python_project_is_written_as_that_of_any_other(init, workspace, files):
+    write(workspace, files)
+    assert "change repl there to use another" in init(clients=["zed"]).text
+    assert load(workspace, environ={}).settings.repl == ("python",)
+    assert "codriver" not in [change.title for change in init(clients=["zed"]).changes]
+
+
+def test_a_folder_that_shows_no_project_gets_no_settings(init, workspace):
+    write(workspace, {"AGENTS.md": ""})
     init(clients=["zed"])
     assert not (workspace / "codriver.toml").exists()
-
-
-def test_python_further_down_is_written_as_the_repl_because_the_server_would_not_see_it(init, workspace):
-    write(workspace, {"Makefile": "", "src/shop.py": ""})
-    init(clients=["zed"])
-    assert load(workspace, environ={}).settings.repl == ("python",)
 
 
 @pytest.mark.parametrize(
@@ -243,6 +246,41 @@ def test_removing_undoes_what_init_did(init, workspace):
     assert report.exit_status == 0
     files = {str(file.relative_to(workspace)) for file in workspace.rglob("*") if file.is_file()}
     assert files == set(before)
+
+
+def test_removing_takes_out_the_folders_that_init_made_and_no_others(init, workspace, tmp_path):
+    (workspace / ".cursor").mkdir()
+    (tmp_path / "home").mkdir()
+    init(clients=["all"])
+    init(clients=["all"], scope="user")
+    write(workspace, {".zed/tasks.json": "[]"})
+    for scope in ("workspace", "user"):
+        assert init(clients=["all"], scope=scope, remove=True).exit_status == 0
+    assert {str(path.relative_to(workspace)) for path in workspace.rglob("*")} == {".cursor", ".zed", ".zed/tasks.json"}
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_a_folder_that_somebody_made_again_is_kept(init, workspace):
+    init(clients=["vscode"])
+    init(clients=["vscode"], remove=True)
+    write(workspace, {".vscode/mcp.json": "{}"})
+    init(clients=["vscode"])
+    init(clients=["vscode"], remove=True)
+    assert (workspace / ".vscode").is_dir()
+
+
+@pytest.mark.parametrize("remove", [False, True])
+@pytest.mark.parametrize(("scope", "lacking"), [("user", ["Claude Code", "VS Code"]), ("workspace", ["Windsurf"])])
+def test_all_clients_but_those_that_keep_no_entry_in_a_scope_are_set_up_and_the_others_named(
+    init, scope, lacking, remove
+):
+    report = init(clients=["all"], scope=scope, remove=remove)
+    assert report.exit_status == 0
+    for title in lacking:
+        assert f"{title:<15} skipped: it keeps no entries in the {scope}'s files" in report.text
+    assert not {change.title for change in report.changes} & set(lacking)
+    with pytest.raises(NoSuchScopeError):
+        init(clients=["all", "claude-code" if scope == "user" else "windsurf"], scope=scope)
 
 
 def test_removing_from_one_scope_says_what_stays_in_the_other(init, workspace, tmp_path, monkeypatch):

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, get_args
 from codriver.errors import StartError
 from codriver.files import toml_file
 from codriver.files.toml_file import TomlFileError
-from codriver.repls.kinds import PYTHON
 from codriver.repls.launch.discovery import is_python_or_empty
+from codriver.setup import made_folders
 from codriver.setup.change_plan import (
     Change,
     apply,
@@ -83,7 +83,9 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
     """
     environment = environment or Environment.here()
     _look_into(launch.workspace)
-    clients = chosen_clients(options.clients) or found_clients(launch.workspace, environment)
+    lacking = _lacking(options)
+    chosen = tuple(client for client in chosen_clients(options.clients) if client not in lacking)
+    clients = chosen or found_clients(launch.workspace, environment)
     planner = plan_removal if options.remove else plan
     if not options.clients:
         # Nobody named these clients, so one that has no file in the scope is no mistake.
@@ -99,6 +101,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
         known = ", ".join(known_clients())
         lines.append(f"clients    none found here; name one with --client: {known}")
     done, failed = _carry_out(changes, options)
+    done += [f"{client.title:<15} skipped: it keeps no entries in the {options.scope}'s files" for client in lacking]
     lines += ["", *done] if done else []
     lines += _next_steps(changes, options, launch.workspace)
     if options.remove:
@@ -140,8 +143,6 @@ def _repl_line(projects: Sequence[Project], workspace: Path, environment: Enviro
     """The line in `codriver.toml` that has the REPL started, where that is needed and nobody has said otherwise."""
     if not projects or running_repls(workspace):
         return ""  # one that runs is found
-    if projects[0].repl == PYTHON.repl and is_python_or_empty(workspace):
-        return ""  # it is started without being asked for
     if not projects[0].can_start(workspace, environment) or _settings_name_a_repl(workspace):
         return ""
     return f'repl = ["{projects[0].repl}"]\n'
@@ -203,7 +204,7 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
         problem = "; ".join(part for part in (change.problem, change.fix) if part)
         if not options.dry_run:
             try:
-                apply(change)
+                _do(change)
             except StartError as error:
                 words, problem = _WORDS["refused"][1], str(error)
         if problem:
@@ -214,6 +215,24 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
         if options.dry_run and (shown := diff(change)):
             lines.append(shown.rstrip("\n"))
     return lines, failed
+
+
+def _do(change: Change) -> None:
+    """Do what a change says, and keep account of the folders that it makes."""
+    made = made_folders.missing_above(change.file) if change.is_pending else ()
+    apply(change)
+    if made:
+        made_folders.record(made)
+    if change.is_pending and change.after is None:
+        made_folders.take_out(change.file)
+
+
+def _lacking(options: InitOptions) -> tuple[Client, ...]:
+    """The clients that only `all` names, and that keep no entries in the scope asked for."""
+    if "all" not in options.clients or options.scope is None:
+        return ()
+    unnamed = [client for name, client in known_clients().items() if name not in options.clients]
+    return tuple(client for client in unnamed if options.scope not in client.scopes)
 
 
 def _next_steps(changes: Sequence[Change], options: InitOptions, workspace: Path) -> list[str]:
