@@ -45,8 +45,32 @@ def test_one_client_may_have_it_and_others_not(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client(name="small-model") as small:
         assert len(small.tools()) == 4
         with live.client(name="large-model") as large:
-            assert len(large.tools()) > 10
+            until(lambda: len(large.tools()) > 10, "the tools of the REPL")
             assert "codriver" not in large.tools()
+
+
+@pytest.mark.parametrize("era", ["initialize", "server/discover"])
+def test_a_client_gets_the_instructions_of_its_own_toolset(tmp_path, era):
+    own_settings(tmp_path).write_text('leanClients = ["small"]\n')
+    with serving(tmp_path, "--repl", "python") as live:
+        told = [instructions(live, name, era) for name in ("small-model", "large-model")]
+    (tmp_path / "all").mkdir()
+    own_settings(tmp_path / "all").write_text('toolset = "lean"\n')
+    with serving(tmp_path / "all", "--repl", "python") as live:
+        assert told[0] == instructions(live, "large-model", era) != told[1]
+
+
+def instructions(live, name, era):
+    """What a server tells a client of this name at first, once its REPL is there."""
+    with live.client() as client:
+        until(lambda: client.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
+    about = {"protocolVersion": "2026-07-28", "clientInfo": {"name": name, "version": "1"}, "clientCapabilities": {}}
+    meta = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
+    with live.client(name=name, handshake=False) as client:
+        if era == "initialize":
+            params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": about["clientInfo"]}
+            return client.request("initialize", params)["result"]["instructions"]
+        return client.request(era, {"_meta": meta})["result"]["instructions"]
 
 
 def test_any_tool_runs_by_its_name_with_the_same_answer(client):

@@ -36,6 +36,7 @@ from codriver.repls.supervisor import Repls
 from codriver.settings.layers import held_back
 from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.base import Services
+from codriver.tools.client_traits import is_lean
 from codriver.tools.clojuredocs_export import Export
 from codriver.tools.gate import on_offer
 from codriver.tools.lean import LEAN
@@ -219,10 +220,10 @@ def _protocol(services: Services, clients: Clients, skills: SkillLibrary, redact
     )
 
 
-def _instructions(services: Services, skills: SkillLibrary) -> str:
-    """The instructions that a client gets when it connects."""
+def _instructions(services: Services, skills: SkillLibrary, client_name: str) -> str:
+    """The instructions that a client of this name gets when it says who it is."""
     state, settings = services.core.state, services.settings
     repls = [Connected(repl.key, repl.dialect, repl.phase, repl.note or "") for repl in state.repls.values()]
-    offered = {tool.name for tool in on_offer(LEAN if settings.toolset == "lean" else MANIFEST, state, settings)}
+    offered = {tool.name for tool in on_offer(LEAN if is_lean(settings, client_name) else MANIFEST, state, settings)}
     evaluates = settings.enable_mcp_repl_evaluation
     return instructions(skills.skills(), repls, evaluates=evaluates, offered=offered)

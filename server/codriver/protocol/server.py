@@ -27,7 +27,7 @@ from codriver.protocol.calls import FAULT, Caller, PlainCalls, envelope
 from codriver.protocol.error_messages import worded
 from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
-from codriver.protocol.stream import MessageStream
+from codriver.protocol.stream import INITIALIZE, MessageStream
 from codriver.protocol.subscriptions import Subscriptions
 from codriver.tools.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, is_lean, traits_of
 from codriver.tools.gate import LOOK_S, await_languages, await_search, on_offer
@@ -38,7 +38,7 @@ from codriver.wire.framing import LineRoom
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcp.server.models import InitializationOptions
+    from mcp.server.context import CallNext, HandlerResult
 
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import Clients
@@ -78,7 +78,7 @@ class Protocol:
         clients: Clients,
         *,
         version: str,
-        instructions: Callable[[], str],
+        instructions: Callable[[str], str],
         redactor: Redactor,
         skills: SkillLibrary,
     ) -> None:
@@ -108,10 +108,11 @@ class Protocol:
             on_subscriptions_listen=_guarded(self._listen),
         )
         self._server.middleware.clear()  # tracing that nobody exports costs a tenth of every call
-        self._server.middleware.append(worded)
+        self._server.middleware += [worded, self._instructed]
         self._server.add_request_handler("server/discover", types.RequestParams, self._discover)
         self._server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
-        self._about: InitializationOptions | None = None
+        self._about = self._server.create_initialization_options(CHANGES)
+        """What all clients are told first; each gets instructions of its own besides."""
         self._listed = {is_lean: tuple(map(_listed, tools)) for is_lean, tools in TOOLSETS.items()}
         self._settled_at = time.monotonic() + SETTLING_S
 
@@ -119,7 +120,6 @@ class Protocol:
         """Serve one connection until its client has left and is answered."""
         settings = self._services.settings
         most = settings.max_requests_per_client
-        about = self._about_us()
         calls = PlainCalls(session, self._caller, Replies(session), max_open_requests=most)
         stream = MessageStream(
             session,
@@ -131,18 +131,18 @@ class Protocol:
             room=self._room,
         )
         try:
-            await serve_dual_era_loop(self._server, stream, stream, lifespan_state=session, init_options=about)
+            await serve_dual_era_loop(self._server, stream, stream, lifespan_state=session, init_options=self._about)
         finally:
             stream.drop()
             await calls.end()
 
-    def _about_us(self) -> InitializationOptions:
-        """What a client is told first; one object for all clients that come while nothing changes."""
-        instructions = self._redactor(self._instructions())
-        if self._about is None or self._about.instructions != instructions:
-            about = self._server.create_initialization_options(CHANGES)
-            self._about = about.model_copy(update={"instructions": instructions})
-        return self._about
+    async def _instructed(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """The answer to `initialize` with the instructions for who says there who it is; any other as it is."""
+        result = await call_next(ctx)
+        if ctx.method == INITIALIZE and isinstance(result, dict):
+            info = (ctx.params or {}).get("clientInfo") or {}
+            result["instructions"] = self._redactor(self._instructions(self._redactor(info.get("name", ""))))
+        return result
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         del params
@@ -250,7 +250,7 @@ class Protocol:
         return types.DiscoverResult(
             supported_versions=[MODERN],
             capabilities=capabilities,
-            instructions=self._redactor(self._instructions()),
+            instructions=self._redactor(self._instructions(ctx.lifespan_context.name)),
         )
 
     async def _initialized(self, ctx: Context, params: types.NotificationParams | None) -> None:
