@@ -74,7 +74,8 @@ class Core:
         Raises:
             UnhandledError: an action or effect of the core has no function.
         """
-        self._state = state
+        self.state = state
+        """The state now; only a dispatch sets it."""
         self.settings = settings
         """The settings now, for what names one."""
         self.now = now
@@ -82,11 +83,6 @@ class Core:
         self._performers = performers(self)
         _check_all("action", ACTIONS, handlers)
         _check_all("effect", EFFECTS, self._performers)
-
-    @property
-    def state(self) -> State:
-        """The state now."""
-        return self._state
 
     def report(self, *actions: Action) -> None:
         """Dispatch what happened by itself, on behalf of nobody."""
@@ -107,7 +103,7 @@ class Core:
             self.report(*(fill(action, {"result": result}) for action in effect.then))
 
     def _dispatch(self, context: Context, actions: Sequence[Action]) -> None:
-        state = self._state
+        state = self.state
         sources = {"context": context, "settings": self.settings, "state": state}
         effects: list[Effect] = []
         follow_ups: list[Action] = []
@@ -117,10 +113,12 @@ class Core:
                 raise UnhandledError("action", [type(action).__name__])
             outcome = handle(state, fill(action, sources))
             state = sources["state"] = outcome.state
-            effects += [_filled(effect, sources) for effect in outcome.effects]
+            if outcome.effects:
+                effects += [_filled(effect, sources) for effect in outcome.effects]
             follow_ups += outcome.follow_ups
-        _check_all("effect", map(type, effects), self._performers)
-        self._state = state
+        if effects:
+            _check_all("effect", map(type, effects), self._performers)
+        self.state = state
         if follow_ups:
             self._dispatch(context, follow_ups)
         for effect in effects:

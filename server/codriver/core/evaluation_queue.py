@@ -227,7 +227,8 @@ def _ended(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Sta
         notes=(*evaluation.notes, *action.notes, *_stopped_by(evaluation, action)),
         request=None,
     )
-    return replace(_put(state, ended), live=tuple([name for name in state.live if name != ended.id]))
+    live = tuple([name for name in state.live if name != ended.id])
+    return replace(state, evaluations=with_item(state.evaluations, ended.id, ended), live=live)
 
 
 def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, ...]:

@@ -289,6 +289,6 @@ class Snapshot:
 
 def _line(record: Record) -> int:
     line = record[0]
-    if not isinstance(line, int):
+    if type(line) is not int:
         raise TypeError(f"an entity's line is an int: {line!r}")
     return line

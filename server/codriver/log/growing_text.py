@@ -67,12 +67,14 @@ class Text:
 
     __slots__ = (
         "_files", "_is_forgotten", "_is_moving", "_moving", "_name", "_offset", "_pieces", "_sizes", "_store", "_tail",
-        "_try_at", "_unwritten", "_written", "age",
+        "_try_at", "_unwritten", "_written", "age", "total",
     )  # fmt: skip
 
     def __init__(self, store: Store, name: str, age: int) -> None:
         """`name`: for the files, and a part of a file's name. `age`: the lower, the earlier its files are dropped."""
         self.age = age
+        self.total = 0
+        """The length in characters, with what was dropped."""
         self._store = store
         self._name = name
         # In order: what is in files, of which `_tail` is the end once more, then what is not written, in pieces.
@@ -89,12 +91,6 @@ class Text:
         self._try_at = 0
         """The length from which on writing is tried, after it failed."""
         self._is_forgotten = False
-
-    @property
-    def total(self) -> int:
-        """The length in characters, with what was dropped."""
-        with self._store.lock:
-            return self._written + self._unwritten
 
     @property
     def dropped(self) -> int:
@@ -120,10 +116,11 @@ class Text:
             else:
                 self._pieces.append(text)
             self._unwritten += len(text)
+            self.total += len(text)
             store.held += len(text)
             self._drop_excess()
-            total = self._written + self._unwritten
-            if self._unwritten >= PART_CHARACTERS and not self._is_moving and total >= self._try_at and store.spills:
+            is_due = self._unwritten >= PART_CHARACTERS and self.total >= self._try_at
+            if is_due and not self._is_moving and store.spills:
                 self._is_moving = True
                 self._moving = self._unwritten
                 store.moving += self._moving
@@ -133,7 +130,7 @@ class Text:
         """The characters from the place `start` to before `end`, as far as they are held. Uses the disk if not near."""
         while True:
             with self._store.lock:
-                dropped, total = self._first_place(), self._written + self._unwritten
+                dropped, total = self._first_place(), self.total
                 begin = max(0, start, dropped)
                 end = max(begin, min(end, total))
                 near = self._written - len(self._tail)
@@ -158,6 +155,9 @@ class Text:
 
     def all(self) -> str:
         """All that is held, as one string: for texts that are known to be short."""
+        with self._store.lock:
+            if not self._written:
+                return "".join(self._pieces)
         return self.read(0, self.total).text
 
     def chunks(self) -> Iterator[str]:
@@ -304,7 +304,7 @@ class Text:
     def _stay(self, error: OSError) -> None:
         """What could not be written stays in memory. It is tried again when there is more of it."""
         with self._store.lock:
-            self._try_at = self._written + self._unwritten + PART_CHARACTERS
+            self._try_at = self.total + PART_CHARACTERS
             self._store.failed(error)
             self._end_moving()
 

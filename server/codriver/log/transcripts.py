@@ -82,7 +82,8 @@ class Transcript:
         """By the number of the value, from 1: what printing left out, in words, and whether the REPL keeps it."""
         self.first_line: int | None = None
         self.last_line: int | None = None
-        self._changed = anyio.Event()
+        self._changed: anyio.Event | None = None
+        """Only there while somebody waits."""
 
     @property
     def total(self) -> int:
@@ -145,11 +146,14 @@ class Transcript:
 
     def signal(self) -> None:
         """Wake all that wait for a change."""
-        self._changed.set()
-        self._changed = anyio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     async def wait_changed(self) -> None:
         """Wait for the next `signal`."""
+        if self._changed is None:
+            self._changed = anyio.Event()
         await self._changed.wait()
 
     def forget(self) -> None:

@@ -118,9 +118,9 @@ def _compared(evaluation: Evaluation, transcript: Transcript, known: Evaluation,
 def _differs(transcript: Transcript, earlier: Transcript, part: Part) -> bool:
     """Whether a part is another; what is too much to compare counts as another."""
     now, then = transcript.text(part), earlier.text(part)
-    if (now.total, now.dropped) != (then.total, then.dropped) or now.total > MAX_SAME_CHARACTERS:
+    if now.total != then.total or now.total > MAX_SAME_CHARACTERS:
         return True
-    return bool(now.total) and not is_same(now, then)
+    return bool(now.total) and (now.dropped != then.dropped or not is_same(now, then))
 
 
 def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:

@@ -56,6 +56,7 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
 1.18.33, Qwen Code 0.24 and Cline 3.0.65, observed. Codex drops the text and the images that stand beside a structure;
 Cline hands on both, so that its model reads everything twice."""
 _ORDINARY = Traits()
+_SPECIAL = tuple(TRAITS)
 
 
 def is_lean(settings: Settings, client_name: str) -> bool:
@@ -65,7 +66,9 @@ def is_lean(settings: Settings, client_name: str) -> bool:
 
 def traits_of(client_name: str) -> Traits:
     """The traits of the client of this name."""
-    return next((traits for start, traits in TRAITS.items() if client_name.startswith(start)), _ORDINARY)
+    if not client_name.startswith(_SPECIAL):
+        return _ORDINARY
+    return next(traits for start, traits in TRAITS.items() if client_name.startswith(start))
 
 
 def most_bytes(client_name: str, tool: str = "") -> int:

@@ -205,6 +205,8 @@ def _values(transcript: Transcript, places: list[range], images: Images, max_cha
 
 def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
     """How many of `max_bytes` each may have of what it wants: a fair part, and what is left over, the first first."""
+    if sum(wanted.values()) <= max_bytes:
+        return dict(wanted)
     fair = max_bytes // max(1, sum(size > 0 for size in wanted.values()))
     shares = {name: min(size, fair) for name, size in wanted.items()}
     left = max_bytes - sum(shares.values())

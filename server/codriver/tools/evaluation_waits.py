@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import anyio
@@ -12,6 +14,7 @@ from codriver.tools.session_choice import evaluation_of
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation
+    from codriver.log.transcripts import Transcript
     from codriver.tools.base import Call
 
 PROGRESS_S = 5.0
@@ -27,22 +30,31 @@ async def wait(call: Call, evaluation: str, timeout_s: float, *, owns: bool = Tr
     stopped: if queued it never runs, if running it is interrupted.
     """
     transcript = call.services.transcripts.get(evaluation)
-    began = anyio.current_time()
+    began = told = monotonic()
     deadline = began + timeout_s
     try:
         while True:
             current = evaluation_of(call.state, evaluation)
-            now = anyio.current_time()
+            now = monotonic()
             if current.over or current.status == "needs-input" or now >= deadline or transcript is None:
                 return current
-            with anyio.move_on_after(min(deadline - now, PROGRESS_S)) as tick:
-                await transcript.wait_changed()
-            if tick.cancelled_caught and anyio.current_time() < deadline:
-                await call.progress(anyio.current_time() - began, _progress(call, evaluation))
+            if now >= told + PROGRESS_S:
+                told = now
+                await call.progress(now - began, _progress(call, evaluation))
+            await _changed(transcript, min(deadline, told + PROGRESS_S) - now)
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(2 * SETTLE_S if owns else 0, shield=True):
             await stop(call, evaluation, _why_cancelled(call))
         raise
+
+
+async def _changed(transcript: Transcript, within_s: float) -> None:
+    """Wait until the evaluation changed, or so long. A timer that wakes all who wait costs less than a cancel scope."""
+    timer = asyncio.get_running_loop().call_later(within_s, transcript.signal)
+    try:
+        await transcript.wait_changed()
+    finally:
+        timer.cancel()
 
 
 def _why_cancelled(call: Call) -> str:

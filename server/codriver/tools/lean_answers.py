@@ -12,7 +12,7 @@ nor of what the command line asks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
@@ -77,18 +77,22 @@ def reader_of(call: Call, arguments: Evaluating, who: str, evaluation: Evaluatio
     repl = call.state.repls.get(evaluation.repl)
     seen = activity.seen(call.state, call.client, who, key_of(call.state, evaluation))
     reads_python = repl is not None and repl.dialect == "python"
-    return replace(reader_with(call, arguments, who), seen=seen, reads_python=reads_python)
+    return reader_with(call, arguments, who, seen, reads_python=reads_python)
 
 
-def reader_with(call: Call, arguments: Evaluating, who: str) -> Reader:
-    """The reader of an answer to these arguments, the caller `who`, as far as they tell."""
+def reader_with(
+    call: Call, arguments: Evaluating, who: str, seen: Seen | None = None, *, reads_python: bool = False
+) -> Reader:
+    """The reader of an answer to these arguments, the caller `who`, as far as they and what it has `seen` tell."""
     return Reader(
         who=who,
         session_key=getattr(arguments, "repl_session_key", None) or _only_session(call),
         namespace=getattr(arguments, "namespace", None),
         evaluation=getattr(arguments, "evaluation_id", None),
+        seen=seen,
         asks_status=arguments.asks_status,
         workspace=str(call.services.workspace),
+        reads_python=reads_python,
     )
 
 

@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from codriver.errors import RefusedError
+from codriver.log.growing_text import PART_CHARACTERS
 from codriver.tools.answer_budget import head, json_bytes
 
 if TYPE_CHECKING:
@@ -150,6 +151,8 @@ def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> 
 
 def is_same(one: Text, another: Text) -> bool:
     """Whether two texts are the same, as far as they are held."""
+    if max(one.total, another.total) <= PART_CHARACTERS:
+        return one.all() == another.all()
     if one.total - one.dropped != another.total - another.dropped:
         return False
     return all(now == then for now, then in zip_longest(one.chunks(), another.chunks()))

@@ -9,6 +9,7 @@ Source: nREPL documentation, "Transports", and BEP 3, "bencoding".
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from codriver.errors import PeerError
@@ -166,7 +167,7 @@ class Decoder:
 
     def _add_string(self, raw: bytes) -> None:
         """Put a complete string where it belongs: a key that waits for its value, or a value."""
-        if self._open and self._keys[-1] is None and isinstance(self._open[-1], dict):
+        if self._open and self._keys[-1] is None and type(self._open[-1]) is dict:
             self._keys[-1] = raw.decode("utf-8", "surrogateescape")
             return
         try:
@@ -215,23 +216,22 @@ def encode(value: Value) -> bytes:
 
 
 def _write(value: Value, pieces: list[bytes]) -> None:
-    if isinstance(value, str):
+    if type(value) is str:
         raw = value.encode("utf-8", "surrogateescape")
         pieces += (b"%d:" % len(raw), raw)
-    elif isinstance(value, bytes):
-        pieces += (b"%d:" % len(value), value)
-    elif isinstance(value, bool) or value is None:
-        raise TypeError(f"bencode cannot say {value!r}")
-    elif isinstance(value, int):
+    elif type(value) is int:  # which a bool is not
         pieces.append(b"i%de" % value)
-    elif isinstance(value, dict):
+    elif type(value) is bytes:
+        pieces += (b"%d:" % len(value), value)
+    elif type(value) is dict:
         pieces.append(b"d")
         # BEP 3 orders keys by their raw bytes, which for UTF-8 is the order of code points.
-        for raw, key in sorted((key.encode("utf-8", "surrogateescape"), key) for key in value):
+        named = [(key.encode("utf-8", "surrogateescape"), item) for key, item in value.items()]
+        for raw, item in sorted(named, key=itemgetter(0)):
             pieces += (b"%d:" % len(raw), raw)
-            _write(value[key], pieces)
+            _write(item, pieces)
         pieces.append(b"e")
-    elif isinstance(value, list):
+    elif type(value) is list:
         pieces.append(b"l")
         for item in value:
             _write(item, pieces)

@@ -54,7 +54,8 @@ class Message:
 
     def text(self, key: str) -> str | None:
         """The text under `key`; None when it is absent, or nil, or no text."""
-        return as_text(self.fields.get(key))
+        value = self.fields.get(key)
+        return value if value is None or type(value) is str else as_text(value)
 
 
 def parse(value: Value) -> Message:

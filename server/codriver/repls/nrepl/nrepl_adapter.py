@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -172,7 +173,7 @@ class NreplAdapter:
         fields: dict[str, Value] = {**target.address(), "interrupt-id": running.id}
         answer = await target.connection.ask(support.op, timeout_s=self._op_timeout_s, **fields)
         status = frozenset().union(*(message.status for message in answer))
-        is_idle = "session-idle" in status and anyio.current_time() - running.begun_at >= TAKEN_UP_S
+        is_idle = "session-idle" in status and monotonic() - running.begun_at >= TAKEN_UP_S
         if "interrupt-id-mismatch" in status or ("session-idle" in status and not is_idle):
             return OVER_BEFORE
         with anyio.move_on_after(AFTER_INTERRUPT_S):

@@ -88,13 +88,15 @@ class Reply:
 
         What comes behind `done` is passed on too, a value as a late one, and changes nothing of how it ended.
         """
-        for stream in ("out", "err"):
-            if text := message.text(stream):
-                self._listener(self._evaluation, Output("out" if stream == "out" else "err", text))
-        if self.is_over:
-            self._pass_on_value(message, is_late=True)
-            return
+        if out := message.text("out"):
+            self._listener(self._evaluation, Output("out", out))
         if err := message.text("err"):
+            self._listener(self._evaluation, Output("err", err))
+        value = message.text("value")
+        if self.is_over:
+            self._pass_on_value(value, message, is_late=True)
+            return
+        if err:
             self._err = (self._err + err)[-ERR_CHARS:]
         self.namespace = message.text("ns") or self.namespace
         self._ex = message.text("ex") or self._ex
@@ -103,14 +105,14 @@ class Reply:
         self.status |= message.status
         # `error` also stands beside `done` of an interrupt's own answer; `interrupted` then says what happened.
         self.is_failed = self.is_failed or bool(self._ex or self._parts) or not FAILED.isdisjoint(message.status)
-        if (value := message.text("value")) is not None:
+        if value is not None:
             self.values.append(value[:ERR_CHARS])
-        self._pass_on_value(message, is_late=False)
+        self._pass_on_value(value, message, is_late=False)
         if NEED_INPUT in message.status:
             self._listener(self._evaluation, InputNeeded())
 
-    def _pass_on_value(self, message: Message, *, is_late: bool) -> None:
-        if (text := message.text("value")) is not None:
+    def _pass_on_value(self, text: str | None, message: Message, *, is_late: bool) -> None:
+        if text is not None:
             is_cut, cut = TRUNCATED in message.status, message.text("codriver/cut") or ""
             seen = cut or (cut_in(text, self._limits) if self._limits else "")
             value = adapter_values.Value(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -210,14 +211,14 @@ async def keep_watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -
     """
     connection = main.connection
     while connection.cause is None:
-        quiet_s = anyio.current_time() - connection.heard_at
+        quiet_s = monotonic() - connection.heard_at
         if quiet_s < beat.silence_s:
             await anyio.sleep(beat.silence_s - quiet_s)
             continue
         if connection.is_waiting and not while_busy:
             await anyio.sleep(beat.silence_s)
             continue
-        asked_at = anyio.current_time()
+        asked_at = monotonic()
         try:
             # With the session's lock no evaluation begins meanwhile: some servers mix up two requests at once.
             async with contextlib.nullcontext() if while_busy else main.lock:
@@ -225,7 +226,7 @@ async def keep_watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -
         except OpTimedOutError:
             if connection.heard_at >= asked_at or (connection.is_waiting and not while_busy):
                 continue
-            silent_s = anyio.current_time() - connection.heard_at
+            silent_s = monotonic() - connection.heard_at
             await connection.abandon(f"the REPL has been silent for {silent_s:.0f} s and does not answer any more")
         except ReplDisconnectedError:
             return
