@@ -32,7 +32,7 @@ SLOW = {
     "setup": "doctor real_agents real_clients",
     "skills": "skills_live",
     "tools": "byte_budgets clojuredocs edit_files failure_places interrupt_evaluation isolation pytest_runs "
-    "restart_repl run_tests stacktrace symbol_info tests_of_other_repls wait_for",
+    "restart_repl run_tests stacktrace symbol_answers symbol_info tests_of_other_repls wait_for",
     "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout limits "
     "load presence_files starving",
 }

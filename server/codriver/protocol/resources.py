@@ -26,7 +26,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.log.transcripts import read as read_texts
 from codriver.tools.backseat_driver import address
 from codriver.tools.clojuredocs import describe_docs
-from codriver.tools.symbol_info import describe_symbol
+from codriver.tools.symbol_answers import describe_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

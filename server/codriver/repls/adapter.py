@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Ended,
         Interruption,
         Listener,
+        Names,
         StackTrace,
         Symbol,
         TestRun,
@@ -123,6 +124,20 @@ class Adapter(Protocol):
             EvaluationFailedError: the REPL failed in answering.
         """
         _refuse(self.profile, "lookup")
+
+    async def names(self, wanted: str, namespace: str | None, session: str = MAIN_SESSION) -> Names | None:
+        """The public names in the namespace or module `wanted`; of a pattern, those that match, wherever they are.
+
+        A pattern has a `*` in it, which stands for any characters, also none; case does not count. What matches are
+        namespaces, and names in them, qualified unless the session's `namespace` uses them as they are. At most 50 are
+        given, the nearest to the user's code first.
+
+        None where there is no such namespace, or the REPL has no way to tell.
+
+        Raises:
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        return None
 
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False

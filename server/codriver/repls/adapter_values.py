@@ -128,6 +128,25 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """A name in a list of names, for one line: its parameters, and the first line of its documentation."""
+
+    name: str
+    type: str | None = None
+    """As of a `Completion`."""
+    parameters: str = ""
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A list of names: the first of them, and how many more there are."""
+
+    listed: tuple[Listed, ...]
+    omitted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """One candidate. `type` is the server's word for what it is (`function`, `macro`, `var`, `module`, …)."""
 

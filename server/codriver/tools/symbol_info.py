@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from codriver.core.values import LISP
-from codriver.errors import RefusedError
 from codriver.tools.answer_budget import budget, head
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
-
-if TYPE_CHECKING:
-    from codriver.repls.adapter_values import Symbol
-    from codriver.tools.base import Services
+from codriver.tools.symbol_answers import describe_symbol
 
 MAX_COMPLETIONS = 200
-
-
-class UnknownSymbolError(RefusedError):
-    """The symbol does not resolve."""
-
-    reason = "unknown-symbol"
-
-    def __init__(self, symbol: str, where: str) -> None:
-        super().__init__(
-            f"{symbol!r} is not known in {where}",
-            hint="qualify it, or give the namespace it is used in; load or require what defines it first; "
-            "complete_symbol lists names that begin alike",
-        )
 
 
 class SymbolArguments(Arguments):
@@ -59,39 +40,9 @@ class ExpandArguments(Arguments):
 
 
 async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
-    """What is known of a symbol."""
-    return Answer(
-        await describe_symbol(call.services, arguments.repl_session_key, arguments.namespace, arguments.symbol)
-    )
-
-
-async def describe_symbol(services: Services, key: str | None, namespace: str | None, symbol: str) -> dict[str, object]:
-    """What the session `key` knows of `symbol`, under the keys of an answer.
-
-    Raises:
-        UnknownSymbolError: it does not resolve there.
-    """
-    target = resolve(services.core.state, key)
-    found = await services.repls.adapter(target.repl.id).lookup(symbol, namespace, target.session.name)
-    if found is None:
-        raise UnknownSymbolError(symbol, namespace or target.session.namespace or f"the session {target.key}")
-    return {**symbol_json(found, services.settings.max_text_bytes), "sessionKey": target.key}
-
-
-def symbol_json(symbol: Symbol, max_bytes: int) -> dict[str, object]:
-    """A symbol under the keys of an answer, texts cut to `max_bytes`; what is not known is absent."""
-    pairs: dict[str, object] = {
-        "name": symbol.name,
-        "ns": symbol.namespace,
-        "arglists": list(symbol.arglists) or None,
-        "doc": head(symbol.doc, max_bytes).text if symbol.doc else None,
-        "macro": symbol.macro or None,
-        "file": symbol.file,
-        "line": symbol.line,
-        "column": symbol.column,
-        "extra": {name: head(text, max_bytes // 8).text for name, text in symbol.extra.items()} or None,
-    }
-    return {key: value for key, value in pairs.items() if value is not None}
+    """What is known of a symbol, of what is in a namespace, or of the names that match a pattern."""
+    key, namespace = arguments.repl_session_key, arguments.namespace
+    return Answer(await describe_symbol(call.services, key, namespace, arguments.symbol, most=budget(call)))
 
 
 async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
@@ -125,7 +76,7 @@ TOOLS = (
     Tool(
         name="symbol_info",
         title="Symbol info",
-        description="A symbol's doc, arglists, and where it is defined, as the REPL knows it.",
+        description="A name's doc, arglists, place; a namespace's names; with * those that match.",
         arguments=SymbolArguments,
         output=answer_schema(
             name="string",
@@ -137,18 +88,22 @@ TOOLS = (
             line="integer",
             column="integer",
             extra="object",
+            names=TEXTS,
+            count="integer",
+            omitted="integer",
+            notes=TEXTS,
             sessionKey="string",
         ),
         run=symbol_info,
         needs=("lookup",),
         read_only=True,
         idempotent=True,
-        search_hint="documentation signature definition source location",
+        search_hint="apropos docs signature source",
     ),
     Tool(
         name="complete_symbol",
         title="Complete symbol",
-        description="Names known to the REPL that begin with prefix.",
+        description="Names in the REPL that begin so.",
         arguments=CompleteArguments,
         output=answer_schema(
             completions=ROWS,

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.repls.dialects import lisp_expressions, python_tests
+from codriver.repls.dialects import lisp_expressions, python_tests, symbol_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -192,6 +192,7 @@ CLOJURE: Final = Dialect(
     process_id='(first (re-seq #"[0-9]+" (.getName (java.lang.management.ManagementFactory/getRuntimeMXBean))))',
     ask={
         "lookup": _CLOJURE_LOOKUP,
+        "names": symbol_expressions.NAMES_CLOJURE,
         "complete": _CLOJURE_COMPLETE,
         "macroexpand": _CLOJURE_EXPAND,
         "stacktrace": _CLOJURE_STACKTRACE,
@@ -224,6 +225,7 @@ BABASHKA: Final = Dialect(
     process_id="(.pid (java.lang.ProcessHandle/current))",
     ask={
         "lookup": _CLOJURE_LOOKUP,
+        "names": symbol_expressions.NAMES_CLOJURE,
         "complete": _CLOJURE_COMPLETE,
         "macroexpand": _CLOJURE_EXPAND,
         "test": lisp_expressions.TEST_CLOJURE,
@@ -240,6 +242,7 @@ NBB: Final = Dialect(
     json="(js/JSON.stringify (clj->js %s))",
     facts="{:root (js/process.cwd) :pid js/process.pid :namespace (str *ns*)}",
     ask={
+        "names": symbol_expressions.NAMES_NBB,
         "macroexpand": "(pr-str ($expand (read-string $code)))",
         "test": lisp_expressions.TEST_NBB,
         "test-rest": lisp_expressions.TEST_NBB_REST,
@@ -288,6 +291,7 @@ BASILISP: Final = Dialect(
     facts='{:root (.getcwd (python/__import__ "os")) :pid (.getpid (python/__import__ "os"))}',
     ask={
         "lookup": _BASILISP_LOOKUP,
+        "names": symbol_expressions.NAMES_BASILISP,
         "macroexpand": "(pr-str ($expand (read-string $code)))",
         "test": lisp_expressions.TEST_BASILISP,
         "complete-in": lisp_expressions.COMPLETE_IN_BASILISP,
@@ -309,7 +313,7 @@ HY: Final = Dialect(
     json='(.dumps (__import__ "json") %s)',
     python_text=True,
     facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os"))}',
-    ask={"test": python_tests.HY_TEST},
+    ask={"test": python_tests.HY_TEST, "names": symbol_expressions.NAMES_HY},
     namespace_by="none",
     tooling=_PYTHON_TOOLING,
     send_gap_s=0.02,

@@ -24,6 +24,7 @@ from codriver.repls.adapter_values import (
     Symbol,
     TestRun,
 )
+from codriver.repls.dialects import WORKER_OPS
 from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
 from codriver.repls.errors import (
     CapabilityMissingError,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.repls import adapter_values
-    from codriver.repls.adapter_values import ThreadDump
+    from codriver.repls.adapter_values import Names, ThreadDump
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
@@ -62,6 +63,8 @@ INTERRUPT_S: Final = 2.0
 
 
 NOT_KEPT: Final = "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
+
+NAMES_OP: Final = f"{WORKER_OPS}names"
 
 PENDING_S: Final = 0.05
 """How often a REPL is asked for the end of a test run that it does not tell by itself."""
@@ -117,6 +120,19 @@ class Introspection:
         if found is not None and found.column is not None and self._dialect.columns_from_zero:
             return replace(found, column=found.column + 1)
         return found
+
+    async def names(self, wanted: str, namespace: str | None, session: str = MAIN_SESSION) -> Names | None:
+        """The names in a namespace, or those that match. See `Adapter.names`."""
+        target = self._sessions.get(session)
+        where = self._namespace(target, namespace)
+        if NAMES_OP in self._ops:
+            (answer, *_) = await self._send(NAMES_OP, target, name=wanted, ns=where)
+            return responses.read_names(answer.fields)
+        if "names" not in self._dialect.ask:
+            return None
+        pattern = _expression_of(wanted) if "*" in wanted else ""
+        names = {"pattern": pattern, "name": wanted, "ns": where, "session": target.id or ""}
+        return responses.read_names(as_map(cast("Value", await self._ask("names", **names))))
 
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
@@ -313,6 +329,12 @@ class Introspection:
         for message in answer:
             reply.take(message)
         raise EvaluationFailedError(what, read_failure(reply.failure, self._dialect))
+
+
+def _expression_of(pattern: str) -> str:
+    """The regular expression of a pattern in lower case, as Java, JavaScript and Python all read it."""
+    plain = "".join(char if char.isalnum() or char in "*_" else f"\\{char}" for char in pattern.lower())
+    return ".*".join(plain.split("*"))
 
 
 def _thread(fields: Mapping[str, Value]) -> Thread:

@@ -137,6 +137,7 @@ class NreplAdapter:
         introspection = Introspection(sessions, probed, op_timeout_s=op_timeout_s, workspace=workspace)
         self.complete = introspection.complete
         self.lookup = introspection.lookup
+        self.names = introspection.names
         self.macroexpand = introspection.macroexpand
         self.run_tests = introspection.run_tests
         self.last_stacktrace = introspection.last_stacktrace

@@ -17,7 +17,9 @@ from codriver.repls.adapter_values import (
     ClojureDocs,
     Completion,
     InputNeeded,
+    Listed,
     Listener,
+    Names,
     Output,
     StackFrame,
     StackTrace,
@@ -198,6 +200,19 @@ def read_completions(items: Iterable[Value]) -> tuple[Completion, ...]:
             kind, namespace = as_text(fields.get("type")), as_text(fields.get("ns"))
             found.append(Completion(candidate, kind or None, namespace or None))
     return tuple(found)
+
+
+def read_names(fields: Mapping[str, Value]) -> Names | None:
+    """The list that an answer to `codriver/names`, or to our own question, gives; None when there is none."""
+    if "rows" not in fields:
+        return None
+    rows = [as_map(item) for item in as_list(fields["rows"])]
+    listed = [
+        Listed(name, as_text(row.get("type")), as_text(row.get("args")) or "", as_text(row.get("doc")) or "")
+        for row in rows
+        if (name := as_text(row.get("name")))
+    ]
+    return Names(tuple(listed), as_int(fields.get("omitted")) or 0)
 
 
 def read_tests(answer: Sequence[Message]) -> TestRun:

@@ -13,12 +13,17 @@ from .printing import NoSuchPartError, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .jobs import Job
 
 COMPLETIONS = 500
 """How many names a completion gives at most."""
+
+
+LISTED = 50
+"""How many names a list of names gives at most."""
 
 
 class NamespaceMissingError(Exception):
@@ -108,6 +113,28 @@ class Dialect:
     def lookup(self, name: str, namespace: Any) -> dict[str, Any] | None:
         """What is known of a name; None if it does not resolve."""
         raise NotImplementedError
+
+    def names(self, wanted: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
+        """The public names of the namespace `wanted` or, where there is a `*` in it, names and namespaces that match.
+
+        A row each, up to `LISTED`, with `name`, `type`, `args` and the `doc`'s first line where there are such; and how
+        many more there are. A `*` stands for any characters, also none; case does not count. None: no such namespace.
+        """
+        raise NotImplementedError
+
+
+def matcher(pattern: str) -> Callable[[str], object]:
+    """The test whether a name matches `pattern`."""
+    import re
+
+    parts = (re.escape(part) for part in pattern.split("*"))
+    return re.compile(".*".join(parts), re.IGNORECASE | re.DOTALL).fullmatch
+
+
+def first_line(doc: object) -> str:
+    """The first line of a documentation that says something."""
+    lines = doc.splitlines() if isinstance(doc, str) else ()
+    return next((line.strip() for line in lines if line.strip()), "")
 
 
 def kind_of(value: object, name: str) -> str:

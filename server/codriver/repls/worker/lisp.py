@@ -10,13 +10,14 @@ import itertools
 import os
 import sys
 
-from .dialect import COMPLETIONS, Dialect, NamespaceMissingError, Sources, kind_of
+from .dialect import COMPLETIONS, LISTED, Dialect, NamespaceMissingError, Sources, first_line, kind_of, matcher
 from .error_report import begin_parts, in_phase, is_library, place
 from .lisp_values import LispValues
 from .printing import asked_limits, limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from .jobs import Job
@@ -226,6 +227,42 @@ class Lisp(Dialect):
         if info["type"] == "macro":
             info["macro"] = "true"
         return {key: item for key, item in info.items() if isinstance(item, (str, int))}
+
+    def names(self, wanted: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
+        """See `Dialect`."""
+        if "*" in wanted:
+            found = self._matching(wanted, namespace)
+        else:
+            home = self.find(wanted) or namespace.aliases.val_at(self._symbol.symbol(wanted))
+            if home is None:
+                return None
+            found = ((name, var) for name, var in self._interned(home) if not var.is_private)
+        listed = list(itertools.islice(found, LISTED))
+        return [self._row(name, one) for name, one in listed], sum(1 for _ in found)
+
+    @staticmethod
+    def _interned(home: Any) -> list[tuple[str, Any]]:
+        return sorted((str(name.name), var) for name, var in home.interns.items())
+
+    def _matching(self, pattern: str, here: Any) -> Iterator[tuple[str, Any]]:
+        """Each namespace and each var that matches, those of `here` first and Basilisp's own last."""
+        is_match, is_qualified = matcher(pattern), "/" in pattern
+        all_of_them = [(self.name_of(one), one) for one in self._runtime.Namespace.ns_cache().values()]
+        for name, home in sorted(all_of_them, key=lambda one: (one[1] is not here, one[0][:9] == "basilisp.", one[0])):
+            if is_match(name):
+                yield name, home
+            for own, var in self._interned(home):
+                full = name + "/" + own
+                if (home is here or not var.is_private) and is_match(full if is_qualified else own):
+                    yield full, var
+
+    def _row(self, name: str, one: Any) -> dict[str, str]:
+        """A var, or a namespace, in one line."""
+        meta = {str(key.name): item for key, item in (one.meta or {}).items()}
+        is_space = isinstance(one, self._runtime.Namespace)
+        row = {"name": name, "type": "namespace" if is_space else self._kind(one)["type"], "doc": meta.get("doc")}
+        row["args"] = " ".join(map(self._runtime.lrepr, meta.get("arglists") or ()))
+        return {key: text if key != "doc" else first_line(text) for key, text in row.items() if text}
 
     def _kind(self, var: Any) -> dict[str, str]:
         if var is None:

@@ -59,6 +59,7 @@ class Server:
             "complete": self._completions,
             "lookup": self._lookup,
             "ls-sessions": self._ls_sessions,
+            "codriver/names": self._names,
             "codriver/stacks": self._stacks,
             "codriver/value": self._enqueue,
         }
@@ -199,6 +200,14 @@ class Server:
         namespace = self._dialect.find(message.get("ns")) or session.namespace
         found = self._dialect.lookup(name, namespace)
         connection.answer(message, {"info": found, "status": ["done"] if found else ["done", "no-info"]})
+
+    def _names(self, message: Message, connection: Connection, session: Session) -> None:
+        namespace = self._dialect.find(message.get("ns")) or session.namespace
+        found = self._dialect.names(message.get("name") or "", namespace)
+        answer = (
+            {"rows": found[0], "omitted": found[1], "status": ["done"]} if found else {"status": ["done", "no-info"]}
+        )
+        connection.answer(message, answer)
 
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
         connection.answer(message, {"stacks": stacks(), "status": ["done"]})

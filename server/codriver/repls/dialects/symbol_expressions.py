@@ -1,0 +1,89 @@
+"""Expressions that tell what a REPL knows of its names where its server has no op for it.
+
+Lists of names: `$name` is a namespace, or a pattern, whose regular expression is then in `$pattern`, in lower case;
+else that is empty. `$ns` is where the question is asked. Each gives what `responses.read_names` reads.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+LISTED: Final = 50
+"""How many names a list of names gives at most."""
+
+_NAMES: Final = """(let [here (find-ns (symbol $ns)) spaces (set (all-ns))
+  re (when (seq $pattern) (re-pattern $pattern))
+  line (fn [d] (re-find #"\\S[^\\n]*" (str d)))
+  text (fn [s] LOWER)
+  hit (fn [s] (re-matches re (text s)))
+  row (fn [[n v]] (let [m (meta v)]
+    {:name n :type (if (contains? spaces v) "namespace" (when (:macro m) "macro")) :doc (line (:doc m))
+     :args (apply str (interpose " " (map pr-str (:arglists m))))}))
+  rank (fn [n] (let [s (str (ns-name n))]
+    (cond (= n here) 0 (re-find #"^(nrepl|cider|orchard|refactor-nrepl|shadow|leiningen)\\b" s) 3
+      (re-find #"^(clojure|cljs|basilisp|nbb|sci)\\." s) 2 :else 1)))
+  held (fn [n] (sort-by first (map (fn [[s v]] [(str s) v]) (if (= n here) (ns-interns n) (ns-publics n)))))
+  within (fn [n] (let [own (str (ns-name n))]
+    (concat (when (hit own) [[own n]])
+     (filter (fn [[s _]] (hit (if (re-find #"/" $pattern) s (subs s (inc (count own))))))
+      (map (fn [[s v]] [(str own "/" s) v]) (held n))))))
+  home (when-not re (or (find-ns (symbol $name)) (when here (get (ns-aliases here) (symbol $name)))))
+  found (cond re (mapcat within (sort-by (fn [n] (str (rank n) " " (ns-name n))) (all-ns)))
+         home (sort-by first (map (fn [[s v]] [(str s) v]) (ns-publics home))))]
+ (if (or re home) {:rows (map row (take 50 found)) :omitted (max 0 (- (count found) 50))} {}))"""
+
+NAMES_CLOJURE: Final = _NAMES.replace("LOWER", "(.toLowerCase ^String s)")
+NAMES_NBB: Final = _NAMES.replace("LOWER", "(.toLowerCase s)")
+NAMES_BASILISP: Final = _NAMES.replace("LOWER", "(.lower s)")
+
+_PYTHON: Final = """
+import gc, inspect, re, sys
+
+def line(value):
+    doc = value.__doc__ if isinstance(value, (type, type(sys), type(len), type(line))) else ""
+    return next((one.strip() for one in (doc or "").splitlines() if one.strip()), "")
+
+def row(name, value):
+    kind = "class" if isinstance(value, type) else "module" if isinstance(value, type(sys)) else ""
+    try:
+        parameters = inspect.signature(value).parameters.values() if callable(value) else None
+        args = "(" + ", ".join(one.name for one in parameters) + ")" if parameters is not None else ""
+    except (TypeError, ValueError):
+        args = ""
+    return {"name": name, "type": kind, "args": args, "doc": line(value)}
+
+def own(module):
+    for name, value in sorted(vars(module).items(), key=lambda one: str(one[0])):
+        home = getattr(value, "__module__", None) if isinstance(value, (type, type(line))) else module.__name__
+        if not name.startswith("_") and not isinstance(value, type(sys)) and home == module.__name__:
+            yield name, value
+
+def answer(name, pattern, session):
+    pattern = pattern.replace('\\\\-', '_')
+    own_modules = [one for one in gc.get_objects() if type(one) is type(sys)] if session else []
+    here = next((one for one in own_modules if vars(one).get("__name__") == "hy-nrepl-session-" + session), None)
+    if not pattern:
+        name = name.replace("-", "_")
+        module = here if name in ("Hy", "__main__") else sys.modules.get(name)
+        if module is None:
+            return {}
+        found = [row(name, value) for name, value in own(module)]
+    else:
+        hit = re.compile(pattern).fullmatch
+        found = []
+        modules = [one for one in sorted(sys.modules.items()) if isinstance(one[1], type(sys))]
+        for home, module in [("", here), *modules] if here else modules:
+            found += [row(home, module)] if home and home[0] != "_" and hit(home.lower()) else []
+            for name, value in own(module) if home[:1] != "_" else ():
+                full = name if home in ("", "builtins") else home + "." + name
+                if hit((full if "." in pattern.replace(".*", "") else name).lower()):
+                    found.append(row(full, value))
+    return {"rows": found[:50], "omitted": max(0, len(found) - 50)}
+"""
+
+NAMES_HY: Final = (
+    f"((fn [space] (exec {json.dumps(_PYTHON)} space)"
+    ' ((get space "answer") $name $pattern $session)) {"__name__" "names"})'
+)
+"""By Python: Hy's names are Python's. `$session` is the id of the session whose definitions count too."""

@@ -1,0 +1,112 @@
+"""Answers about symbols: one symbol, the names in a namespace, the names that match a pattern."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.errors import RefusedError
+from codriver.repls.errors import CapabilityMissingError
+from codriver.tools.answer_budget import fit, head
+from codriver.tools.session_choice import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codriver.repls.adapter_values import Listed, Names, Symbol
+    from codriver.tools.base import Services
+
+LINE_CHARACTERS = 160
+"""Of a name in a list, with its parameters and what it is for."""
+PARAMETERS_CHARACTERS = 80
+SPACES = frozenset({"module", "namespace"})
+"""What a symbol is that has names in it."""
+
+
+class UnknownSymbolError(RefusedError):
+    """The symbol does not resolve."""
+
+    reason = "unknown-symbol"
+
+    def __init__(self, symbol: str, where: str) -> None:
+        super().__init__(
+            f"{symbol!r} is not known in {where}",
+            hint="qualify it, or give the namespace it is used in; load or require what defines it first; "
+            "complete_symbol lists names that begin alike",
+        )
+
+
+async def describe_symbol(
+    services: Services, key: str | None, namespace: str | None, symbol: str, *, most: int | None = None
+) -> dict[str, object]:
+    """What the session `key` knows of `symbol`, under the keys of an answer, with at most so many bytes of text.
+
+    Of a namespace these are the names in it; of a pattern, which is no symbol and has a `*` in it, those that match.
+
+    Raises:
+        UnknownSymbolError: it does not resolve there.
+        CapabilityMissingError: it is a pattern, and the REPL has no way to find what matches.
+    """
+    most = services.settings.max_text_bytes if most is None else most
+    target = resolve(services.core.state, key)
+    adapter = services.repls.adapter(target.repl.id)
+    found = await adapter.lookup(symbol, namespace, target.session.name)
+    fields = {} if found is None else _symbol_json(found, services, most)
+    if found is None or _is_space(found):
+        names = await adapter.names(symbol, namespace, target.session.name)
+        if names is None and found is None:
+            _refuse(symbol, namespace or target.session.namespace or f"the session {target.key}")
+        if names is not None:
+            fields = {**fields, **_names_json(names, services, most)}
+    return {**fields, "sessionKey": target.key}
+
+
+def _is_space(symbol: Symbol) -> bool:
+    return symbol.extra.get("type") in SPACES or (symbol.name == symbol.namespace and not symbol.arglists)
+
+
+def _refuse(symbol: str, where: str) -> None:
+    if "*" in symbol:
+        words = "this REPL cannot search its names by a pattern"
+        raise CapabilityMissingError("lookup", "complete_symbol lists names that begin alike", message=words)
+    raise UnknownSymbolError(symbol, where)
+
+
+def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, object]:
+    """A symbol under the keys of an answer, texts without secrets and cut; what is not known is absent."""
+    clean = services.log.without_secrets
+    pairs: dict[str, object] = {
+        "name": symbol.name,
+        "ns": symbol.namespace,
+        "arglists": list(symbol.arglists) or None,
+        "doc": head(clean(symbol.doc), most).text if symbol.doc else None,
+        "macro": symbol.macro or None,
+        "file": symbol.file,
+        "line": symbol.line,
+        "column": symbol.column,
+        "extra": {name: head(clean(text), most // 8).text for name, text in symbol.extra.items()} or None,
+    }
+    return {key: value for key, value in pairs.items() if value is not None}
+
+
+def _names_json(names: Names, services: Services, most: int) -> dict[str, object]:
+    """A list of names under the keys of an answer, a line each."""
+    lines = [_line(one, services.log.without_secrets) for one in names.listed]
+    rows, note, left = fit(lines, most)
+    fields: dict[str, object] = {"names": rows, "count": len(rows)}
+    if names.omitted + left:
+        fields["omitted"] = names.omitted + left
+    if note:
+        fields["notes"] = [note]
+    return fields
+
+
+def _line(one: Listed, clean: Callable[[str], str]) -> str:
+    """A name with its parameters and what it is for; also what it is, where that is nothing to call."""
+    parameters = _cut(clean(one.parameters), PARAMETERS_CHARACTERS)
+    blank = " " if parameters.startswith("[") else ""
+    kind = f" ({one.type})" if one.type in {*SPACES, "macro"} else ""
+    return _cut(clean(f"{one.name}{blank}{parameters}{kind}{' — ' if one.doc else ''}{one.doc}"), LINE_CHARACTERS)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

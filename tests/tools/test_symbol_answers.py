@@ -1,0 +1,204 @@
+"""Names in a namespace and names that match a pattern, asked of every REPL that can tell them."""
+
+import os
+
+import pytest
+from jsonschema import validate
+from live_server import serving, until
+from real_repls import repl
+
+from codriver.tools.manifest import BY_NAME
+
+PYTHON = '''
+"""Shapes and their sizes."""
+
+import os
+from json import dumps
+
+LIMIT = 3
+
+class Round:
+    """A round shape."""
+
+def area(width, height=1, *, scale=LIMIT):
+    """The area of a rectangle.
+
+    In one unit.
+    """
+    return width * height
+
+def _concealed(): ...
+'''
+LISP = """(ns shapes.core "Shapes and their sizes.")
+
+(def limit 3)
+
+(defn area
+  "The area of a rectangle.
+  In one unit."
+  ([w] (area w w))
+  ([w h] (* w h)))
+
+(defmacro twice "Runs it two times." [x] `(do ~x ~x))
+
+(defn- hidden [])
+"""
+
+pytestmark = pytest.mark.served("python", "lisp")
+
+
+@pytest.fixture(scope="module")
+def live(live):
+    with live.client() as client:
+        for name, file, text in (("py", "shapes.py", PYTHON), ("lpy", "shapes.lpy", LISP)):
+            (live.workspace / file).write_text(text)
+            loaded = client.call("load_file", filePath=file, replSessionKey=name, timeoutMs=120_000)
+            assert loaded["ok"], loaded
+    return live
+
+
+def ask(client, **arguments):
+    """The answer, which fits its output schema."""
+    answer = client.call("symbol_info", **arguments)
+    validate(answer, BY_NAME["symbol_info"].output)
+    return answer
+
+
+def lines(client, key, symbol, **arguments):
+    answer = ask(client, symbol=symbol, replSessionKey=key, **arguments)
+    assert answer["ok"], answer
+    assert answer["count"] == len(answer["names"])
+    return answer["names"]
+
+
+def test_a_python_module_tells_its_public_names_a_line_each(client):
+    assert lines(client, "py", "shapes") == [
+        "LIMIT: int", "Round() — A round shape.", "area(width, height=1, *, scale=3) — The area of a rectangle.",
+    ]  # fmt: skip
+    assert ask(client, symbol="shapes", replSessionKey="py")["doc"] == "Shapes and their sizes."
+
+
+def test_a_lisp_namespace_tells_its_public_names_a_line_each(client):
+    expected = ["area [w] [w h] — The area of a rectangle.", "limit", "twice"]
+    found = lines(client, "lpy", "shapes.core")
+    assert [line if "twice" not in line else "twice" for line in found] == expected
+    assert found[2].endswith("(macro) — Runs it two times.")
+
+
+def test_an_alias_names_its_namespace(client):
+    client.call("evaluate_code", code="(require '[basilisp.string :as words])", replSessionKey="lpy")
+    assert lines(client, "lpy", "words", namespace="user") == lines(client, "lpy", "basilisp.string")
+
+
+def test_what_was_defined_in_the_session_is_told_of_its_module(client):
+    client.call("evaluate_code", code="def measure(x):\n    'Its length.'\n    import os", replSessionKey="py")
+    assert "measure(x) — Its length." in lines(client, "py", "user")
+    assert lines(client, "py", "*ASURE") == ["measure(x) — Its length."]
+
+
+def test_a_pattern_finds_names_where_they_are_defined_and_modules(client):
+    assert lines(client, "py", "*area*")[0].startswith("shapes.area(width, ")
+    assert lines(client, "py", "shap*") == ["shapes (module) — Shapes and their sizes."]
+    assert [line.partition("(")[0] for line in lines(client, "py", "*.dumps")] == ["json.dumps", "marshal.dumps"]
+    (namespace,) = lines(client, "lpy", "shapes*")
+    assert namespace.startswith("shapes.core (namespace)")
+    assert lines(client, "lpy", "AREA*") == ["shapes.core/area [w] [w h] — The area of a rectangle."]
+    assert len(lines(client, "lpy", "shapes.*/*")) == 3
+
+
+def test_a_private_name_is_found_by_a_pattern_that_says_so(client):
+    assert lines(client, "py", "*conceal*") == []
+    assert lines(client, "py", "_conceal*") == ["shapes._concealed()"]
+
+
+def test_a_name_with_an_asterisk_in_it_is_a_name_first(client):
+    found = ask(client, symbol="*ns*", replSessionKey="lpy")
+    assert (found["name"], "names" in found) == ("*ns*", False)
+
+
+def test_more_names_than_fifty_are_counted(client):
+    answer = ask(client, symbol="*e*", replSessionKey="lpy")
+    assert answer["count"] <= 50
+    assert answer["omitted"] > 100
+    owners = [line.partition("/")[0] for line in answer["names"] if "/" in line.partition(" ")[0]]
+    assert owners.index("shapes.core") < owners.index("basilisp.core"), "the user's own come first"
+
+
+def test_nothing_that_matches_is_an_empty_list(client):
+    for key in ("py", "lpy"):
+        assert lines(client, key, "*no-such-name-anywhere*") == []
+
+
+def test_asking_for_names_runs_no_code_of_the_users(client):
+    code = (
+        "class Loud:\n    def __repr__(self): raise SystemExit\n    def __getattr__(self, name): raise SystemExit\n"
+        "loud = Loud()\ndef quiet(x=loud): ..."
+    )
+    client.call("evaluate_code", code=code, replSessionKey="py")
+    assert lines(client, "py", "*loud") == ["Loud()", "loud: Loud"]
+    assert lines(client, "py", "quie*") == ["quiet(x=...)"]
+
+
+def test_names_are_told_while_the_session_is_busy(live, client):
+    gate = live.workspace / "gate"
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    began = client.call("evaluate_code", code=code, timeoutMs=1000, replSessionKey="py")
+    assert began["status"] == "running"
+    assert lines(client, "py", "area*")
+    gate.touch()
+    ended = client.call("get_evaluation", evaluationId=began["evaluationId"], waitMs=20_000)
+    assert ended["status"] == "done"
+
+
+def test_no_secret_is_in_a_list_of_names_not_even_half_of_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("SHOP_TOKEN", secret := "s3cr3t-" + "x" * 200)
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        client.call("evaluate_code", code="import os\ndef leak(): ...\nleak.__doc__ = os.environ['SHOP_TOKEN']")
+        assert os.environ["SHOP_TOKEN"] == secret
+        assert ask(client, symbol="leak*")["names"] == ["leak() — <<redacted:SHOP_TOKEN>>"]
+
+
+DEFINE = {
+    "jvm": LISP.replace("shapes.core", "jvm.shapes"),
+    "nbb": LISP.replace("shapes.core", "nbb.shapes"),
+    "basilisp": LISP.replace("shapes.core", "basilisp-shapes"),
+}
+
+
+@pytest.mark.parametrize("name", DEFINE)
+def test_a_real_lisp_tells_its_names(tmp_path, name):
+    space = DEFINE[name].partition(" ")[2].partition(" ")[0]
+    with serving(tmp_path, "--nrepl", f"r={repl(name).endpoint}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        assert client.call("evaluate_code", code=DEFINE[name], replSessionKey="r")["ok"]
+        found = lines(client, "r", space)
+        assert found[:2] == ["area [w] [w h] — The area of a rectangle.", "limit"]
+        assert found[2].startswith("twice ")
+        assert len(found) == 3
+        assert lines(client, "r", f"{space[:5]}*/AREA") == [f"{space}/area [w] [w h] — The area of a rectangle."]
+        matching = ask(client, symbol="*map*")
+        assert matching["count"] <= 50
+        assert any(line.split()[0].endswith(".core/map-indexed") for line in matching["names"])
+        refused = ask(client, symbol="no.such.namespace")
+        assert refused["reason"] == "unknown-symbol"
+
+
+def test_hy_tells_the_names_of_modules_and_of_the_session(tmp_path):
+    with serving(tmp_path, "--nrepl", f"r={repl('hy').endpoint}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        code = '(import json) (defn area-of [w [h 1]] "The area." (* w h))'
+        assert client.call("evaluate_code", code=code)["ok"]
+        assert lines(client, "r", "area-o*") == ["area_of(w, h) — The area."]
+        assert any(line.startswith("dumps(obj, ") for line in lines(client, "r", "json"))
+
+
+def test_a_repl_that_cannot_search_says_so(tmp_path):
+    with (
+        serving(tmp_path, "--nrepl", f"r={repl('squint').endpoint}", "--repl", "none") as live,
+        live.client() as client,
+    ):
+        until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+        answer = ask(client, symbol="*map*")
+        assert answer["reason"] == "capability-missing"
+        assert answer["hint"]
