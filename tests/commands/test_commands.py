@@ -146,6 +146,30 @@ def test_what_has_no_value_prints_none(live):
     assert live.run("eval", "nil", "--session", "lpy").stdout == "nil\n"
 
 
+def test_a_value_is_printed_whole_unless_its_length_is_given(live, tmp_path):
+    file = tmp_path / "squares.py"
+    file.write_text("[[number, 'x' * 5000] for number in range(40)]\n")
+    whole = f"{[[number, 'x' * 5000] for number in range(40)]}\n"
+    assert live.run("load", str(file), "--session", "py").stdout == whole
+    assert live.run("eval", file.read_text(), "--session", "py").stdout == whole
+    assert live.run("eval", "(vec (range 40))", "--session", "lpy").stdout == f"[{' '.join(map(str, range(40)))}]\n"
+    given = json.dumps({"code": "list(range(40))", "replSessionKey": "py"})
+    assert json.loads(live.run("call", "evaluate_code", given).stdout)["result"] == str(list(range(40)))
+    for words in (("load", str(file)), ("eval", file.read_text())):
+        cut = live.run(*words, "--session", "py", "--max-length", "2")
+        assert cut.stdout.endswith(", ...]\n")
+        assert "cut: 38 of 40 elements, and in 2 more places; --max-length says how many are printed" in cut.stderr
+
+
+def test_a_sequence_without_an_end_ends_and_says_so(live):
+    done = live.run("eval", "(range)", "--session", "lpy", "--timeout", "60")
+    assert (done.returncode, done.stdout.startswith("(0 1 2 "), "cut: more than 100000;" in done.stderr) == (
+        0,
+        True,
+        True,
+    )
+
+
 def test_a_tool_takes_its_arguments_from_standard_input(live):
     arguments = json.dumps({"code": "(* 6 7)", "replSessionKey": "lpy"})
     done = live.run("call", "evaluate_code", "-", "--json", input=arguments)

@@ -37,6 +37,12 @@ session_option = click.option(
     shell_complete=complete_session,
     help="The REPL session, when there are several; `codriver status` lists them.",
 )
+length_option = click.option(
+    "--max-length",
+    type=click.IntRange(1, 100_000),
+    metavar="COUNT",
+    help="Print so many elements of a collection (all; of a Lisp's 100000).",
+)
 timeout_option = click.option(
     "--timeout",
     type=click.FloatRange(1, 600),
@@ -52,6 +58,7 @@ STATUSES = "Exit status: 0 ok, 1 failed, 2 wrong usage, 3 no server, 4 not ended
 @click.argument("code")
 @click.option("--namespace", "-n", help="Namespace (Python: module) to evaluate in.")
 @session_option
+@length_option
 @timeout_option
 @start_option
 @workspace_option
@@ -61,6 +68,7 @@ def eval_command(  # one argument an option
     code: str,
     namespace: str | None,
     session: str | None,
+    max_length: int | None,
     timeout: float,
     start: bool,
     workspace: Path,
@@ -78,21 +86,33 @@ def eval_command(  # one argument an option
     }
     if namespace:
         arguments["namespace"] = namespace
+    if max_length:
+        arguments["maxLength"] = max_length
     _evaluate("evaluate_code", arguments, session, workspace, start=start, as_json=as_json)
 
 
 @click.command("load", short_help="Load FILE into the REPL.", epilog=STATUSES)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, resolve_path=True))
 @session_option
+@length_option
 @timeout_option
 @start_option
 @workspace_option
 @json_option
 def load_command(
-    *, file: str, session: str | None, timeout: float, start: bool, workspace: Path, as_json: bool
+    *,
+    file: str,
+    session: str | None,
+    max_length: int | None,
+    timeout: float,
+    start: bool,
+    workspace: Path,
+    as_json: bool,
 ) -> None:
     """Load FILE into the REPL as that file, so that its definitions take effect."""
-    arguments = {"filePath": file, "timeoutMs": int(timeout * 1000), "who": "codriver-cli"}
+    arguments: dict[str, Any] = {"filePath": file, "timeoutMs": int(timeout * 1000), "who": "codriver-cli"}
+    if max_length:
+        arguments["maxLength"] = max_length
     _evaluate("load_file", arguments, session, workspace, start=start, as_json=as_json)
 
 
@@ -188,7 +208,7 @@ def _print(answer: dict[str, Any], workspace: Path) -> None:
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
         is_done = answer.get("status") == "done" and answer.get("ok")
         lines = _ways_on(answer, workspace) if answer.get("status") in NOT_ENDED else _explained(answer)
-        words = [] if is_done else list(lines)
+        words = list(_cuts(answer) if is_done else lines)
         if not (words or is_done or answer.get("stderr")):
             raise ValueError("it says neither a result nor why there is none")
     say(str(answer.get("stdout", "")), end="")
@@ -198,6 +218,12 @@ def _print(answer: dict[str, Any], workspace: Path) -> None:
             say(value)
     for line in words:
         say(line, err=True)
+
+
+def _cuts(answer: dict[str, Any]) -> Iterator[str]:
+    """The parts of the values that were not printed: their notes say how agents get them."""
+    cuts = [note.partition(";")[0] for note in answer.get("notes", ()) if note.startswith("cut")]
+    yield from (f"{cut}; --max-length says how many are printed" for cut in cuts)
 
 
 def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:

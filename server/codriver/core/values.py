@@ -90,6 +90,8 @@ class Request:
     max_length: int | None = None
     """Elements that are printed of a collection, where the caller says how many."""
     max_depth: int | None = None
+    default_limits: PrintLimits | None = None
+    """How much is printed where the caller does not say; None: as much as the settings say."""
 
 
 @dataclass(frozen=True)

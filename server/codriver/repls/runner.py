@@ -98,10 +98,11 @@ class Runner:
 
 
 def _limits(effect: effects.RunEvaluation) -> PrintLimits:
-    """The limits that the caller asked for, else those of the settings."""
+    """The limits that the caller asked for, else those for such callers, else those of the settings."""
     length, depth = effect.request.max_length, effect.request.max_depth
+    default = effect.request.default_limits or PrintLimits(effect.max_length, effect.max_depth)
     return PrintLimits(
-        length or effect.max_length, depth or effect.max_depth, MAX_VALUE_BYTES, length is not None, depth is not None
+        length or default.max_length, depth or default.max_depth, MAX_VALUE_BYTES, length is not None, depth is not None
     )
 
 

@@ -33,6 +33,8 @@ class Traits:
     """Whether an answer has no more text than the setting `maxTextBytes` says, where no more is asked for."""
     takes_structure: bool = True
     """Whether an answer has its `structuredContent` too, and each tool the schema of it."""
+    reads_whole: bool = False
+    """Whether values are printed whole for it, where the call does not say how much: it is a script's, no model's."""
     wants_detail: bool = False
     """Whether answers about evaluations have every field, where the call does not say otherwise."""
     lists_once: bool = False
@@ -48,7 +50,7 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
         "opencode": Traits(answer_characters=48_000),
         "qwen-cli-mcp-client": Traits(answer_characters=20_000, lists_once=True),
         "@cline/": Traits(takes_structure=False),
-        "codriver-": Traits(answer_characters=OWN_CHARACTERS, has_budget=False, wants_detail=True),
+        "codriver-": Traits(answer_characters=OWN_CHARACTERS, has_budget=False, reads_whole=True, wants_detail=True),
     }
 )
 """By the beginning of `clientInfo.name`: Qwen Code adds the server's name, and our own commands are `codriver-cli`,

@@ -13,12 +13,13 @@ from pydantic import Field
 from codriver import files
 from codriver.core import evaluation_queue
 from codriver.core.actions import Evaluate
-from codriver.core.values import Form, Request
+from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request
 from codriver.errors import RefusedError
 from codriver.lisp.reader import top_level_forms
 from codriver.repls.kinds import suffixes_of
 from codriver.tools.answer_budget import budget
 from codriver.tools.base import TEXTS, Answer, Call, Schema, Tool, answer_schema
+from codriver.tools.client_traits import traits_of
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.lean_answers import Evaluating
@@ -83,6 +84,8 @@ def weight(request: Request) -> int:
 
 FILE = files.Rules(files.Links.ANY, most_bytes=16 * 2**20)
 """Of a file to load: wherever its caller says, who could as well send its text."""
+MOST_ELEMENTS, MOST_LEVELS = 100_000, 1000
+"""The most of a collection that can be asked for."""
 AT_ONCE_CHARACTERS = 2**15
 """Reading the brackets of more takes so long that others would notice."""
 
@@ -113,8 +116,8 @@ class EvaluateArguments(Evaluating):
     isolate: bool = Field(default=False, description="In a session of your own.")
     detail: bool | None = None
     max_images: int = Field(10, ge=0, le=100)
-    max_length: int | None = Field(None, ge=1, le=100_000)
-    max_depth: int | None = Field(None, ge=1, le=1000)
+    max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
+    max_depth: int | None = Field(None, ge=1, le=MOST_LEVELS)
 
 
 class LoadFileArguments(Evaluating):
@@ -124,6 +127,7 @@ class LoadFileArguments(Evaluating):
     repl_session_key: str | None = None
     who: str | None = None
     timeout_ms: int | None = Field(None, ge=1000, le=600_000)
+    max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
 
 
 class WrongLanguageError(RefusedError):
@@ -156,6 +160,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         forms=forms,
         max_length=arguments.max_length,
         max_depth=arguments.max_depth,
+        default_limits=_default_limits(call, target),
     )
     settings = call.services.settings
     timeout_ms = arguments.timeout_ms or settings.evaluate_timeout_ms
@@ -182,11 +187,21 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
         forms=forms,
         file=str(path),
         kind="load-file",
+        max_length=arguments.max_length,
+        default_limits=_default_limits(call, target),
     )
     settings = call.services.settings
     _begin(call, target, who, request)
     current = await wait(call, request.id, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000)
     return await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
+
+
+def _default_limits(call: Call, target: Target) -> PrintLimits | None:
+    """How much of a value is printed for who does not say; None where that is the settings' to say."""
+    if not traits_of(call.client_name).reads_whole:
+        return None
+    # Python prints no collection without an end; a sequence of Lisp may have none.
+    return NO_LIMITS if target.repl.dialect == "python" else PrintLimits(MOST_ELEMENTS, MOST_LEVELS)
 
 
 def _begin(call: Call, target: Target, who: str, request: Request) -> None:
@@ -301,7 +316,7 @@ TOOLS = (
     Tool(
         name="load_file",
         title="Load file",
-        description="Load a source file into the REPL, so that its definitions take effect.",
+        description="Load a source file into the REPL.",
         arguments=LoadFileArguments,
         output=answer_schema(**EVALUATION),
         run=load_file,
