@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from live_server import Live, serving, until
+from live_server import Live, own_settings, serving, until
 from real_repls import repl
 
 from codriver.tools.envelope import REASONS
@@ -435,7 +435,8 @@ def test_serve_says_in_one_line_where_it_listens(live):
 
 
 def test_a_repl_that_cannot_be_started_is_told_on_the_terminal_and_to_clients(tmp_path):
-    with serving(tmp_path, "--repl", "nosuchrepl-xyz") as live:
+    own_settings(tmp_path).write_text('repl = ["nosuchrepl-xyz"]\n')
+    with serving(tmp_path) as live:
         said = live.process.stdout.readline()
         assert said.startswith("codriver: ")
         assert "there is no command 'nosuchrepl-xyz'" in said

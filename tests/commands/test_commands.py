@@ -7,11 +7,12 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
-from live_server import WAIT_S, environ, serving, until
+from live_server import WAIT_S, environ, own_settings, serving, until
 from real_repls import repl
 
 from codriver.commands.cli import COMMANDS, cli
@@ -420,13 +421,42 @@ def test_python_under_a_key_of_the_users_is_printed_as_python_after_its_server_e
 
 
 def test_a_repl_that_could_not_be_started_is_the_reason_given(tmp_path):
-    with serving(tmp_path, "--repl", "no-such-program") as live:
+    own_settings(tmp_path).write_text('repl = ["no-such-program"]\n')
+    with serving(tmp_path) as live:
         until(lambda: "stopped" in live.run("status").stdout, "its end")
         done = live.run("eval", "1")
         assert done.returncode == 1
         assert "there is no command 'no-such-program' in PATH" in done.stderr
         again = live.run("call", "restart_repl", '{"replSessionKey": "repl"}')
         assert "there is no command 'no-such-program' in PATH" in again.stdout
+
+
+def test_a_folder_without_a_repl_is_told_in_words_and_how_to_have_one(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "notes.txt").write_text("no project")
+    with socket.create_server(("127.0.0.1", 0)) as taken, serving(
+        tmp_path, "--port", str(taken.getsockname()[1])
+    ) as live:  # fmt: skip
+        assert " was taken" in live.greeting
+        said = [live.run(*words) for words in (("eval", "1"), ("load", live.workspace / "notes.txt"), ("status",))]
+    assert [done.returncode for done in said] == [1, 1, 0]
+    for done in said:
+        told = done.stdout + done.stderr
+        assert "no REPL is here: `codriver stop`, then `codriver serve --repl python`" in told
+        assert not [word for word in ("capability", "session", "list_sessions", "was taken") if word in told]
+
+
+def test_a_repl_that_nobody_knows_ends_the_start_before_it_is_announced(tmp_path):
+    done = run(tmp_path, "serve", "--repl", "nothing", "--port", "0")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no command 'nothing' in PATH; known REPLs are clojure, " in done.stderr
+    assert not presence_folder(tmp_path).exists()
+
+
+def test_a_server_for_others_says_where_its_token_lies(tmp_path):
+    with serving(tmp_path, "--repl", "none", "--host", "0.0.0.0") as live:
+        token = live.greeting.strip().rpartition("the token that peers show is in ")[2]
+        assert Path(token).read_text()
 
 
 def test_a_server_that_hangs_is_told_with_the_command_that_ends_it(tmp_path):

@@ -49,6 +49,7 @@ from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits, listen
 from codriver.net.server_record import ServerRecord
 from codriver.repls.launch.discovery import Discovery
+from codriver.repls.launch.recipes import check_word
 from codriver.settings import trust
 from codriver.settings.layers import held_back, load
 from codriver.settings.reload import Reloader
@@ -108,6 +109,8 @@ def run(options: ServeOptions) -> int:
     """
     with on_stderr():
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
+        for words in loaded.settings.repl if "repl" in options.overrides else ():
+            check_word(words, options.workspace.resolve(), os.environ)
         return anyio.run(_run, options, loaded, backend_options={"use_uvloop": _takes_uvloop(loaded.settings)})
 
 
@@ -251,7 +254,8 @@ class Server:
             self._tasks.start_soon(self._exit_when_idle)
         # What was made until here stays for good: looking through it again and again for garbage takes 100 ms a time.
         gc.freeze()
-        print(one_line(greeting(self._core.state, self._claim.port_file)), flush=True)  # noqa: T201  # the one line serve prints
+        said = greeting(self._core.state, self._claim.port_file, has_token=self._claim.token is not None)
+        print(one_line(said), flush=True)  # noqa: T201  # the one line serve prints
         if self._options.on_reached:
             self._options.on_reached()
         if life.port_note:
@@ -358,9 +362,10 @@ def relay_source() -> Path:
     return Path(str(codriver_relay.__file__))
 
 
-def greeting(state: State, port_file: Path) -> str:
-    """The one line that `serve` prints: address, port file, REPLs."""
+def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
+    """The one line that `serve` prints: address, port file, REPLs, and where the token lies, where one is demanded."""
     life = state.life
     repls = ", ".join(f"{repl.key} ({repl.origin.text})" for repl in state.repls.values()) or "none yet"
     note = f" ({life.port_note})" if life.port_note else ""
-    return f"codriver listens on {life.host}:{life.port}{note}; port file {port_file}; REPLs: {repls}"
+    token = f"; the token that peers show is in {port_file.with_name('token')}" if has_token else ""
+    return f"codriver listens on {life.host}:{life.port}{note}; port file {port_file}; REPLs: {repls}{token}"

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 FAILED, WRONG_USAGE, TIMED_OUT = 1, 2, 4
 NOT_ENDED = frozenset({"running", "queued", "needs-input"})
+NO_REPL_HERE = (
+    "no REPL is here: `codriver stop`, then `codriver serve --repl python` (or lisp, clojure, …) starts one; a running "
+    "nREPL is found by its port file"
+)
 GOING_ON = ("get_evaluation", "send_input", "interrupt_evaluation")
 """The tools that an answer names where its evaluation has not ended."""
 
@@ -186,11 +190,21 @@ def _evaluate(
         arguments["replSessionKey"] = session
     with _connect(workspace.resolve(), start=start) as connection:
         answer = connection.call(tool, arguments)
+        lacks_repl = answer.get("reason") in {"capability-missing", "no-repl"} and not _repls(connection)
+    if lacks_repl and not as_json:
+        say(NO_REPL_HERE, err=True)
+        sys.exit(FAILED)
     if as_json:
         say_json(answer, indent=2)
     else:
         _print(answer, workspace)
     sys.exit(_status(answer))
+
+
+def _repls(connection: client.Connection) -> list[object]:
+    """The REPLs that the server knows of, in whatever state."""
+    with reading("server_health"):
+        return list(connection.call("server_health", {})["repls"])
 
 
 def _status(answer: dict[str, Any]) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codriver.commands.answer_reading import reading
+from codriver.commands.call import NO_REPL_HERE
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.terminal import say, say_json
 from codriver.files.paths import presence_folder
@@ -121,8 +122,8 @@ def status_command(*, workspace: Path, as_json: bool) -> None:
 def _health_lines(health: dict[str, Any]) -> Iterator[str]:
     """How a server is, for a person."""
     yield f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}"
-    if "portNote" in health:
-        yield f"  note: {health['portNote']}"
+    if not health["repls"]:
+        yield f"  {NO_REPL_HERE}"
     for repl in health["repls"]:
         note = f": {repl['note']}" if "note" in repl else ""
         yield f"  REPL {repl['key']} ({repl['origin']}, {repl['dialect']}): {repl['phase']}{note}"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.repls.kinds import NREPL, NREPL_VERSION, by_word
+from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, by_word
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.project_python import AUTO, find_python
 
@@ -93,6 +93,17 @@ def recipe(
         )
         raise RecipeError(words, problem)
     return found
+
+
+def check_word(words: str, workspace: Path, environ: Mapping[str, str]) -> None:
+    """Refuse one word that is neither a known REPL nor a program: whoever typed it meant something else.
+
+    Raises:
+        RecipeError: it is such a word; the text has those that exist.
+    """
+    word = words.strip()
+    if word and len(word.split()) == 1 and word != NO_REPL and word not in by_word():
+        _recipe(word, Project(workspace, environ, AUTO))
 
 
 def _lies_in(program: Path, workspace: Path) -> bool:
