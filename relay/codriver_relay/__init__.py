@@ -65,6 +65,8 @@ GOODBYE_S = 1.0
 """How long the server may take to end the connection when everything is answered."""
 SETTLED_S = 1.0
 """A connection that lived this long, or over which anything came, was real: the time to give up starts anew."""
+STOPPED_FOR_GOOD = 5
+"""The exit status of a started server that finds that its user wants none: no other one is coming."""
 START_GRACE_S = 5.0
 """How long to go on after the started command ended: it may have met a server that was just starting."""
 READ_BYTES, READ_ON_BYTES = 1 << 16, 1 << 20
@@ -309,7 +311,9 @@ def write_some(data: bytes | memoryview) -> int:
 class Target:
     """Where the server is: `given` is a port, or the file that holds it and is read anew at every attempt."""
 
-    def __init__(self, given: str, host: str) -> None:
+    def __init__(self, given: str, host: str, *, starts: bool = False) -> None:
+        self.starts = starts
+        """Whether a server is started where none runs, which is told to the one that does."""
         self.port = int(given) if given.isdecimal() else None
         self.file = None if given.isdecimal() else os.path.abspath(given)  # noqa: PTH100 - pathlib costs milliseconds
         self.workspace = workspace_of(self.file)
@@ -413,7 +417,12 @@ class Target:
                 )
             status = os.stat(self.workspace)  # noqa: PTH116 - see __init__
             ours = f"{status.st_dev}:{status.st_ino}"
-        given = {"token": token, "session": session.decode(), "workspace": ours}
+        given = {
+            "token": token,
+            "session": session.decode(),
+            "workspace": ours,
+            "starts": "relay" if self.starts else "",
+        }
         members = [f'"{name}": {quote(text)}' for name, text in given.items() if text]
         if members:
             line = f'{{"jsonrpc": "2.0", "method": "codriver/token", "params": {{{", ".join(members)}}}}}\n'
@@ -787,6 +796,9 @@ class Starter:
             start = max(self.log_start, os.fstat(self.log).st_size - 1000)
             tail = os.pread(self.log, 1000, start).decode("utf-8", "replace").strip()
             self.fail(f"the server that the relay started ended with status {self.process.returncode}: {tail}")
+            if self.process.returncode == STOPPED_FOR_GOOD:
+                self.fail(tail)
+                self.failed_at -= 2 * START_GRACE_S
         return self.failure is not None and time.monotonic() - self.failed_at > START_GRACE_S
 
 
@@ -1229,7 +1241,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         give_up_s = float(os.environ.get("CODRIVER_RELAY_GIVE_UP_S", GIVE_UP_S))
     except ValueError:
         return refuse("CODRIVER_RELAY_GIVE_UP_S is no number of seconds")
-    target = Target(words[0], words[1] if len(words) > 1 else "127.0.0.1")
+    target = Target(words[0], words[1] if len(words) > 1 else "127.0.0.1", starts="--start" in flags)
     workspace = workspace or workspace_of(target.file)
     if "--start" in flags and workspace is None:
         return refuse("--start needs --workspace, as the port file lies in no workspace")

@@ -80,6 +80,57 @@ def test_a_server_that_a_relay_started_is_no_child_of_it(tmp_path):
         subprocess.run(stop, cwd=workspace, env=env, capture_output=True, timeout=WAIT_S, check=True)
 
 
+@pytest.fixture
+def relayed(tmp_path, workspace):
+    port_file = workspace / ".calva" / "mcp-server" / "port"
+    env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    with Relayed([sys.executable, codriver_relay.__file__, str(port_file), "--start"], env, name="ann") as client:
+        yield client
+
+
+def call(relayed, tool):
+    """What a call comes to by the next server: a relay that has not seen the end of the last one loses it first."""
+    while True:
+        answer = relayed.request("tools/call", {"name": tool, "arguments": {}})
+        if answer.get("error", {}).get("data") != {"reason": "server-lost"}:
+            return answer
+
+
+def test_whoever_keeps_a_server_alive_is_named_by_status_and_when_it_is_stopped(run, relayed):
+    server = relayed.call("server_health")["pid"]
+    assert "kept alive by 1 relay with --start (ann): `codriver stop --for-good`" in run("status").stdout
+    stopped = run("stop")
+    assert stopped.stdout == f"stopped pid {server}\n"
+    assert stopped.stderr.startswith(
+        "1 relay with --start (ann) may start another one at once; `codriver stop --for-good`"
+    )
+    assert call(relayed, "server_health")["result"]["structuredContent"]["pid"] != server
+
+
+def test_a_server_stopped_for_good_stays_away_until_somebody_starts_one(run, relayed, workspace):
+    relayed.call("server_health")
+    stopped = run("stop", "--for-good")
+    assert stopped.stdout.endswith("none is started here until `codriver serve`, or a command with --start\n")
+    refused = call(relayed, "server_health")["error"]["message"]
+    assert f"the server of {workspace} was stopped for good" in refused
+    assert f"`codriver serve --workspace {workspace}`" in refused
+    status = run("status")
+    assert (status.returncode, "it was stopped for good" in status.stdout) == (3, True)
+    assert run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true").returncode == 3
+    assert run("eval", "--start", "1 + 1").stdout == "2\n"
+    assert "result" in call(relayed, "server_health")
+    run("stop")
+    assert "result" in call(relayed, "server_health")
+
+
+def test_a_server_started_by_hand_ends_a_stop_for_good(tmp_path, run):
+    assert run("stop", "--for-good").stdout.startswith("no server runs")
+    assert run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true").returncode == 3
+    with serving(tmp_path, "--repl", "none") as live:
+        assert live.greeting.startswith("codriver listens")
+    assert run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true").stdout == "2\n"
+
+
 def ancestors(process_id):
     """The ids of the processes above one."""
     found = []

@@ -130,6 +130,10 @@ async def _run(options: ServeOptions, loaded: Loaded) -> int:
         logger.warning("%s", held_back(line))
     folder = presence_folder(workspace)
     with registration.claim(folder, is_alive=lambda found: process_of(workspace, found) is not None) as claim:
+        if not options.is_on_demand:
+            registration.allow_start(workspace)
+        elif registration.is_stopped_for_good(workspace):
+            raise registration.StoppedForGoodError(workspace)
         if loaded.settings.require_token or not is_loopback(loaded.settings.host):
             claim.demand_token()
         async with anyio.create_task_group() as tasks:

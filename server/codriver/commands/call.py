@@ -180,7 +180,7 @@ def _connect(workspace: Path, *, start: bool) -> client.Connection:
 
         if start or not load(workspace, environ=os.environ).settings.auto_start_mcp_server:
             raise
-    return client.connect(workspace, start=True)
+    return client.connect(workspace, start=True, is_asked=False)
 
 
 def _evaluate(

@@ -14,6 +14,7 @@ from codriver.commands.answer_reading import reading
 from codriver.commands.call import NO_REPL_HERE
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.terminal import say, say_json
+from codriver.errors import CodriverError
 from codriver.files.paths import presence_folder
 from codriver.log.control_characters import one_line
 from codriver.net import registration, server_record
@@ -105,10 +106,13 @@ def status_command(*, workspace: Path, as_json: bool) -> None:
         with connect(workspace.resolve(), name="codriver-status") as connection:
             health = connection.call("server_health", {})
     except NoServerError as error:
+        is_for_good = registration.is_stopped_for_good(workspace.resolve())
         if as_json:
-            say_json({"ok": False, "message": str(error)})
+            say_json({"ok": False, "message": str(error), **({"stoppedForGood": True} if is_for_good else {})})
         else:
             say(str(error))
+            if is_for_good:
+                say("it was stopped for good: relays with --start start none until you do")
         sys.exit(error.exit_status)
     if as_json:
         say_json(health, indent=2)
@@ -131,15 +135,50 @@ def _health_lines(health: dict[str, Any]) -> Iterator[str]:
             yield f"    note: {repl['caution']}"
     names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
     yield f"  clients: {', '.join(names) or 'none'}"
+    if keepers := _keepers(health):
+        yield f"  kept alive by {keepers}: `codriver stop --for-good` ends it all the same"
     for latch in health["errors"]:
         yield f"  error: {latch['message']} ({latch['count']} times)"
 
 
+def _keepers(health: dict[str, Any]) -> str:
+    """The relays that start a server where none runs, in words; blank where there are none."""
+    names = [str(client["name"]) or "not introduced" for client in health["clients"] if client.get("startsServer")]
+    if not names:
+        return ""
+    return f"{len(names)} {'relay' if len(names) == 1 else 'relays'} with --start ({', '.join(names)})"
+
+
 @click.command("stop")
+@click.option("--for-good", is_flag=True, help="Let relays start no other one, until `serve` or a --start of yours.")
 @workspace_option
-def stop_command(*, workspace: Path) -> None:
-    """Stop the server of the workspace. Harmless when none runs."""
+def stop_command(*, workspace: Path, for_good: bool) -> None:
+    """Stop the server of the workspace. Harmless when none runs.
+
+    A relay with --start that an MCP client keeps open starts another server at once: with --for-good none does.
+    """
     workspace = workspace.resolve()
+    if for_good:
+        registration.stop_for_good(workspace)
+    keepers = "" if for_good else _keepers_of(workspace)
+    _stop(workspace)
+    if for_good:
+        say("none is started here until `codriver serve`, or a command with --start")
+    elif keepers:
+        say(f"{one_line(keepers)} may start another one at once; `codriver stop --for-good` lets none", err=True)
+
+
+def _keepers_of(workspace: Path) -> str:
+    """Who will start another server, as the one that runs tells; blank where it cannot be asked."""
+    try:
+        with connect(workspace, name="codriver-stop") as connection, reading("server_health"):
+            return _keepers(connection.call("server_health", {}))
+    except (CodriverError, OSError):
+        return ""
+
+
+def _stop(workspace: Path) -> None:
+    """End the server that runs, and say so, or that there is none."""
     folder = presence_folder(workspace)
     claimed = _settled_record(folder)
     if claimed is None:

@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import anyio
@@ -43,6 +44,17 @@ FOREIGN_LINE = re.compile(rb"(?:HTTP|RTSP|SIP|ICY)/[0-9]", re.IGNORECASE)
 """A page may choose a method such as `patch` or `null` when DNS rebinding makes this port its own origin."""
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A peer that may come in: its first bytes, its introduction taken off, and what it said there of itself."""
+
+    first: bytes
+    starts_server: bool = False
+    """It is a relay that starts a server where none runs."""
+
+
 FIRST_BYTE_S = 300.0
 """A relay connects when its client starts and is silent until the client speaks; a port scanner is silent for ever."""
 FIRST_LINE_S = 10.0
@@ -136,8 +148,8 @@ class Admission:
         self._workspace = workspace
         self.refused = 0
 
-    async def admit(self, stream: SocketStream) -> bytes | None:
-        """The first bytes of a peer that may come in, its introduction taken off; None for one that may not.
+    async def admit(self, stream: SocketStream) -> Admitted | None:
+        """A peer that may come in; None for one that may not.
 
         A refused peer gets no answer: it learns nothing, not even what listens here.
         """
@@ -146,7 +158,7 @@ class Admission:
             self.refused += 1
         return first
 
-    async def _first_bytes(self, stream: SocketStream) -> bytes | None:
+    async def _first_bytes(self, stream: SocketStream) -> Admitted | None:
         raw = stream.extra(SocketAttribute.raw_socket)
         owner = await anyio.to_thread.run_sync(peer_uid, raw, limiter=self._threads)
         if owner is not None and owner != os.getuid():
@@ -165,24 +177,24 @@ class Admission:
                         logger.warning("refused a connection that does not speak JSON")
                         return None
                     case "json" if self._token is None and not _may_introduce(data):
-                        return data
+                        return Admitted(data)
                     case "json" if b"\n" in data:
                         return await self._without_introduction(data, stream)
                 if len(data) > TOKEN_LINE_BYTES:
                     return None
         return None
 
-    async def _without_introduction(self, data: bytes, stream: SocketStream) -> bytes | None:
+    async def _without_introduction(self, data: bytes, stream: SocketStream) -> Admitted | None:
         line, _, rest = data.lstrip().partition(b"\n")
         try:
             message = json.loads(line)
             given = message["params"] if message["method"] == "codriver/token" else {}
             token, session = given.get("token", ""), given.get("session", self._session_id)
-            meant = given.get("workspace")
+            meant, starts = given.get("workspace"), "starts" in given
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             if self._token is None:
-                return data  # the reader answers it
-            token, session, meant = "", self._session_id, None
+                return Admitted(data)  # the reader answers it
+            token, session, meant, starts = "", self._session_id, None, False
         if self._token is not None and not (isinstance(token, str) and token_matches(self._token, token)):
             logger.warning("refused a connection without the token")
             return None
@@ -192,7 +204,7 @@ class Admission:
         if meant is not None and not await self._tell_workspace(stream, meant):
             logger.warning("refused a connection that means another workspace, whose port file names this server")
             return None
-        return rest
+        return Admitted(rest, starts_server=starts)
 
     async def _tell_workspace(self, stream: SocketStream, meant: object) -> bool:
         """Tell a peer which workspace is served; whether it is the one that the peer means, by device and inode."""

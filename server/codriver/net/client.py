@@ -215,8 +215,10 @@ class Connection:
             raise ServerGoneError from error
 
 
-def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli") -> Connection:
+def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli", is_asked: bool = True) -> Connection:
     """A connection to the server of a workspace, the handshake made. With `start`, one is started if there is none.
+
+    `is_asked`: the user asks for the start here and now, so that also one is started that was stopped for good.
 
     Raises:
         NoServerError: there is none, or it does not come up.
@@ -227,6 +229,10 @@ def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli")
     except NoServerError:
         if not start:
             raise
+    if is_asked:
+        from codriver.net.registration import allow_start  # noqa: PLC0415  # most commands find a server
+
+        allow_start(workspace)
     try:
         process = start_server(workspace)
     except OSError as error:

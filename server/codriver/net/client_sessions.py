@@ -75,6 +75,8 @@ class ClientSession:
         self.subscribed: set[str] = set()
         """URIs of resources whose changes it asked to be told."""
         self.open_requests = OpenRequests()
+        self.starts_server = False
+        """Whether it comes by a relay that starts a server where none runs, and so keeps one alive."""
         self.calls = 0
         self.has_left = False
         """Nothing more comes from it: what is cancelled from now on, it did not cancel itself."""
@@ -128,6 +130,7 @@ class Clients:
                 "calls": session.calls,
                 "queued": session.outbox.waiting,
                 "droppedNotifications": session.outbox.dropped,
+                **({"startsServer": True} if session.starts_server else {}),
             }
             for session in self._sessions.values()
         ]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import SocketStream
 
-    from codriver.net.admission import Admission
+    from codriver.net.admission import Admission, Admitted
     from codriver.net.client_sessions import Clients, ClientSession
 
 logger = logging.getLogger(__name__)
@@ -191,9 +191,10 @@ class Listener:
 
     async def _serve(self, stream: SocketStream) -> None:
         self._make_room()
-        first = await self._admit(stream)
-        if first is None:
+        admitted = await self._admit(stream)
+        if admitted is None:
             return
+        first = admitted.first
         if len(self._clients) >= self._limits.clients:
             logger.warning("refused a client: %d are connected already", len(self._clients))
             await _tell_full(stream, first, self._limits.clients)
@@ -207,6 +208,7 @@ class Listener:
             write_now=_immediately(stream),
         )
         session = self._clients.add(outbox)
+        session.starts_server = admitted.starts_server
         try:
             await self._converse(session, stream, first)
         finally:
@@ -220,15 +222,15 @@ class Listener:
         del self._at_the_door[oldest]
         oldest.cancel()
 
-    async def _admit(self, stream: SocketStream) -> bytes | None:
-        first = None
+    async def _admit(self, stream: SocketStream) -> Admitted | None:
+        admitted = None
         with anyio.CancelScope() as scope:
             self._at_the_door[scope] = None
             try:
-                first = await self._admission.admit(stream)
+                admitted = await self._admission.admit(stream)
             finally:
                 self._at_the_door.pop(scope, None)
-        return first
+        return admitted
 
     async def _converse(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
         async with anyio.create_task_group() as tasks:

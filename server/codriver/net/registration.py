@@ -19,6 +19,7 @@ from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.locking import try_lock
+from codriver.files.paths import workspace_state_folder
 from codriver.net.server_record import ServerRecord, place, read_port, read_record, read_token
 
 if TYPE_CHECKING:
@@ -50,6 +51,20 @@ class ClaimError(StartError):
         super().__init__(
             f"cannot use {error.filename or folder}: {error.strerror or error}; make {folder} a folder of yours that "
             "you can write, without links, or choose another --workspace"
+        )
+
+
+class StoppedForGoodError(StartError):
+    """The user wants no server that nobody starts by hand."""
+
+    exit_status = 5
+    """The relay knows it."""
+
+    def __init__(self, workspace: Path) -> None:
+        super().__init__(
+            f"the server of {workspace} was stopped for good, by `codriver stop --for-good`, so that none starts by "
+            f"itself; `codriver serve --workspace {workspace}`, or `codriver eval --start` there, starts one again and "
+            "lets others do so from then on"
         )
 
 
@@ -157,6 +172,38 @@ def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: flo
             held.withdraw()
     finally:
         os.close(lock)
+
+
+def stop_for_good(workspace: Path) -> None:
+    """Keep the workspace without a server, until `allow_start`. The mark lies outside: no checkout brings one.
+
+    Raises:
+        ClaimError: it cannot be written.
+    """
+    mark = _stop_mark(workspace)
+    try:
+        files.replace(mark, b"", links=Links.ANY, make_mode=files.PRIVATE_FOLDER)
+    except OSError as error:
+        raise ClaimError(mark.parent, error) from error
+
+
+def is_stopped_for_good(workspace: Path) -> bool:
+    """Whether no server is wanted but one that is started by hand."""
+    try:
+        with files.locate(_stop_mark(workspace), Links.ANY) as mark:
+            return mark.status() is not None
+    except OSError:
+        return False
+
+
+def allow_start(workspace: Path) -> None:
+    """Let servers be started again, as one is by hand now. A mark that cannot be removed stays, and is in no way."""
+    with suppress(OSError), files.locate(_stop_mark(workspace), Links.ANY, is_last_followed=False) as mark:
+        mark.remove()
+
+
+def _stop_mark(workspace: Path) -> Path:
+    return workspace_state_folder(workspace) / "stopped-for-good"
 
 
 def _prepare(folder: Path) -> tuple[int, bool]:
