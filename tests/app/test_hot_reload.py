@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from live_server import own_settings, serving, until
 
-from codriver.app.hot_reload import server_of, stamps
+from codriver.app.hot_reload import stamps
 from codriver.core.state import Origin, Repl
 from codriver.core.values import Profile
 from codriver.repls.kinds import dialects_by_suffix
+from codriver.tools.session_choice import server_of
 
 W = Path("/w")
 ELSEWHERE = Origin("address", "x")

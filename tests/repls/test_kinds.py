@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from codriver.app.hot_reload import server_of, stamps
+from codriver.app.hot_reload import stamps
 from codriver.core.state import Origin, Repl
 from codriver.core.values import Profile
 from codriver.repls import kinds
@@ -13,6 +13,7 @@ from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.settings.layers import load
 from codriver.setup import doctor as checks
 from codriver.setup.project import find_projects, running_repls
+from codriver.tools.session_choice import server_of
 
 pytestmark = pytest.mark.anyio
 

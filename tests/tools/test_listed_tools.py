@@ -19,7 +19,7 @@ READS = {
     "server_health", "repl_output_log", "wait_for", "balance_brackets",
 }  # fmt: skip
 """The tools that change nothing, so that asking them twice is asking them once."""
-RUNS_CODE = {"evaluate_code", "load_file", "run_tests", "macroexpand", "send_input"}
+RUNS_CODE = {"evaluate_code", "load_file", "run_tests", "macroexpand", "send_input", "edit_files"}
 ASKS_THE_NETWORK = {"clojuredocs_info"}
 
 

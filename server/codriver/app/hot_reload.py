@@ -17,12 +17,12 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.base import Call
 from codriver.tools.envelope import answer
 from codriver.tools.manifest import BY_NAME
+from codriver.tools.session_choice import server_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from codriver.core.state import Repl
-    from codriver.tools.base import Answer, Services
+    from codriver.tools.base import Answer, Services, Stamp
 
 LOOK_S = 0.25
 COST = 10
@@ -32,9 +32,6 @@ MAX_AT_ONCE = 50
 MAX_FILES: Final = 20_000
 """Files looked at in one round: a folder with more is no project, and a round would take seconds."""
 WHO = "codriver-watch"
-
-Stamp = tuple[int, int, int]
-"""When a file was written, how long it is, and which one it is: another stamp, another save."""
 
 
 class Watcher:
@@ -52,7 +49,9 @@ class Watcher:
         poller = Poller(partial(stamps, self._services.workspace), interval_s=LOOK_S, rest_times=COST)
         while True:
             if self._services.settings.watch:
-                await self._take(self._saved(await poller.next()))
+                now = await poller.next()
+                if not self._services.saves.under_way:
+                    await self._take(self._saved(now))
             else:
                 self._loaded = None
                 await anyio.sleep(LOOK_S)
@@ -76,7 +75,8 @@ class Watcher:
         whole = tuple(sorted(written, key=lambda file: (now[file], file)))
         known = {file: stamp for file, stamp in self._loaded.items() if file in now}
         self._loaded, self._last = known | {file: now[file] for file in whole}, now
-        return whole
+        ours = self._services.saves.stamps
+        return tuple(file for file in whole if ours.pop(file, None) != now[file])
 
     async def _load(self, file: Path) -> None:
         services = self._services
@@ -136,35 +136,3 @@ def stamps(workspace: Path) -> dict[Path, Stamp]:
                         status = file.stat()
                         found[Path(file.path)] = (status.st_mtime_ns, status.st_size, status.st_ino)
     return found
-
-
-def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str | None:
-    """The connected REPL that serves a file; None when none does; in words which could, when that is not clear.
-
-    Of those that speak the likeliest dialect it is the one whose project is nearest to the file.
-    """
-    dialects = dialects_by_suffix()[file.suffix]
-    able = [repl for repl in repls if repl.phase == "connected" and repl.dialect in dialects]
-    if not able:
-        return None
-
-    def distance(repl: Repl) -> tuple[int, int]:
-        home = _home(repl, workspace)
-        inside = file.is_relative_to(home)
-        return dialects.index(repl.dialect), -len(home.parts) if inside else 1
-
-    nearest = min(map(distance, able))
-    best = [repl for repl in able if distance(repl) == nearest]
-    if len(best) == 1:
-        return best[0]
-    return f"{' and '.join(sorted(repl.key for repl in best))} could serve it alike"
-
-
-def _home(repl: Repl, workspace: Path) -> Path:
-    """The folder of the project that a REPL was started in, as far as it is known."""
-    if repl.profile is not None and repl.profile.project_root:
-        return Path(repl.profile.project_root)
-    if repl.origin.kind == "port-file":
-        folder = Path(repl.origin.text).parent
-        return folder.parent if folder.name.startswith(".") else folder
-    return workspace

@@ -160,7 +160,7 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
     session = repl.sessions.get(evaluation.session)
     code = Append(
         category="evaluatedCode",
-        text=request.code,
+        text=request.text,
         who=evaluation.who,
         ns=request.namespace or (session.namespace if session else None),
         session_key=session_key(repl, evaluation.session),

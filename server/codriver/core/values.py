@@ -83,8 +83,11 @@ class Request:
     namespace: str | None = None
     forms: tuple[Form, ...] = ()
     file: str | None = None
-    """The file that the code is from; with the kind `load-file` the code is all of it, and is loaded as that file."""
-    kind: Literal["evaluate", "load-file"] = "evaluate"
+    """The file that the code is from; with the kinds that load, the code is all of it."""
+    kind: Literal["evaluate", "load-file", "load-forms"] = "evaluate"
+    """`load-file`: the code is loaded as that file. `load-forms`: `forms`, some of it, are evaluated in `namespace`;
+    where that is not there yet, the whole is loaded as that file, as forms without the others would leave half of it.
+    """
     description: str | None = None
     """One line for the log."""
     max_length: int | None = None
@@ -92,6 +95,11 @@ class Request:
     max_depth: int | None = None
     default_limits: PrintLimits | None = None
     """How much is printed where the caller does not say; None: as much as the settings say."""
+
+    @property
+    def text(self) -> str:
+        """The code that is to run, as the log shows it."""
+        return "\n".join([form.text for form in self.forms]) if self.kind == "load-forms" else self.code
 
 
 @dataclass(frozen=True)

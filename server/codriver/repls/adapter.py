@@ -70,8 +70,9 @@ class Adapter(Protocol):
 
         With `forms` each is run after the other, the values told in their order; the first that fails ends the rest,
         and the failure names it. Of the kind `load-file`, the code is the text of a file, and is loaded as that file;
-        the session stays in its namespace. In a namespace that is not there nothing runs: the failure's type is then
-        `NAMESPACE_MISSING`. Limits are honoured where the profile has `print-limits`.
+        of the kind `load-forms` that is done where the namespace is not there, and else `forms` are run in it. With
+        both, the session stays in its namespace. Code to evaluate in a namespace that is not there does not run: the
+        failure's type is then `NAMESPACE_MISSING`. Limits are honoured where the profile has `print-limits`.
 
         `ended` gets an error instead of an ending where nobody knows how it ended: `ReplDisconnectedError`, or
         `SessionLostError` when the session's own connection broke and the REPL goes on.

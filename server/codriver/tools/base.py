@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 Schema = dict[str, Any]
+Stamp = tuple[int, int, int]
+"""When a file was written, how long it is, and which one it is: another stamp, another save."""
 
 
 class Arguments(BaseModel):
@@ -57,6 +59,16 @@ class Answer:
     fields: Json
     ok: bool = True
     images: tuple[Image, ...] = ()
+
+
+@dataclass(slots=True)
+class Saves:
+    """The saves of ours that are loaded on request, for the life of one server: whoever watches files leaves them."""
+
+    under_way: int = 0
+    """Edits that may be writing just now."""
+    stamps: dict[Path, Stamp] = field(default_factory=dict)
+    """The files as they were written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +95,7 @@ class Services:
     """What is done in threads, shared out between the clients."""
     waits: Waits = field(default_factory=Waits)
     """The queries that stand."""
+    saves: Saves = field(default_factory=Saves)
     withheld: Callable[[], tuple[str, ...]] = tuple
     """What the workspace's settings say and what does not count, as its user has not accepted them, a sentence each."""
 

@@ -15,6 +15,10 @@ from codriver.lisp.balance import balance
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace, TextEdit
 from codriver.lisp.targeting import Target
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.edit_loads import EditLoads, unwatched
+from codriver.tools.evaluate_code import TOOLS as EVALUATING
+from codriver.tools.gate import switched_off
+from codriver.tools.lean_answers import Evaluating
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +37,8 @@ HY_NOTE = (
 )
 MAX_TEXT_CHARS = 8 * 2**20
 MAX_EDITS = 200
+EVALUATE = EVALUATING[0]
+"""The tool whose switch holds for what is loaded, too."""
 
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "replace": (frozenset({"line", "target_line_text", "new_form"}), frozenset()),
@@ -51,9 +57,8 @@ class EditArguments(Arguments):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "description": "replace, insert: line, targetLineText, newForm; delete: line, targetLineText; append: "
-            "code; create: content, overwrite?; move: line, targetLineText, toLine, toLineText, side?; rename: "
-            "oldName, newName, line?, targetLineText?"
+            "description": "append: code; create: content, overwrite?; rename: oldName, newName; others (rename?): "
+            "line, targetLineText; replace, insert (before): newForm; move: toLine, toLineText, side?"
         }
     )
 
@@ -106,11 +111,12 @@ class EditArguments(Arguments):
                 return Rename(self.old_name or "", self.new_name or "", None if self.line is None else target)
 
 
-class EditFilesArguments(Arguments):
+class EditFilesArguments(Evaluating):
     """Arguments of `edit_files`."""
 
     edits: list[EditArguments] = Field(min_length=1, max_length=MAX_EDITS)
     dry_run: bool = False
+    load: bool = False
     who: str | None = None
 
 
@@ -148,17 +154,22 @@ async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
 
 
 async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
-    """Do a batch of edits, and say what came of it."""
+    """Do a batch of edits, load what they changed if asked to, and say what came of it."""
     services = call.services
     settings = services.settings
+    who = call.who(arguments.who)
+    if arguments.load and (refused := switched_off(EVALUATE, settings, by="edit_files with load")):
+        raise refused
     wanted = [Wanted(edit.file_path, edit.to_edit()) for edit in arguments.edits]
-    outcome = await services.editor.edit(
+    edit = partial(
+        services.editor.edit,
         _caller(call, arguments.who),
         wanted,
         limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
         allow_outside=settings.allow_edits_outside_workspace,
         dry_run=arguments.dry_run,
     )
+    outcome = await (unwatched(call, edit) if arguments.load else edit())
     types = [edit.type for edit in arguments.edits]
     rows = _rows(outcome.files, types, applied=not arguments.dry_run)
     fields: dict[str, object] = {"files": rows, "count": len(rows)}
@@ -169,7 +180,13 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         texts = {change.path: change.after for change in changes if change.after is not None}
         diagnostics = await lint(services.workspace, texts)
         _add_diagnostics(fields, rows, outcome.files, diagnostics)
-    return Answer(fields)
+    if not arguments.load or arguments.dry_run:
+        return Answer(fields)
+    loads = EditLoads(call, who, arguments)
+    await loads.run(outcome.files)
+    for place, row in enumerate(rows):
+        row.update(loads.rows.get(place, {}))
+    return Answer({**fields, **loads.failure}, ok=not loads.failure)
 
 
 async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
@@ -253,13 +270,14 @@ TOOLS = (
         name="edit_files",
         title="Edit Lisp files",
         description=(
-            "Edit Lisp files by whole top-level forms, all edits or none. line, targetLineText: a form's first line "
-            "before the call; insert goes before it. Answers a diff."
+            "Edit Lisp files by whole top-level forms, all or none. line, targetLineText: a form's first line before "
+            "the call. Answers a diff. load runs the changed forms."
         ),
         arguments=EditFilesArguments,
-        output=answer_schema(files=ROWS, count="integer", problems={"type": "array"}),
+        output=answer_schema(files=ROWS, count="integer", problems={"type": "array"}, error="object"),
         run=edit_files,
         destructive=True,
+        open_world=True,
         language=LISP,
         is_core=True,
     ),

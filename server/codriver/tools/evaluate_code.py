@@ -164,7 +164,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     )
     settings = call.services.settings
     timeout_ms = arguments.timeout_ms or settings.evaluate_timeout_ms
-    _begin(call, target, who, request)
+    begin(call, target, who, request)
     current = await wait(call, request.id, timeout_ms / 1000)
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_late(call, request.id, timeout_ms, arguments)
@@ -191,7 +191,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
         default_limits=_default_limits(call, target),
     )
     settings = call.services.settings
-    _begin(call, target, who, request)
+    begin(call, target, who, request)
     current = await wait(call, request.id, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000)
     return await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
 
@@ -204,7 +204,8 @@ def _default_limits(call: Call, target: Target) -> PrintLimits | None:
     return NO_LIMITS if target.repl.dialect == "python" else PrintLimits(MOST_ELEMENTS, MOST_LEVELS)
 
 
-def _begin(call: Call, target: Target, who: str, request: Request) -> None:
+def begin(call: Call, target: Target, who: str, request: Request) -> None:
+    """Hand an evaluation to the core. Raises `TooMuchCodeError`."""
     check_room(call.state.unfinished(), call.client, request)
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     asked = (target.repl.id, request.session, request.namespace, request.file, code)

@@ -27,9 +27,9 @@ class SwitchedOffError(RefusedError):
 
     reason = "switched-off"
 
-    def __init__(self, tool: str, setting: str) -> None:
+    def __init__(self, tool: str, setting: str, outcome: str = "") -> None:
         super().__init__(
-            f"{tool} is switched off by the setting {setting} of this workspace",
+            f"{tool} is switched off by the setting {setting} of this workspace{outcome}",
             hint=f"only the user can switch it on, by {setting} = true: `codriver config show` tells where it is set",
         )
 
@@ -50,14 +50,21 @@ async def await_search(core: Core) -> None:
 
 def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
     """Why `tool` cannot be used now; None when it can."""
-    if tool.setting is not None and not getattr(settings, tool.setting):
-        return SwitchedOffError(tool.name, spelled(tool.setting))
+    if refused := switched_off(tool, settings):
+        return refused
     if tool.needs and not state.capabilities().intersection(tool.needs):
         wanted = tool.needs[0]
         is_any = any(repl.phase == "connected" for repl in state.repls.values())
         message = None if is_any else f"no REPL is connected, and {tool.name} needs one"
         return CapabilityMissingError(wanted, _provider(wanted, state), message=message)
     return None
+
+
+def switched_off(tool: Tool, settings: Settings, *, by: str = "") -> SwitchedOffError | None:
+    """That `tool` is switched off, if it is; `by`: what else would do the same, and did nothing."""
+    if tool.setting is None or getattr(settings, tool.setting):
+        return None
+    return SwitchedOffError(by or tool.name, spelled(tool.setting), ": nothing was written" if by else "")
 
 
 def on_offer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codriver.core.actions import SessionOpened
@@ -10,9 +11,10 @@ from codriver.core.evaluation_queue import session_key
 from codriver.core.values import MAIN_SESSION, Evaluation
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.repls.errors import CapabilityMissingError
+from codriver.repls.kinds import dialects_by_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from codriver.core.state import Repl, Session, State
     from codriver.tools.base import Call
@@ -119,6 +121,38 @@ def resolve(state: State, key: str | None, *, may_leave: bool = False) -> Target
                     raise ReplStoppedError(repl)
                 return Target(repl, session)
     raise UnknownSessionError(key, [session_key(repl, name) for repl in candidates for name in repl.sessions])
+
+
+def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str | None:
+    """The connected REPL that serves a file; None when none does; in words which could, when that is not clear.
+
+    Of those that speak the likeliest dialect it is the one whose project is nearest to the file.
+    """
+    dialects = dialects_by_suffix().get(file.suffix, ())
+    able = [repl for repl in repls if repl.phase == "connected" and repl.dialect in dialects]
+    if not able:
+        return None
+
+    def distance(repl: Repl) -> tuple[int, int]:
+        home = _home(repl, workspace)
+        inside = file.is_relative_to(home)
+        return dialects.index(repl.dialect), -len(home.parts) if inside else 1
+
+    nearest = min(map(distance, able))
+    best = [repl for repl in able if distance(repl) == nearest]
+    if len(best) == 1:
+        return best[0]
+    return f"{' and '.join(sorted(repl.key for repl in best))} could serve it alike"
+
+
+def _home(repl: Repl, workspace: Path) -> Path:
+    """The folder of the project that a REPL was started in, as far as it is known."""
+    if repl.profile is not None and repl.profile.project_root:
+        return Path(repl.profile.project_root)
+    if repl.origin.kind == "port-file":
+        folder = Path(repl.origin.text).parent
+        return folder.parent if folder.name.startswith(".") else folder
+    return workspace
 
 
 def evaluation_of(state: State, given: str) -> Evaluation:

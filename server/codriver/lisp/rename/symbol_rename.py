@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from codriver.lisp.rename.binding_forms import occurrences
 from codriver.lisp.rename.lexical_scope import KEYS
+from codriver.lisp.rename.ns_form import namespace_of
 from codriver.lisp.targeting import Problem, ProblemError
 from codriver.lisp.tokens import TOKEN
 
@@ -61,7 +62,7 @@ def find_names(document: Document, old: str, new: str, span: tuple[int, int] | N
     start, end = span or (0, len(document.text))
     if old.startswith(":"):
         return Found(_keywords(document, old, new, start, end), {})
-    namespace = _namespace(document)
+    namespace = namespace_of(document)
     if namespace:
         old, new = old.removeprefix(f"{namespace}/"), new.removeprefix(f"{namespace}/")
     if span is not None:
@@ -275,16 +276,3 @@ def _atoms(document: Document, at: Sequence[int]) -> Iterator[tuple[Form, bool]]
             children.append((child, asks, is_taken))
             asks = child.kind == "atom" and KEYS.fullmatch(text, child.start, child.end) is not None
         pending.extend(reversed(children))
-
-
-def _namespace(document: Document) -> str | None:
-    """The namespace that the text declares with `(ns …)`."""
-    text = document.text
-    for form in document.reading.forms:
-        names = [child for child in form.children if child.kind != "discard"]
-        if form.kind == "list" and len(names) > 1 and text[names[0].start : names[0].end] == "ns":
-            name = names[1]
-            while name.kind == "prefixed" and name.children:
-                name = name.children[-1]
-            return text[name.start : name.end]
-    return None

@@ -111,6 +111,11 @@ class Evaluator:
         work = self._work(request, ended, limits)
         self._tasks.start(self._run(work, self._load(work, op)))
 
+    def start_forms(self, request: Request, ended: Ended, limits: PrintLimits, op: str | None) -> None:
+        """Send the forms of a file, or all of it where its namespace is missing and there is an `op` for that."""
+        work = self._work(request, ended, limits)
+        self._tasks.start(self._run(work, self._load_forms(work, op)))
+
     async def end(self) -> None:
         """End all that runs, when its connection is over."""
         await self._tasks.end()
@@ -176,6 +181,22 @@ class Evaluator:
             if switches and self._dialect.namespace_by in {"in-ns", "ns"}:
                 with anyio.CancelScope(shield=True):
                     await self._switch(session, before or "user")
+
+    async def _load_forms(self, work: _Work, op: str | None) -> Ending:
+        session, request = work.session, work.request
+        before = session.failure
+        ending = await self._evaluate_forms(work)
+        failure = ending.failure
+        # A later form that misses it came after code that ran, which must not run again.
+        is_missing = failure is not None and failure.type == NAMESPACE_MISSING and failure.form is None
+        if not is_missing or op is None or session.is_stopping:
+            return ending
+        session.failure = before
+        work.request = replace(request, kind="load-file", forms=(), namespace=None)
+        ending = await self._load(work, op)
+        if ending.failure is not None and ending.failure.file is None:
+            ending = replace(ending, failure=replace(ending.failure, file=request.file))
+        return replace(ending, notes=(*ending.notes, f"all of the file was loaded, as {request.namespace} was not"))
 
     async def _load(self, work: _Work, op: str) -> Ending:
         request, session = work.request, work.session
@@ -275,7 +296,8 @@ class Evaluator:
             return Ending("done", namespace=namespace)
         failure = read_failure(reply.failure, self._dialect)
         if failure.type == NAMESPACE_MISSING and work.request.namespace:
-            return Ending("failed", namespace=session.namespace, failure=no_namespace(work.request.namespace))
+            failure = replace(no_namespace(work.request.namespace), form=form if form and form > 1 else None)
+            return Ending("failed", namespace=session.namespace, failure=failure)
         failure = placed(failure, work.request, form, counts_lines=self._dialect.counts_lines)
         return Ending("failed", namespace=namespace, failure=failure)
 

@@ -253,6 +253,9 @@ def placed(error: Failure, request: Request, form: int | None, *, counts_lines: 
     if error.line is not None and not counts_lines and error.file is None:
         offset = forms[form - 1].line - 1 if form else 0
         error = replace(error, line=error.line + offset)
+    if request.kind == "load-forms" and form is not None and error.file is None:
+        # The forms of a file have their places there, also where the server tells none.
+        error = replace(error, file=request.file, line=error.line or forms[form - 1].line)
     if error.line is None or error.file not in (None, request.file):
         return error
     place = (error.line, error.column or 1)

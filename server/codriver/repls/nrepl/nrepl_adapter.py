@@ -156,6 +156,9 @@ class NreplAdapter:
         """Send code to be run, form by form, or a file to be loaded. See `Adapter.start_evaluation`."""
         if request.kind == "load-file" and not (support := self._require("load-file")).adapted:
             self._evaluator.start_load(request, ended, limits, support.op)
+        elif request.kind == "load-forms":
+            load = self.profile.capabilities.get("load-file")
+            self._evaluator.start_forms(request, ended, limits, load.op if load and not load.adapted else None)
         else:
             self._evaluator.start(request, ended, limits)
 

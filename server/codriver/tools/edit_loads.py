@@ -1,0 +1,180 @@
+"""Loading of edited Lisp files: the top-level forms that a batch changed, in the session that serves each file."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.core import evaluation_queue
+from codriver.core.values import MAIN_SESSION, Form, Request
+from codriver.editing import HY
+from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.lisp.reader import top_level_forms
+from codriver.lisp.rename import namespace_of, ns_form
+from codriver.lisp.source_text import Document
+from codriver.repls.kinds import dialects_by_suffix
+from codriver.tools.answer_budget import budget
+from codriver.tools.evaluate_code import begin
+from codriver.tools.evaluation_answers import describe
+from codriver.tools.evaluation_waits import wait
+from codriver.tools.gate import await_search
+from codriver.tools.session_choice import Target, server_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from codriver.core.state import Repl
+    from codriver.editing import FileResult, Outcome
+    from codriver.tools.base import Call, Stamp
+    from codriver.tools.lean_answers import Evaluating
+
+FAILURE = ("reason", "error", "hint")
+"""The fields of a failed load that are those of the whole answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The code that a batch changed in one file, the file's place among the results and its name as answers show it.
+
+    `forms` are the top-level forms that were not there before, the `ns` form first; `header` is the text of that form
+    as the file has it now. `fault` says why the text cannot be read.
+    """
+
+    place: int
+    name: str
+    text: str
+    namespace: str | None
+    header: str
+    forms: tuple[Form, ...]
+    fault: str | None
+
+
+class EditLoads:
+    """The loads of one batch, for the caller `who`: what the row of each file says of it, and the failure, if any."""
+
+    def __init__(self, call: Call, who: str, asked: Evaluating) -> None:
+        self.rows: dict[int, dict[str, object]] = {}
+        self.failure: dict[str, object] = {}
+        self._call = call
+        self._who = who
+        self._asked = asked
+
+    async def run(self, results: Sequence[FileResult]) -> None:
+        """Load the changed forms of each file, those files first that others require; the first failure ends it.
+
+        Nothing is sent twice. Each file that was not loaded says so, with the way to load it.
+        """
+        call, held_up = self._call, ""
+        await await_search(call.services.core)
+        files = await call.services.work.texts.run(call.client, partial(changed_files, results))
+        ends_at = anyio.current_time() + call.services.settings.evaluate_timeout_ms / 1000
+        for file in files:
+            path = results[file.place].change.path
+            why = held_up or file.fault
+            repl = None if why else server_of(path, call.state.repls.values(), call.services.workspace)
+            if repl is None or isinstance(repl, str):
+                self.rows[file.place] = {"notLoaded": why or _unserved(path, repl)}
+            elif not await self._load(file, path, repl, ends_at):
+                held_up = f"{file.name} comes first, and its load is not done: load_file afterwards"
+
+    async def _load(self, file: Changed, path: Path, repl: Repl, ends_at: float) -> bool:
+        """Whether the load of a file is done when its time is over."""
+        call = self._call
+        request = Request(
+            id=evaluation_queue.next_id(call.state),
+            code=file.text,
+            namespace=file.namespace,
+            forms=file.forms,
+            file=str(path),
+            kind="load-forms",
+            description=f"edit_files loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
+        )
+        try:
+            begin(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who, request)
+            current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()))
+        except (RefusedError, ReplDisconnectedError) as error:
+            self.rows[file.place] = {"notLoaded": f"{error}: load_file when that is mended"}
+            return False
+        told = await describe(call, current, self._asked, max_images=0, max_bytes=budget(call) // 2)
+        self.rows[file.place] = {"load": {key: value for key, value in told.fields.items() if key not in FAILURE}}
+        if not told.ok:
+            self.failure = {key: told.fields[key] for key in FAILURE if key in told.fields}
+        return current.status == "done"
+
+
+async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    """The outcome of an edit whose files are loaded afterwards, so that no watcher loads them once more."""
+    saves = call.services.saves
+    saves.under_way += 1
+    try:
+        outcome = await edit()
+        if call.services.settings.watch:
+            saves.stamps |= await call.services.work.files.run(call.client, partial(_stamps, outcome.files))
+        return outcome
+    finally:
+        saves.under_way -= 1
+
+
+def _stamps(results: Sequence[FileResult]) -> dict[Path, Stamp]:
+    found = {}
+    for result in results:
+        with contextlib.suppress(OSError):
+            status = result.change.path.stat()
+            found[result.change.path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+    return found
+
+
+def changed_files(results: Sequence[FileResult]) -> list[Changed]:
+    """What the files changed that are still there, each behind those that it requires."""
+    waiting = [_changed(place, result) for place, result in enumerate(results) if result.change.after is not None]
+    ordered: list[Changed] = []
+    while waiting:
+        names = {file.namespace for file in waiting}
+        free = [file for file in waiting if not (_words(file.header) & (names - {file.namespace}))]
+        ordered += free[:1] or waiting[:1]  # those that require one another come as they were named
+        waiting.remove(ordered[-1])
+    return ordered
+
+
+def _words(header: str) -> set[str | None]:
+    return set(re.findall(r"[^\s()\[\]{}\"';,]+", header))
+
+
+def _changed(place: int, result: FileResult) -> Changed:
+    change = result.change
+    text = (change.after or b"").decode("utf-8-sig", "replace")
+    document = Document(text, is_hy=change.path.suffix == HY)
+    header = ns_form(document)
+    shown = "" if header is None else text[header.start : header.end]
+    before = (change.before.data or b"").decode("utf-8-sig", "replace")
+    forms = sorted(_new_forms(before, text), key=lambda form: form.text != shown)
+    fault = None if forms else "no form of it changed that can be run"
+    if document.complaint is not None:
+        fault = f"its brackets do not balance: {document.complaint}"
+    return Changed(place, result.shown, text, namespace_of(document), shown, tuple(forms), fault)
+
+
+def _new_forms(before: str, after: str) -> Iterator[Form]:
+    """The top-level forms of a text that another one has not."""
+    old = Counter(before[span.start : span.end] for span in top_level_forms(before))
+    for span in top_level_forms(after):
+        text = after[span.start : span.end]
+        old[text] -= 1
+        if old[text] < 0:
+            yield Form(text, span.line, span.column)
+
+
+def _unserved(path: Path, why: str | None) -> str:
+    """Why no session loads a file, and what to do."""
+    if why is not None:
+        return f"{why}: load_file with replSessionKey"
+    if not dialects_by_suffix().get(path.suffix):
+        return f"no REPL loads files that end in {path.suffix}"
+    return "no connected REPL serves it: start one (see list_sessions), then load_file"

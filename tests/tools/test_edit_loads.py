@@ -1,0 +1,186 @@
+"""With `load: true` the forms that `edit_files` changed are loaded in real REPLs, once, with errors in the answer."""
+
+import pytest
+from live_server import own_settings, serving, until
+from real_repls import repl
+
+GREET = """\
+(ns shop.greet)
+
+(defn greeting [name]
+  (str "Hello, " name))
+
+(defn twice [name]
+  (str (greeting name) (greeting name)))
+
+(swap! shop.seen/loads inc)
+"""
+SEEN = "(ns shop.seen)\n(def loads (atom 0))\n"
+GREETING = {"type": "replace", "line": 3, "targetLineText": "(defn greeting [name]"}
+GOOD_DAY = {**GREETING, "newForm": '(defn greeting [name]\n  (str "Good day, " name))'}
+BROKEN = {**GREETING, "newForm": "(defn greeting [name]\n  (strr name))"}
+ENDING = {"jvm": "clj", "lisp": "lpy", "nbb": "cljs", "basilisp": "lpy"}
+
+
+@pytest.fixture(scope="module", params=["jvm", "lisp", "nbb", "basilisp"])
+def live(request, tmp_path_factory):
+    """A server with a REPL of that kind, in which the files of the tests are loaded."""
+    folder = tmp_path_factory.mktemp(request.param)
+    options = ("--nrepl", f"x={repl(request.param).endpoint}", "--repl", "none")
+    with serving(folder, *options) as running:
+        running.kind, running.ending = request.param, ENDING[request.param]
+        with running.client() as client:
+            until(lambda: "load_file" in client.tools(), "the REPL's tools")
+            write(running, "seen", SEEN)
+            assert client.call("load_file", filePath=f"src/shop/seen.{running.ending}")["ok"]
+        yield running
+
+
+def write(live, name, text):
+    file = live.workspace / "src" / "shop" / f"{name}.{live.ending}"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture
+def greet(live, client):
+    file = write(live, "greet", GREET)
+    answer = client.call("load_file", filePath=str(file))
+    assert answer["ok"], answer
+    return file
+
+
+def evaluate(client, code):
+    answer = client.call("evaluate_code", code=code)
+    assert answer["ok"], answer
+    return answer["result"]
+
+
+def edit(client, live, *edits, name="greet", **arguments):
+    path = f"src/shop/{name}.{live.ending}"
+    return client.call("edit_files", edits=[{"filePath": path, **one} for one in edits], load=True, **arguments)
+
+
+def test_the_changed_forms_are_loaded_where_the_file_is_served_and_no_others(live, client, greet):
+    loads, home = evaluate(client, "@shop.seen/loads"), evaluate(client, "(str *ns*)")
+    answer = edit(client, live, GOOD_DAY, detail=False)
+    assert answer["ok"], answer
+    [row] = answer["files"]
+    assert row["applied"]
+    assert "greeting" in row["load"]["result"]
+    assert '"Good day, AdaGood day, Ada"' in evaluate(client, '(shop.greet/twice "Ada")')
+    assert (evaluate(client, "@shop.seen/loads"), evaluate(client, "(str *ns*)")) == (loads, home)
+
+
+def test_an_error_comes_in_the_same_answer_with_its_place_in_the_file(live, client, greet):
+    answer = edit(client, live, BROKEN, detail=False)
+    assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
+    assert answer["files"][0]["applied"]
+    assert "strr" in greet.read_text()
+    error = answer["error"]
+    assert "strr" in error["message"]
+    # Basilisp's own server tells no place: it is the form's.
+    assert (error["file"], error["line"]) == (f"src/shop/greet.{live.ending}", 3 if live.kind == "basilisp" else 4)
+
+
+def test_a_file_whose_namespace_is_not_loaded_is_loaded_whole_and_once(live, client):
+    name = "fresh"
+    write(live, name, GREET.replace("shop.greet", "shop.fresh"))
+    loads = int(evaluate(client, "@shop.seen/loads"))
+    answer = edit(client, live, GOOD_DAY, name=name)
+    assert answer["ok"], answer
+    assert any("shop.fresh was not" in note for note in answer["files"][0]["load"]["notes"])
+    assert '"Good day, AdaGood day, Ada"' in evaluate(client, '(shop.fresh/twice "Ada")')
+    assert int(evaluate(client, "@shop.seen/loads")) == loads + 1
+
+
+def test_a_changed_ns_form_goes_first(live, client, greet):
+    header = {"type": "replace", "line": 1, "targetLineText": "(ns shop.greet)"}
+    answer = edit(
+        client, live, {**GREETING, "newForm": "(defn greeting [name]\n  (s/loud name))"},
+        {**header, "newForm": "(ns shop.greet\n  (:require [shop.loud :as s]))"},
+        {"type": "create", "content": '(ns shop.loud)\n(defn loud [text] (str text "!"))\n',
+         "filePath": f"src/shop/loud.{live.ending}", "overwrite": True},
+    )  # fmt: skip
+    assert answer["ok"], answer
+    assert '"Ada!Ada!"' in evaluate(client, '(shop.greet/twice "Ada")')
+
+
+def test_the_log_has_who_and_path(live, client, greet):
+    edit(client, live, GOOD_DAY, who="greeter")
+    query = '[:find ?text ?who :where [?e :output/text ?text] [?e :output/who ?who] [(= ?who "greeter")]]'
+    rows = client.call("repl_output_log", query=query)
+    texts = str(rows)
+    assert f"edit_files loads src/shop/greet.{live.ending}, line 3" in texts
+    assert "Good day" in texts
+
+
+FORM = {"type": "create", "filePath": "a.clj", "content": "(ns a)\n(def x 1)\n"}
+
+
+class TestWhereItIsNotLoaded:
+    def test_nothing_is_written_where_evaluation_is_switched_off(self, tmp_path):
+        own_settings(tmp_path).write_text("enableMcpReplEvaluation = false\n")
+        with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+            refused = client.call("edit_files", edits=[FORM], load=True)
+            assert refused["reason"] == "switched-off"
+            assert "nothing was written" in refused["message"]
+            assert not (live.workspace / "a.clj").exists()
+            assert client.call("edit_files", edits=[FORM])["ok"]
+
+    def test_without_a_session_for_it_the_file_is_written_and_the_cure_is_told(self, tmp_path):
+        with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+            data = {"type": "create", "filePath": "a.edn", "content": "{:a 1}\n"}
+            answer = client.call("edit_files", edits=[FORM, data], load=True)
+            code, data = answer["files"]
+            assert answer["ok"]
+            assert (live.workspace / "a.clj").exists()
+            assert code["notLoaded"] == "no connected REPL serves it: start one (see list_sessions), then load_file"
+            assert data["notLoaded"] == "no REPL loads files that end in .edn"
+
+    def test_a_busy_session_takes_it_in_its_turn_and_once(self, tmp_path):
+        own_settings(tmp_path).write_text("evaluateTimeoutMs = 1000\n")
+        address = repl("jvm").endpoint
+        with serving(tmp_path, "--nrepl", f"x={address}", "--repl", "none") as live, live.client() as client:
+            until(lambda: "load_file" in client.tools(), "the REPL's tools")
+            client.call("evaluate_code", code="(def gate (promise)) (def runs (atom 0)) (ns busy) (ns user)")
+            held = client.call("evaluate_code", code="@gate")
+            assert held["status"] == "running"
+            file = {**FORM, "content": "(ns busy)\n(swap! user/runs inc)\n"}
+            [row] = client.call("edit_files", edits=[file], load=True)["files"]
+            assert row["load"]["status"] == "queued"
+            assert held["evaluationId"] in str(row["load"]["notes"])
+            client.call("interrupt_evaluation", evaluationId=held["evaluationId"])
+            identity = row["load"]["evaluationId"]
+            until(lambda: client.call("get_evaluation", evaluationId=identity)["status"] == "done", "the load")
+            assert client.call("evaluate_code", code="@user/runs")["result"] == "1"
+
+    def test_a_dry_run_loads_nothing(self, client):
+        [row] = client.call("edit_files", edits=[FORM], load=True, dryRun=True)["files"]
+        assert not row.keys() & {"load", "notLoaded"}
+
+    def test_what_comes_behind_a_failed_load_is_named_and_not_sent(self, live, client):
+        end = live.ending
+        texts = {"late": "(ns late (:require [early]))\n(def y 1)\n", "early": "(ns early)\n(nope)\n"}
+        edits = [
+            {"type": "create", "filePath": f"{name}.{end}", "content": text, "overwrite": True}
+            for name, text in texts.items()
+        ]
+        answer = client.call("edit_files", edits=edits, load=True)
+        late, early = answer["files"]
+        assert (answer["ok"], answer["error"]["file"].endswith(f"early.{end}")) == (False, True)
+        assert "load" in early
+        assert late["notLoaded"] == f"early.{end} comes first, and its load is not done: load_file afterwards"
+
+
+def test_a_watched_file_is_loaded_once(tmp_path):
+    own_settings(tmp_path).write_text("watch = true\n")
+    with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
+        until(lambda: "load_file" in client.tools(), "the REPL's tools")
+        client.call("evaluate_code", code="(ns seen) (def loads (atom 0)) (ns user)")
+        count = {"type": "create", "filePath": "counted.lpy", "content": "(ns counted)\n(swap! seen/loads inc)\n"}
+        assert client.call("edit_files", edits=[count], load=True)["ok"]
+        (live.workspace / "other.lpy").write_text("(ns seen)\n(def other 1)\n")
+        until(lambda: client.call("evaluate_code", code="seen/other")["ok"], "the watcher's load of a later save")
+        assert client.call("evaluate_code", code="@seen/loads")["result"] == "1"
