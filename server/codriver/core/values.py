@@ -133,7 +133,11 @@ class ValuePart:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an evaluation failed. Lines and columns count from 1; `form` is the index, from 1, of the failing form."""
+    """Why an evaluation failed. Lines and columns count from 1; `form` is the index, from 1, of the failing form.
+
+    One of a `chain` says by `relation` what it is to the failure: its `cause`, the `context` in which it was raised,
+    `thrown around` it, `member 1` of its group, or so `of` another link; `omitted` stands for those left out.
+    """
 
     type: str
     message: str
@@ -143,6 +147,12 @@ class Failure:
     column: int | None = None
     form: int | None = None
     trace: tuple[str, ...] = ()
+    data: str | None = None
+    """What the error carries, printed."""
+    notes: tuple[str, ...] = ()
+    """Sentences that were added to it."""
+    relation: str = ""
+    chain: tuple[Failure, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -247,6 +247,10 @@ class Transcripts:
         self._settled: OrderedDict[str, None] = OrderedDict()
         self._opened = 0
 
+    def cleared(self, value: object) -> object:
+        """A JSON value without secrets: for what is to be cut, as the half of a secret is not known for one."""
+        return self._redactor.redact_json(value)
+
     def open(self, evaluation: str, asked: Hashable = None, code: str = "") -> Transcript:
         """A new transcript. `asked` stands for what is evaluated and where, None for what nothing is like.
 

@@ -164,17 +164,29 @@ class StackFrame:
     line: int | None = None
     function: str | None = None
     tooling: bool = False
+    repeated: str = ""
+    """How often it came in a row, in words, where that is told once."""
+
+
+AROUND = "thrown around it"
+"""The relation of a link that wraps the error which its REPL reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackTrace:
-    """The last error of a session: the cause that says most (the innermost), and its frames, innermost first."""
+    """The last error of a session: the one that its REPL reports, and its frames, innermost first.
+
+    On the JVM that is the root cause. `chain` has the others, each with frames of its own; see `Failure`.
+    """
 
     type: str
     message: str
     frames: tuple[StackFrame, ...]
     data: str | None = None
     """What `ex-data` holds, printed."""
+    notes: tuple[str, ...] = ()
+    relation: str = ""
+    chain: tuple[StackTrace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

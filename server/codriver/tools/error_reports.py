@@ -1,7 +1,7 @@
-"""Error reports, short: the project's frames in one line each, and no traceback that says them once more.
+"""Error reports, short: the project's frames in one line each, so the chain, and no report that says them once more.
 
-A REPL says a failure twice: in parts, and as the report that it prints. Of the report only the causes are news; they
-are read from it, in one line each. A report that cannot be told for sure from the program's own words is left.
+A REPL says a failure twice: in parts, and as the report that it prints. Where the parts have no chain the causes are
+read from the report. One that cannot be told for sure from the program's own words is left.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from codriver.repls.adapter_values import AROUND
+from codriver.repls.stack_frames import FRAME
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MOST_FRAMES = 5
 HEADER: Final = "Traceback (most recent call last):\n"
@@ -20,7 +23,7 @@ BETWEEN: Final = (
     "\nDuring handling of the above exception, another exception occurred:\n\n",
 )
 """Source: Python's `traceback`, chained exceptions."""
-_FRAME: Final = re.compile(r"^(?P<function>.*?) \((?P<file>.+):(?P<line>\d+)\)$")
+GROUP_HEADER: Final = "  + Exception Group Traceback (most recent call last):\n"
 _PRINTED_FRAME: Final = re.compile(
     r'^ +File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$', re.MULTILINE
 )
@@ -30,6 +33,13 @@ _CLOJURE: Final = re.compile(
     re.MULTILINE,
 )
 """The first line of a report. Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
+MOST_LINKS = 5
+"""Lines on the errors of each kind in a chain."""
+LINK_CHARACTERS = 200
+"""Of the message of such an error, and of its data."""
+DATA_CHARACTERS = 500
+_CALLED: Final = re.compile(r"^(?!.*/eval-?\d+(?:/|$))")
+"""The functions that code was sent to call, and not the code that was sent."""
 _EVALUATED: Final = ("<", "REPL", "NO_SOURCE")
 """How the names of files begin that are none: code that was sent."""
 _INSTALLED: Final = ("-packages", ".venv", "venv", "node_modules")
@@ -37,21 +47,65 @@ _INSTALLED: Final = ("-packages", ".venv", "venv", "node_modules")
 
 def shortened(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
     """A failure's keys, its trace the project's innermost frames: `file:line in function`, below the workspace."""
-    frames = [match for text in error.get("trace", ()) if (match := _FRAME.match(text))]
+    frames = [match for text in error.get("trace", ()) if (match := FRAME.match(text))]
     own = [frame for frame in frames if _is_own(frame["file"], workspace)] or frames
     called = [frame for frame in own if not _is_sent(frame)][:MOST_FRAMES]
-    short = {key: value for key, value in error.items() if key != "trace" and (key, value) != ("form", 1)}
+    gone = {"trace", "chain"}
+    short = {key: value for key, value in error.items() if key not in gone and (key, value) != ("form", 1)}
+    if "data" in short:
+        short["data"] = _cut(short["data"], DATA_CHARACTERS)
     if "file" in short:
         short["file"] = _relative(short["file"], workspace)
     if short.get("phase") == "execution":
         # Of what ran the frames say the place; of what cannot be read they do not.
-        gone = {"phase", "column"} | ({"file", "line"} if called else set())
+        gone |= {"phase", "column"} | ({"file", "line"} if called else set())
         short = {key: value for key, value in short.items() if key not in gone}
         if "file" not in short and short.get("line") == 1:
             del short["line"]  # of the code that was sent, as the first form of it is
     if called:
         short["trace"] = [_line(frame, workspace) for frame in called]
-    return short
+    return short | chain_lines(error.get("chain", ()), workspace)
+
+
+def chain_lines(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str, list[str]]:
+    """The other errors of a chain in a line each: those it came from, was wrapped by, and the members of its group."""
+    lines: dict[str, list[str]] = {}
+    for link in chain:
+        relation = link["relation"]
+        key = "members" if "member" in relation else "wrappedBy" if relation == AROUND else "causes"
+        nested = f"{relation}: " if " of " in relation else ""
+        lines.setdefault(key, []).append(nested + _link_line(link, workspace))
+    return {key: _few(told) for key, told in lines.items()}
+
+
+def _few(lines: list[str]) -> list[str]:
+    left = len(lines) - MOST_LINKS
+    return [*lines[:MOST_LINKS], f"… {left} more: stacktrace has them"] if left > 1 else lines
+
+
+def _link_line(link: Mapping[str, Any], workspace: str) -> str:
+    if link["relation"] == "omitted":
+        return f"… {link['message']}"
+    said = ": ".join(part for part in (link["class"], _cut(link["message"], LINK_CHARACTERS)) if part)
+    data = [_cut(link["data"], LINK_CHARACTERS)] if "data" in link else []
+    notes = [_cut(f"({note})", LINK_CHARACTERS) for note in link.get("notes", ())]
+    frames = [match for text in link.get("trace", ()) if (match := FRAME.match(text))]
+    frame = next((one for one in frames if _is_own(one["file"], workspace)), frames[0] if frames else None)
+    where = _where(frame, workspace) if frame else ""
+    return " ".join([said, *data, *notes, *([f"({where})"] if where else [])])
+
+
+def _where(frame: re.Match[str], workspace: str) -> str:
+    """The place of a frame; of code that was sent only the function, unless that is the code itself."""
+    if frame["file"].startswith(_EVALUATED[1:]):
+        return f"in {frame['function']}" if _CALLED.match(frame["function"]) else ""
+    return _line(frame, workspace)
+
+
+def _cut(text: str, most: int) -> str:
+    """A text in one line of so many characters."""
+    line = " ".join(text.split("\n"))
+    return line if len(line) <= most else f"{line[:most]}…"
 
 
 def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tuple[str, list[str]]:
@@ -59,9 +113,13 @@ def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tup
     said = f"{error.get('message', '')}".strip()
     if (found := _last_clojure(stderr)) is not None and stderr[found.end() :].strip() == said:
         return stderr[: found.start()], []
-    name = str(error.get("class", "")).rsplit(".", 1)[-1]
+    if (begin := _lisp(stderr, error)) is not None:
+        return stderr[:begin], []
+    if error.get("chain") or error.get("notes"):
+        return stderr[: _start(stderr, error)], []
+    name = _words(error)
     start = _block(stderr, len(stderr))
-    if start is None or not stderr.rstrip().endswith(f"{name}: {said}" if said else name):
+    if start is None or not stderr.rstrip().endswith(name):
         return stderr, []
     causes: list[str] = []
     while (end := _end_before(stderr, start)) is not None:
@@ -71,6 +129,74 @@ def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tup
         causes.append(cause)
         start = before
     return stderr[:start], causes
+
+
+def _words(error: Mapping[str, Any]) -> str:
+    """The lines in which Python says an error, without the modules of its class."""
+    said = "\n".join([f"{error.get('message', '')}".strip(), *error.get("notes", ())])
+    name = str(error.get("class", "")).rsplit(".", 1)[-1]
+    return f"{name}: {said}" if error.get("message", "").strip() else f"{name}{said}"
+
+
+def _start(stderr: str, error: Mapping[str, Any]) -> int:
+    """Where the report begins of a failure whose chain is known; the end of the text if its end is no such report."""
+    links = [error, *(link for link in error.get("chain", ()) if link["relation"] in ("cause", "context"))]
+    start, end = len(stderr), len(stderr)
+    for number, link in enumerate(links):
+        is_group = any(other["relation"] == "member 1" for other in error.get("chain", ())) and not number
+        found = _group(stderr, end, link) if is_group else _told(stderr, end, link)
+        if found is None:
+            return len(stderr)
+        start, before = found, _end_before(stderr, found)
+        if before is None:
+            break
+        end = before
+    return start
+
+
+def _told(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
+    """Where the traceback of an error that ends at `end` begins, or its words alone if it was never raised."""
+    words = _words(link)
+    last = stderr[:end].rstrip("\n")
+    if not last.endswith(words):
+        return None
+    line = last.rfind("\n", 0, len(last) - len(words)) + 1
+    start = _block(stderr, line)
+    frames = stderr[start + len(HEADER) : line].splitlines() if start is not None else [""]
+    return start if all(text.startswith(" ") for text in frames) else line
+
+
+def _group(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
+    """Where the traceback of a group begins that ends at `end`: every line of it has a margin."""
+    start = stderr.rfind(GROUP_HEADER, 0, end)
+    if start < 0 or (start and stderr[start - 1] != "\n"):
+        return None
+    lines = stderr[start:end].splitlines()
+    is_its = any(line.endswith(_words({**link, "notes": ()})) for line in lines)
+    return start if is_its and all(line.lstrip(" ").startswith(("|", "+")) for line in lines) else None
+
+
+def _lisp(stderr: str, error: Mapping[str, Any]) -> int | None:
+    """Where the report begins that the embedded Lisp prints of a failure, if the text ends with it."""
+    if HEADER in stderr:
+        return None
+    lines = "".join(f"{link['relation']}: {link['class']}{_said(link)}\n" for link in error.get("chain", ()))
+    if not stderr.endswith(lines):
+        return None
+    end = len(stderr) - len(lines)
+    while stderr.startswith("  at ", begin := stderr.rfind("\n", 0, max(0, end - 1)) + 1) and begin < end:
+        end = begin
+    said = f"{_said(error)}\n"
+    if not stderr.endswith(said, 0, end):
+        return None
+    begin = stderr.rfind("\n", 0, end - len(said)) + 1
+    head, kind = stderr[begin : end - len(said)], str(error.get("class", ""))
+    return begin if head == kind or (head.startswith(f"{kind} (") and head.endswith(")")) else None
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    data = f" {error['data']}" if "data" in error else ""
+    return f": {error.get('message', '')}{data}"
 
 
 def _last_clojure(stderr: str) -> re.Match[str] | None:
@@ -101,14 +227,16 @@ def _cause(block: str, workspace: str) -> str | None:
 
 def _line(frame: re.Match[str], workspace: str) -> str:
     place = f"{_relative(frame['file'], workspace)}:{frame['line']}"
-    return f"{place} in {frame['function']}" if frame["function"] else place
+    line = f"{place} in {frame['function']}" if frame["function"] else place
+    times = frame.groupdict().get("repeated")
+    return f"{line} … {times}" if times else line
 
 
 def _is_sent(frame: re.Match[str]) -> bool:
     """Whether this is the code that was sent itself, and no function that earlier code defined."""
     if not frame["file"].startswith(_EVALUATED):
         return False
-    return not frame["file"].startswith("<") or frame["function"] == "<module>"
+    return not frame["file"].startswith("<") or frame["function"].startswith(("<module>", "__lisp_expr"))
 
 
 def _is_own(file: str, workspace: str) -> bool:

@@ -57,7 +57,7 @@ async def describe(
     fields = _standing(call, evaluation)
     said: list[str] = [*notes_of_home(call, evaluation), *evaluation.notes]
     if evaluation.failure:
-        error, _ = shorten(failure_json(evaluation.failure), max_bytes // 2)
+        error, _ = shorten(call.services.transcripts.cleared(failure_json(evaluation.failure)), max_bytes // 2)
         fields["error"] = error
         max_bytes -= min(max_bytes // 2, len(json.dumps(error, ensure_ascii=False)))
     images = _images(max_images, call.services.settings.max_images)
@@ -121,7 +121,10 @@ def failure_json(failure: Failure) -> dict[str, object]:
         "line": failure.line,
         "column": failure.column,
         "form": failure.form,
+        "data": failure.data,
+        "notes": list(failure.notes) or None,
         "trace": list(failure.trace) or None,
+        "chain": [{"relation": link.relation, **failure_json(link)} for link in failure.chain] or None,
     }
     return {key: value for key, value in pairs.items() if value is not None}
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from codriver.repls.stack_frames import folded
 from codriver.tools.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
@@ -36,37 +38,72 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
 
 
 def trace_json(trace: StackTrace, *, whole: bool, max_bytes: int) -> dict[str, object]:
-    """A stack trace under the keys of an answer: the user's frames, or the innermost few when none is theirs."""
-    frames, notes = trace.frames, []
-    if not whole:
-        frames = tuple(frame for frame in trace.frames if not frame.tooling)
-        if not frames and trace.frames:
-            frames = trace.frames[:NEAREST]
-            notes.append("no frame is in the project's own code: these are the innermost ones")
+    """A stack trace under the keys of an answer: the user's frames, or the innermost few when none is theirs.
+
+    Of the errors in its chain each has frames of its own; of all its frames those that repeat are told once.
+    """
+    frames, count, notes = _shown(trace, whole=whole)
     message, data = head(trace.message, max_bytes // 4), head(trace.data or "", max_bytes // 4)
     for name, cut in (("message", message), ("data", data)):
         if cut.omitted:
             notes.append(f"the last {cut.omitted} characters of {name} are left out")
     room = max_bytes - json_bytes(message.text) - json_bytes(data.text)
-    shown, _, _ = fit([_frame_json(frame) for frame in frames], room)
-    omitted = len(trace.frames) - len(shown)
-    fields: dict[str, object] = {
-        "class": trace.type,
-        "message": message.text,
-        "frames": shown,
-        "count": len(shown),
-    }
+    links, shortened, left_out = fit([_link_json(link, whole=whole) for link in trace.chain], room // 2)
+    notes += [shortened] if shortened else []
+    notes += [f"{left_out} more errors of the chain are left out"] if left_out else []
+    shown, _, _ = fit(frames, room - _bytes(links))
+    fields: dict[str, object] = {"class": trace.type, "message": message.text, "frames": shown, "count": len(shown)}
     if trace.data:
         fields["data"] = data.text
-    if omitted:
-        fields["omitted"] = omitted
+    if links:
+        fields["chain"] = links
+    if count > len(shown):
+        fields["omitted"] = count - len(shown)
+    if trace.notes:
+        fields["added"] = list(trace.notes)
     if notes:
         fields["notes"] = notes
     return fields
 
 
+def _shown(trace: StackTrace, *, whole: bool) -> tuple[list[dict[str, object]], int, list[str]]:
+    """The frames to show of a trace, how many there are, and a note where none of them is the project's."""
+    every = folded(trace.frames)
+    if whole:
+        return [_frame_json(frame) for frame in every], len(every), []
+    frames = folded([frame for frame in trace.frames if not frame.tooling])
+    if frames or not every:
+        return [_frame_json(frame) for frame in frames], max(len(every), len(frames)), []
+    note = "no frame is in the project's own code: these are the innermost ones"
+    return [_frame_json(frame) for frame in every[:NEAREST]], len(every), [note]
+
+
+def _link_json(link: StackTrace, *, whole: bool) -> dict[str, object]:
+    """One more error of a chain: what it is to the one told, its words and data, and its own frames."""
+    frames, count, _ = _shown(link, whole=whole)
+    shown = frames if whole else frames[:NEAREST]
+    fields = {
+        "relation": link.relation,
+        "class": link.type,
+        "message": link.message,
+        "data": link.data,
+        "added": list(link.notes),
+        "frames": shown,
+        "omitted": count - len(shown),
+    }
+    return {key: value for key, value in fields.items() if value}
+
+
+def _bytes(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
 def _frame_json(frame: StackFrame) -> dict[str, object]:
-    pairs = {"text": frame.text, "function": frame.function, "file": frame.file, "line": frame.line}
+    """A frame in its parts, or in words where it has none."""
+    pairs: dict[str, object] = {"function": frame.function, "file": frame.file, "line": frame.line}
+    if not (frame.file or frame.function):
+        pairs = {"text": frame.text}
+    pairs["repeated"] = frame.repeated or None
     return {key: value for key, value in pairs.items() if value is not None}
 
 
@@ -83,6 +120,8 @@ TOOLS = (
             frames=ROWS,
             count="integer",
             omitted="integer",
+            chain=ROWS,
+            added=TEXTS,
             sessionKey="string",
             notes=TEXTS,
         ),

@@ -500,9 +500,30 @@ async def test_a_stack_as_cider_gives_it():
         trace = await opened.last_stacktrace()
         assert (trace.type, trace.message, trace.data) == ("clojure.lang.ExceptionInfo", "boom", "{:k 1}")
         assert trace.frames[0].function == "tt.core/a"
-        assert [frame.tooling for frame in trace.frames] == [False, False, False, False, True, True][
-            : len(trace.frames)
-        ]
+        # `invokeStatic` and `invoke` of one function are one call.
+        assert [frame.function for frame in trace.frames[:2]] == ["tt.core/a", "tt.core/eval9076"]
+        assert [frame.tooling for frame in trace.frames] == [False, False, True, True]
+
+
+def cider_link(kind, message, *frames, **fields):
+    shown = [{"class": "a$f", "method": "invokeStatic", "var": "a/f", "file": "a.clj", "line": n} for n in frames]
+    return {"class": kind, "message": message, "stacktrace": shown, **fields}
+
+
+async def test_a_chain_as_cider_gives_it():
+    around = cider_link("clojure.lang.ExceptionInfo", "wrapped", 9, 3, 2, data="{:k 1}")
+    wrapper = cider_link("clojure.lang.Compiler$CompilerException", "at a.clj", 10, 2)
+    told = [wrapper, around, cider_link("java.lang.Exception", "inner", 7, 3, 2), DONE]
+    async with adapter({"analyze-last-stacktrace": told}, ops=CIDER_OPS) as (opened, _, _):
+        trace = await opened.last_stacktrace()
+        assert (trace.type, trace.message, [frame.line for frame in trace.frames]) == (
+            "java.lang.Exception", "inner", [7, 3, 2]
+        )  # fmt: skip
+        (link,) = trace.chain
+        assert (link.relation, link.type, link.message, link.data) == (
+            "thrown around it", "clojure.lang.ExceptionInfo", "wrapped", "{:k 1}"
+        )  # fmt: skip
+        assert [frame.line for frame in link.frames] == [9], "and none of those that it shares with the other"
 
 
 async def test_no_error_is_no_stack():

@@ -1,5 +1,7 @@
 """Errors in the worker: the user's lines in them, and left where debuggers look."""
 
+import sys
+
 import pytest
 from live_server import until
 from worker_client import asked_for_input, begun, text, texts
@@ -76,3 +78,94 @@ def test_the_users_excepthook_holds(python):
     finally:
         python.evaluate("sys.excepthook = sys.__excepthook__")
     assert "Traceback" in text(python.evaluate("raise ValueError('why')"), "err")
+
+
+def chain_of(repl, code):
+    """What is told of the chain of an error: of each link its relation, type, message and innermost frame."""
+    (parts,) = texts(repl.evaluate(code), "codriver/error")
+    return [
+        (one["relation"], one["type"], one["message"], *[frame.partition(" ")[0] for frame in one.get("trace", ())[:1]])
+        for one in parts.get("chain", ())
+    ]
+
+
+CAUSES = """
+def low():
+    {}["a"]
+def middle():
+    try:
+        low()
+    except KeyError as error:
+        raise ValueError("bad") from error
+def high():
+    try:
+        middle()
+    except ValueError:
+        raise OSError("worse")
+"""
+
+
+def test_every_error_of_a_chain_is_told_with_its_own_frames(python):
+    assert chain_of(python, CAUSES + "high()") == [
+        ("context", "ValueError", "bad", "middle"),
+        ("cause", "KeyError", "'a'", "low"),
+    ]
+    silenced = CAUSES + "try:\n    high()\nexcept OSError:\n    raise LookupError from None\n"
+    assert chain_of(python, silenced) == []
+
+
+def test_a_cause_that_was_never_raised_is_told_too(python):
+    assert chain_of(python, "raise ValueError('bad') from KeyError('a')") == [("cause", "KeyError", "'a'")]
+
+
+def test_a_chain_that_leads_back_to_itself_ends(python):
+    code = "a, b = ValueError('a'), KeyError('b')\na.__cause__, b.__cause__ = b, a\nraise a"
+    assert chain_of(python, code) == [("cause", "KeyError", "'b'")]
+
+
+def test_of_a_long_chain_the_nearest_are_told_and_the_rest_is_counted(python):
+    code = (
+        "error = None\nfor n in range(900):\n    new = ValueError(str(n))\n    new.__cause__ = error\n    error = new\n"
+        "raise error"
+    )
+    told = chain_of(python, code)
+    assert [one[2] for one in told[:10]] == [str(n) for n in range(898, 888, -1)]
+    assert told[10:] == [("omitted", "…", "889 more errors are left out")]
+
+
+def test_words_of_a_cause_that_fail_are_no_reason_to_lose_the_error(python):
+    code = (
+        "class Bad(Exception):\n    def __str__(self):\n        raise LookupError\nraise ValueError('why') from Bad()"
+    )
+    ((_, kind, message),) = chain_of(python, code)
+    assert (kind, message) == ("Bad", "its message cannot be shown: LookupError")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="it has no groups")
+def test_a_group_is_told_with_its_members_and_their_causes(python):
+    code = CAUSES + (
+        "try:\n    high()\nexcept OSError as error:\n"
+        "    error.add_note('seen twice')\n    raise ExceptionGroup('many', [error, TypeError('t')]) from None\n"
+    )
+    (parts,) = texts(python.evaluate(code), "codriver/error")
+    assert [(one["relation"], one["type"]) for one in parts["chain"]] == [
+        ("member 1", "OSError"),
+        ("context of member 1", "ValueError"),
+        ("cause of member 1", "KeyError"),
+        ("member 2", "TypeError"),
+    ]
+    assert parts["chain"][0]["notes"] == ["seen twice"]
+
+
+def test_lisp_tells_the_chain_with_the_data_of_each(lisp):
+    lisp.evaluate('(defn low [] (throw (ex-info "low" {:a 1})))')
+    lisp.evaluate('(defn high [] (try (low) (catch python/Exception e (throw (ex-info "high" {:b [2]}) e))))')
+    (parts,) = texts(lisp.evaluate("(high)"), "codriver/error")
+    assert (parts["type"], parts["message"], parts["data"]) == ("ExceptionInfo", "high", "{:b [2]}")
+    (link,) = parts["chain"]
+    assert [link[key] for key in ("relation", "type", "message", "data")] == ["cause", "ExceptionInfo", "low", "{:a 1}"]
+    assert [frame.partition(" ")[0] for frame in link["trace"][:2]] == ["low", "high"]
+    # By the way in which Python has it, too.
+    lisp.evaluate('(defn by-the-way [] (try (low) (catch python/Exception _ (throw (ex-info "way" {})))))')
+    (parts,) = texts(lisp.evaluate("(by-the-way)"), "codriver/error")
+    assert [(one["relation"], one["message"]) for one in parts["chain"]] == [("context", "low")]

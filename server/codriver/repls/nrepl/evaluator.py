@@ -16,7 +16,7 @@ from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending
 from codriver.repls.errors import RequestUnsafeError, SessionLostError
-from codriver.repls.nrepl.failures import WRAPPERS, no_namespace, placed, read_failure
+from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
 from codriver.repls.nrepl.responses import KEEPS_VALUES, Reply
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Evaluator:
                     self._main_connection.check_open()
                     session.is_stopping = False
                     await self._sessions.renew(session)
-                how = await self._name_class(work, await act)
+                how = await self._explain(work, await act)
         except ReplDisconnectedError as error:
             how = error
             if session.connection is not self._main_connection:
@@ -301,11 +301,11 @@ class Evaluator:
         failure = placed(failure, work.request, form, counts_lines=self._dialect.counts_lines)
         return Ending("failed", namespace=namespace, failure=failure)
 
-    async def _name_class(self, work: _Work, ending: Ending) -> Ending:
-        """The ending with the class of what was thrown, where the server names but the compiler's wrapper of it."""
-        if ending.failure is None or not ending.failure.type.endswith(WRAPPERS):
+    async def _explain(self, work: _Work, ending: Ending) -> Ending:
+        """The ending with what the answer did not tell of its error: its chain, and the class behind a wrapper."""
+        if ending.failure is None or work.session.failure is None or is_alone(ending.failure, work.session.failure):
             return ending
-        return replace(ending, failure=await self._introspection.unwrapped(ending.failure, work.session.name))
+        return replace(ending, failure=await self._introspection.explained(ending.failure, work.session.name))
 
     # Namespaces, where a request cannot name one
 

@@ -6,21 +6,25 @@ map, squint `Type: message`; codriver's worker sends the parts apart. What canno
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
+from codriver.lisp.reader import read, top_level_forms
 from codriver.repls.adapter_values import NAMESPACE_MISSING, StackFrame, StackTrace
 from codriver.repls.nrepl.message import (
     NOTHING,
     as_int,
     as_list,
+    as_map,
     as_text,
 )
+from codriver.repls.stack_frames import folded, read_frame, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from codriver.core.values import Form, Request
     from codriver.repls.dialects import Dialect
@@ -30,9 +34,19 @@ MESSAGE_CHARS: Final = 4000
 """Longest message kept: one that holds a printed value can have megabytes, and the whole is in the output log."""
 
 TRACE_FRAMES: Final = 20
+MOST_LINKS: Final = 10
+DATA_CHARACTERS: Final = 4000
+LINK_FRAMES: Final = 5
+"""Frames kept of each other error of a chain."""
 
 WRAPPERS: Final = ("Compiler$CompilerException", "LispReader$ReaderException")
 """How the names of Clojure's classes end that only say where something else was thrown."""
+
+PLAIN: Final = frozenset({
+    "ArithmeticException", "ArityException", "ArrayIndexOutOfBoundsException", "ClassCastException",
+    "IndexOutOfBoundsException", "NullPointerException", "NumberFormatException", "StringIndexOutOfBoundsException",
+})  # fmt: skip
+"""Classes of errors that the JVM itself throws, without a cause."""
 
 _CLOJURE: Final = re.compile(
     r"^(?P<what>Syntax error|Unexpected error|Execution error|Error printing return value|Error reading eval result)"
@@ -50,12 +64,20 @@ _PHASES: Final = {
     "Error reading eval result": "read-eval-result",
 }
 
-_FRAME: Final = re.compile(r'^ +File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$', re.MULTILINE)
-_FRAME_TEXT: Final = re.compile(r"^(?P<function>.*?) \((?P<file>.+):(?P<line>\d+)\)$")
-"""A frame as codriver's worker says it, and as `StackFrame.text` does."""
+_FRAME: Final = re.compile(
+    r'^ +File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$'
+    r"|^ +\[Previous line repeated (?P<times>\d+) more times?\]$",
+    re.MULTILINE,
+)
+BETWEEN: Final = re.compile(
+    r"\n(?:(?P<cause>The above exception was the direct cause of the following exception:)"
+    r"|During handling of the above exception, another exception occurred:)\n\n"
+)
+"""Source of both: Python's `traceback`."""
 _LAST_LINE: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.$]*)(?:: (?P<message>.*))?$", re.DOTALL)
 _TYPED: Final = re.compile(r"^(?P<type>[A-Za-z_$][\w$.]*): (?P<message>.*)$", re.DOTALL)
 _NBB_TYPE: Final = re.compile(r":cause #object\[(?P<type>\w+)")
+_NBB_OBJECT: Final = re.compile(r"#object\[\w+ (?P<type>\w+)(?:: (?P<message>.*))?\]$", re.DOTALL)
 _NBB_PLACE: Final = re.compile(r":line (?P<line>\d+), :column (?P<column>\d+)")
 _NBB_PHASE: Final = re.compile(r':phase "(?P<phase>[a-z-]+)"')
 _BASILISP_PART: Final = re.compile(r"^ +(?P<key>exception|phase|message|form|location): (?P<value>.*)$", re.MULTILINE)
@@ -80,7 +102,14 @@ class SentFailure:
     root_ex: str | None = None
     status: frozenset[str] = frozenset()
     parts: Mapping[str, Value] = field(default_factory=lambda: NOTHING)
-    """codriver's worker: `type`, `message`, `phase`, `file`, `line`, `column`, `form`, `trace`."""
+    """codriver's worker: `type`, `message`, `phase`, `file`, `line`, `column`, `form`, `trace`, `chain` and so on."""
+
+    @property
+    def traceback(self) -> str:
+        """The text that has a traceback of Python's; empty where none was sent."""
+        if "Traceback (most recent call last)" in (self.ex or ""):
+            return self.ex or ""
+        return self.err if "Traceback" in self.err else ""
 
 
 def read_failure(failure: SentFailure, dialect: Dialect) -> Failure:
@@ -92,53 +121,91 @@ def read_failure(failure: SentFailure, dialect: Dialect) -> Failure:
             return Failure(word, f"the REPL answered {word!r}")
     if match := _last(_CLOJURE, failure.err):
         return _read_clojure(failure, match)
-    if "Traceback (most recent call last)" in (text := failure.ex or "") or "Traceback" in (text := failure.err):
-        return _read_traceback(text, failure, dialect)
+    if failure.traceback:
+        return _read_traceback(failure.traceback, failure, dialect)
     if "#error {" in (failure.ex or ""):
         return _read_nbb(failure)
     return _read_plain(failure)
 
 
 def read_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]:
-    """The frames of a Python traceback, innermost first."""
-    frames = [
-        StackFrame(
-            f"{match['function'] or '?'} ({match['file']}:{match['line']})",
-            file=match["file"],
-            line=int(match["line"]),
-            function=match["function"],
-            tooling=any(part in match["file"] for part in dialect.tooling),
-        )
-        for match in _FRAME.finditer(text)
-    ]
+    """The frames of a Python traceback, innermost first; one that it says was repeated as often as it was."""
+    frames: list[StackFrame] = []
+    for match in _FRAME.finditer(text):
+        if match["times"]:
+            frames += frames[-1:] * int(match["times"])
+            continue
+        frame = f"{match['function'] or '?'} ({match['file']}:{match['line']})"
+        is_tooling = any(part in match["file"] for part in dialect.tooling)
+        frames.append(StackFrame(frame, match["file"], int(match["line"]), match["function"], is_tooling))
     return tuple(reversed(frames))
 
 
 def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
     """The stack trace that came with a failure; without frames where the server sends none."""
     error = read_failure(failure, dialect)
-    text = failure.err if "Traceback" in failure.err else failure.ex or ""
-    frames = read_traceback_frames(text, dialect)
-    if not frames:
-        frames = tuple(_read_frame(text, dialect) for text in _trace(failure.parts) or error.trace)
+    if failure.parts:
+        links = [as_map(link) for link in as_list(failure.parts.get("chain"))]
+        chain = [_trace_of(one, _frames_of(link, dialect)) for one, link in zip(error.chain, links, strict=True)]
+        frames = _frames_of(failure.parts, dialect)
+    else:
+        said = [read_traceback_frames(_last_of(text), dialect) for _, text in reversed(tracebacks(failure.traceback))]
+        chain = [_trace_of(one, frames) for one, frames in zip(error.chain, said[1:], strict=False)]
+        frames = said[0] or tuple(read_frame(text, dialect.tooling) for text in error.trace)
     if not frames and (error.file or error.line):
         frames = (StackFrame(f"{error.file or 'REPL'}:{error.line}", file=error.file, line=error.line),)
-    return StackTrace(error.type, error.message, frames)
+    return replace(_trace_of(error, frames), chain=tuple(chain))
 
 
-def _read_frame(text: str, dialect: Dialect) -> StackFrame:
-    tooling = any(part in text for part in dialect.tooling)
-    if (match := _FRAME_TEXT.match(text)) is None:
-        return StackFrame(text, tooling=tooling)
-    return StackFrame(text, match["file"], int(match["line"]), match["function"], tooling)
+def _trace_of(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
+    return StackTrace(error.type, error.message, frames, error.data, error.notes, error.relation)
 
 
-def _trace(parts: Mapping[str, Value]) -> list[str]:
-    return [text for item in as_list(parts.get("trace")) if (text := as_text(item))]
+def failure_of(trace: StackTrace) -> Failure:
+    """A link of a chain as a failure has it, with the frames that are the user's."""
+    own = folded([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
+    return Failure(
+        type=trace.type,
+        message=_cut(trace.message),
+        trace=tuple(text_of(frame) for frame in own),
+        data=trace.data,
+        notes=trace.notes,
+        relation=trace.relation,
+    )
+
+
+def tracebacks(text: str) -> list[tuple[str, str]]:
+    """The tracebacks of a chain in their order, each with what it is to the one behind it."""
+    found: list[tuple[str, str]] = []
+    place = 0
+    for match in BETWEEN.finditer(text):
+        found.append(("cause" if match["cause"] else "context", text[place : match.start()]))
+        place = match.end()
+    return [*found, ("", text[place:])]
+
+
+def _last_of(text: str) -> str:
+    """The last traceback in a text; all of it where an error was never raised."""
+    return text[max(text.rfind("Traceback (most recent call last)"), 0) :].rstrip()
+
+
+def _frames_of(parts: Mapping[str, Value], dialect: Dialect) -> tuple[StackFrame, ...]:
+    return tuple(read_frame(text, dialect.tooling) for text in _texts(parts.get("trace")))
+
+
+def _texts(value: Value | None) -> list[str]:
+    return [text for item in as_list(value) if (text := as_text(item))]
+
+
+def is_alone(error: Failure, sent: SentFailure) -> bool:
+    """Whether nothing is left to ask about an error: no other was thrown around it, and it carries no data."""
+    if error.phase is None or not sent.ex or sent.ex != sent.root_ex:
+        return error.phase is None
+    return error.type.rpartition(".")[2] in PLAIN
 
 
 def _read_parts(parts: Mapping[str, Value], dialect: Dialect) -> Failure:
-    own = [text for text in _trace(parts) if not any(part in text for part in dialect.tooling)]
+    own = folded([frame for frame in _frames_of(parts, dialect) if not frame.tooling])
     return Failure(
         type=as_text(parts.get("type")) or "error",
         message=_cut(as_text(parts.get("message")) or ""),
@@ -147,7 +214,11 @@ def _read_parts(parts: Mapping[str, Value], dialect: Dialect) -> Failure:
         line=as_int(parts.get("line")),
         column=as_int(parts.get("column")),
         form=as_int(parts.get("form")),
-        trace=tuple(own[:TRACE_FRAMES]),
+        trace=tuple(text_of(frame) for frame in own[:TRACE_FRAMES]),
+        data=as_text(parts.get("data")),
+        notes=tuple(_texts(parts.get("notes"))),
+        relation=as_text(parts.get("relation")) or "",
+        chain=tuple(_read_parts(as_map(link), dialect) for link in as_list(parts.get("chain"))),
     )
 
 
@@ -170,7 +241,15 @@ def _read_clojure(failure: SentFailure, match: re.Match[str]) -> Failure:
 
 
 def _read_traceback(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
-    body = text[text.rfind("Traceback (most recent call last)") :].rstrip()
+    *before, _ = tracebacks(text)
+    causes = [replace(_read_one(part, failure, dialect), relation=relation) for relation, part in reversed(before)]
+    chain = tuple(replace(cause, trace=cause.trace[:LINK_FRAMES]) for cause in causes)
+    return replace(_read_one(text, failure, dialect), chain=chain)
+
+
+def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
+    """The last of the tracebacks in a text."""
+    body = _last_of(text)
     frames = read_traceback_frames(body, dialect)
     ours = [frame for frame in frames if not frame.tooling]
     place = ours[0] if ours else None
@@ -196,20 +275,47 @@ def _read_traceback(text: str, failure: SentFailure, dialect: Dialect) -> Failur
         file=_file(place.file) if place else None,
         line=line,
         column=column,
-        trace=tuple(frame.text for frame in ours[:TRACE_FRAMES]),
+        trace=tuple(text_of(frame) for frame in folded(ours)[:TRACE_FRAMES]),
     )
 
 
 def _read_nbb(failure: SentFailure) -> Failure:
     ex = failure.ex or ""
     kind, place, phase = _NBB_TYPE.search(ex), _NBB_PLACE.search(ex), _NBB_PHASE.search(ex)
-    return Failure(
+    error = Failure(
         type=kind["type"] if kind else "Error",
         message=_cut(failure.err.strip()),
         phase=phase["phase"] if phase else "execution",
         line=int(place["line"]) if place else None,
         column=int(place["column"]) if place else None,
     )
+    links = [*nbb_links(ex)]
+    if links and ":type :sci/error" in (links[0].data or ""):
+        links = links[1:]  # it is the interpreter's own, around what was thrown
+    if not links or links[0].message not in error.message:
+        return error
+    chain = tuple(replace(cause, relation="cause") for cause in links[1:])
+    return replace(error, type=links[0].type, data=links[0].data, chain=chain)
+
+
+def nbb_links(printed: str) -> Iterator[Failure]:
+    """The errors that nbb prints in one another, outermost first; as many of them as can be read."""
+    for _ in range(MOST_LINKS):
+        if match := _NBB_OBJECT.match(printed):
+            yield Failure(match["type"], _cut(match["message"]))
+        if not printed.startswith("#error {") or read(printed).fault is not None:
+            return
+        inner = printed.removeprefix("#error {")[:-1]
+        texts = [inner[span.start : span.end] for span in top_level_forms(inner)]
+        parts = dict(zip(texts[::2], texts[1::2], strict=False))
+        message = parts.get(":message", "")
+        data = parts.get(":data", "")
+        yield Failure(
+            "ExceptionInfo",
+            _cut(json.loads(message, strict=False) if message.startswith('"') else message),
+            data=data[:DATA_CHARACTERS] or None,
+        )
+        printed = parts.get(":cause", "")
 
 
 def _read_plain(failure: SentFailure) -> Failure:

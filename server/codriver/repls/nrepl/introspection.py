@@ -33,7 +33,8 @@ from codriver.repls.errors import (
     OpTimedOutError,
 )
 from codriver.repls.nrepl import responses
-from codriver.repls.nrepl.failures import read_failure, stack_of
+from codriver.repls.nrepl.failures import WRAPPERS, failure_of, read_failure, stack_of
+from codriver.repls.nrepl.jvm_traces import read_stacktrace, stacktrace_of
 from codriver.repls.nrepl.message import (
     Message,
     as_list,
@@ -55,8 +56,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-UNWRAP_S: Final = 2.0
-"""How long a failure waits for the name of its class, which it can do without."""
+EXPLAIN_S: Final = 5.0
+"""How long a failure waits for its chain and the name of its class, which it can do without."""
 
 INTERRUPT_S: Final = 2.0
 """How long a test run that nobody waits for is given to be interrupted."""
@@ -176,20 +177,22 @@ class Introspection:
             trace = stack_of(target.failure, self._dialect) if target.failure else None
         elif support.adapted:
             data = await self._ask("stacktrace", session=target.id or "")
-            trace = responses.stacktrace_of(data, self._dialect)
+            trace = stacktrace_of(data, self._dialect)
         else:
-            trace = responses.read_stacktrace(await self._send(support.op, target))
+            trace = read_stacktrace(await self._send(support.op, target))
         return self._mark(trace) if trace else None
 
-    async def unwrapped(self, error: Failure, session: str = MAIN_SESSION) -> Failure:
-        """`error`, the last one of `session`, under the class that was thrown first where the REPL tells it."""
+    async def explained(self, error: Failure, session: str = MAIN_SESSION) -> Failure:
+        """`error`, the last one of `session`, with what its REPL tells when it is asked: its class, data and chain."""
         if "stacktrace" not in self._profile.capabilities or self._dialect.sends_traceback:
             return error
-        with anyio.move_on_after(UNWRAP_S), suppress(CodriverError):
+        with anyio.move_on_after(EXPLAIN_S), suppress(CodriverError):
             trace = await self.last_stacktrace(session)
             # What else ran in the session may have failed since.
-            if trace is not None and trace.message and trace.message in error.message:
-                return replace(error, type=trace.type)
+            if trace is not None and _is_of(trace, error):
+                kind = trace.type if error.type.endswith(WRAPPERS) else error.type
+                chain = tuple(failure_of(link) for link in trace.chain)
+                return replace(error, type=kind, data=trace.data, chain=chain)
         return error
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
@@ -289,7 +292,7 @@ class Introspection:
             else frame
             for frame in trace.frames
         ]
-        return replace(trace, frames=tuple(frames))
+        return replace(trace, frames=tuple(frames), chain=tuple(self._mark(link) for link in trace.chain))
 
     def _namespace(self, session: NreplSession, namespace: str | None) -> str:
         return namespace or session.namespace or self._dialect.home
@@ -335,6 +338,13 @@ def _expression_of(pattern: str) -> str:
     """The regular expression of a pattern in lower case, as Java, JavaScript and Python all read it."""
     plain = "".join(char if char.isalnum() or char in "*_" else f"\\{char}" for char in pattern.lower())
     return ".*".join(plain.split("*"))
+
+
+def _is_of(trace: StackTrace, error: Failure) -> bool:
+    """Whether a stack trace is that of a failure, by what both say."""
+    if trace.message:
+        return trace.message in error.message
+    return error.message in ("", "null") and (trace.type == error.type or error.type.endswith(WRAPPERS))
 
 
 def _thread(fields: Mapping[str, Value]) -> Thread:

@@ -21,8 +21,6 @@ from codriver.repls.adapter_values import (
     Listener,
     Names,
     Output,
-    StackFrame,
-    StackTrace,
     Symbol,
     TestResult,
     TestRun,
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from codriver.core.values import PrintLimits
-    from codriver.repls.dialects import Dialect
     from codriver.wire.bencode import Value
 
 ERR_CHARS: Final = 64 * 1024
@@ -61,7 +58,6 @@ _SYMBOL_KEYS: Final = frozenset({
     "macro", "protocol",
 })  # fmt: skip
 _WORST_FIRST: Final = {"error": 0, "fail": 1, "pass": 2}
-_TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
 OUTPUT_CHARS: Final = 50_000
 TEST_FOLDERS: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
 """Where projects keep namespaces, from the workspace; those of tests first."""
@@ -262,49 +258,6 @@ def _result(fields: Mapping[str, Value]) -> TestResult:
         actual=(as_text(fields.get("actual")) or as_text(fields.get("error")) or "").rstrip() or None,
         file=file,
         line=line,
-    )
-
-
-def read_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
-    """The innermost cause that cider-nrepl's stacktrace ops report, one message a cause; None without an error."""
-    causes = [message for message in answer if message.text("class")]
-    if not causes:
-        return None
-    root = causes[-1]
-    return StackTrace(
-        type=root.text("class") or "error",
-        message=root.text("message") or "",
-        frames=tuple(_cider_frame(as_map(frame)) for frame in as_list(root.fields.get("stacktrace"))),
-        data=root.text("data"),
-    )
-
-
-def _cider_frame(fields: Mapping[str, Value]) -> StackFrame:
-    name = as_text(fields.get("var")) or as_text(fields.get("name")) or "?"
-    file, line = as_text(fields.get("file")), as_int(fields.get("line"))
-    flags = {as_text(flag) for flag in as_list(fields.get("flags"))}
-    return StackFrame(
-        f"{name} ({file}:{line})", file=file, line=line, function=name, tooling=not _TOOLING_FLAGS.isdisjoint(flags)
-    )
-
-
-def stacktrace_of(data: object, dialect: Dialect) -> StackTrace | None:
-    """The stack trace that our own question reports; None without an error."""
-    fields = as_map(cast("Value", data))
-    if not fields:
-        return None
-    frames = []
-    for item in as_list(fields.get("frames")):
-        frame = as_map(item)
-        owner, method = as_text(frame.get("class")) or "?", as_text(frame.get("method"))
-        file, line = as_text(frame.get("file")), as_int(frame.get("line"))
-        tooling = owner.startswith(dialect.tooling)
-        frames.append(StackFrame(f"{owner}/{method} ({file}:{line})", file, line, f"{owner}/{method}", tooling))
-    return StackTrace(
-        type=as_text(fields.get("type")) or "error",
-        message=as_text(fields.get("message")) or "",
-        frames=tuple(frames),
-        data=as_text(fields.get("data")),
     )
 
 

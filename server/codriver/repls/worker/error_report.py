@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import itertools
 import os
 import sys
@@ -12,30 +13,106 @@ from .connections import OWN_THREAD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
+    from collections.abc import Iterable, Iterator
+    from typing import Any, Callable
 
     Frames = list[traceback.FrameSummary]
+    Words = Callable[[BaseException], dict[str, Any]]
 
 OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 FRAMES = 50
+TOLD_FRAMES = 2000
+"""Frames told of a failure: more than its limit lets Python go deep, as the server folds those that repeat."""
+LINK_FRAMES = 200
+"""Frames told of each error that it comes from."""
+LINKS = 10
+"""Errors told that a failure comes from, or holds."""
+MOST_LINKS = 1000
+"""Errors counted of a chain that is longer."""
+NOTES = 10
+NOTE_CHARACTERS = 1000
 PHASE = "codriver_phase"
 """The attribute of an error that says in which phase it came, where that was not while the code ran."""
 
 
-def begin_parts(error: BaseException) -> tuple[dict[str, Any], Frames]:
-    """What all dialects tell of a failure, and its frames but for the worker's own, outermost first."""
+def begin_parts(error: BaseException, words: Words | None = None) -> tuple[dict[str, Any], Frames]:
+    """What all dialects tell of a failure, and its frames but for the worker's own, outermost first.
+
+    `words` gives type and message of each error of its chain, where the language has others than Python.
+    """
+    tell = words or words_of
+    frames = users_own(traceback.extract_tb(error.__traceback__))
+    parts = {**tell(error), "phase": getattr(error, PHASE, "execution"), "trace": _texts(frames)[:TOLD_FRAMES]}
+    if parts["phase"] in ("execution", "print"):
+        chain = [_link(relation, other, tell) for relation, other in itertools.islice(linked(error), LINKS)]
+        left = sum(1 for _ in itertools.islice(linked(error), LINKS, MOST_LINKS))
+        if left:
+            chain.append({"relation": "omitted", "type": "…", "message": f"{left} more errors are left out"})
+        if chain:
+            parts["chain"] = chain
+    return parts, frames
+
+
+def words_of(error: BaseException) -> dict[str, Any]:
+    """Type, message and notes of an error."""
     name = type(error).__name__
     if type(error).__module__ not in ("builtins", "__main__"):
         name = type(error).__module__ + "." + name
     message = str(error)
     if isinstance(error, SystemExit):
         message = f"code called exit({message}); the REPL goes on"
+    words: dict[str, Any] = {"type": name, "message": message}
+    notes = getattr(error, "__notes__", None)
+    if isinstance(notes, (list, tuple)) and notes:
+        words["notes"] = [note[:NOTE_CHARACTERS] for note in notes[:NOTES] if isinstance(note, str)]
+    return words
+
+
+def linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
+    """The errors that another one comes from, nearest first, and those in its group; each once, with what it is to it.
+
+    That is `cause` (raised `from` it), `context` (raised while it was handled) or `member 1`, or so `of member 1`.
+    """
+    seen = {id(error)}
+    waiting = [("", "", error)]
+    while waiting:
+        relation, of, one = waiting.pop()
+        if relation:
+            yield relation, one
+        other = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        found = [] if other is None else [(("cause" if other is one.__cause__ else "context") + of, of, other)]
+        members = [(f"member {number}" + of, member) for number, member in enumerate(_members(one), 1)]
+        found += [(name, " of " + name, member) for name, member in reversed(members)]
+        waiting += [entry for entry in found if id(entry[2]) not in seen]
+        seen.update(id(entry[2]) for entry in found)
+
+
+def _members(error: BaseException) -> tuple[BaseException, ...]:
+    """The errors in a group; none of any other error."""
+    groups = (getattr(builtins, "BaseExceptionGroup", None), getattr(_backport(), "BaseExceptionGroup", None))
+    is_group = any(isinstance(kind, type) and issubclass(type(error), kind) for kind in groups)
+    return tuple(getattr(error, "exceptions", ())) if is_group else ()
+
+
+def _backport() -> object:
+    """The library that gives older versions of Python its groups, if the program has loaded it."""
+    return sys.modules.get("exceptiongroup")
+
+
+def _link(relation: str, error: BaseException, words: Words) -> dict[str, Any]:
+    """One more error of a chain, with frames of its own."""
+    try:
+        told = words(error)
+    except Exception as failure:  # the words of an error come from user code
+        told = {"type": type(error).__name__, "message": "its message cannot be shown: " + type(failure).__name__}
     frames = users_own(traceback.extract_tb(error.__traceback__))
-    trace = [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in reversed(frames)][:FRAMES]
-    parts = {"type": name, "message": message, "phase": getattr(error, PHASE, "execution"), "trace": trace}
-    return parts, frames
+    return {"relation": relation, **told, "trace": _texts(frames)[:LINK_FRAMES]}
+
+
+def _texts(frames: Frames) -> list[str]:
+    """Frames in a line each, innermost first."""
+    return [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in reversed(frames)]
 
 
 def place(parts: dict[str, Any], frames: Frames) -> None:
@@ -46,6 +123,12 @@ def place(parts: dict[str, Any], frames: Frames) -> None:
         column = getattr(own[-1], "colno", None)
         if column is not None:
             parts["column"] = column + 1
+
+
+def at_lines(frames: Frames) -> list[str]:
+    """Frames in a line each, innermost first, one that repeats once with how often."""
+    runs = [(text, sum(1 for _ in same)) for text, same in itertools.groupby(_texts(frames))]
+    return [f"  at {text}" + (f" … {count} times" if count > 1 else "") for text, count in runs]
 
 
 def in_phase(error: BaseException, phase: str) -> None:

@@ -11,7 +11,7 @@ import os
 import sys
 
 from .dialect import COMPLETIONS, LISTED, Dialect, NamespaceMissingError, Sources, first_line, kind_of, matcher
-from .error_report import begin_parts, in_phase, is_library, place
+from .error_report import at_lines, begin_parts, in_phase, is_library, place, words_of
 from .lisp_values import LispValues
 from .printing import asked_limits, limits
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 LENGTH = 10_000
 """How many items of a sequence are printed where the request names no limit: Lisp's sequences may be infinite."""
+DATA_LENGTH, DATA_LEVEL = 50, 5
+"""How much is printed of the data of an error."""
+DATA_CHARACTERS = 4000
 ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\b": "\\b"})
 
 
@@ -281,7 +284,7 @@ class Lisp(Dialect):
     def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
         """See `Dialect`."""
         shown = self._innermost(error)
-        parts, frames = begin_parts(shown)
+        parts, frames = begin_parts(shown, self._words)
         if isinstance(shown, self._reader.SyntaxError):
             parts.update(type=type(shown).__name__, phase="read", message=shown.message)
             self._locate(parts, job.file, shown.line, shown.col)
@@ -294,13 +297,25 @@ class Lisp(Dialect):
         else:
             place(parts, [frame for frame in frames if not is_library(frame.filename)])
             parts.pop("column", None)  # of Python code that Basilisp made
-            if type(shown).__name__ == "ExceptionInfo":
-                parts.update(type="ExceptionInfo", message=str(shown.message))
         own = [frame for frame in frames if not is_library(frame.filename)]
         kind, message, file = parts["type"], parts["message"], parts.get("file")
         where = f" ({file}:{parts.get('line')})" if file else ""
-        text = f"{kind}{where}: {message}\n"
-        return parts, text + "".join(f"  at {f.name} ({f.filename}:{f.lineno})\n" for f in reversed(own))
+        lines = [f"{kind}{where}: {message}{_data_of(parts)}", *at_lines(own)]
+        lines += [
+            f"{one['relation']}: {one['type']}: {one['message']}{_data_of(one)}" for one in parts.get("chain", ())
+        ]
+        return parts, "\n".join(lines) + "\n"
+
+    def _words(self, error: BaseException) -> dict[str, Any]:
+        """Type and message of an error, and the data of one that has any."""
+        words = words_of(error)
+        shown: Any = error
+        if type(error).__name__ == "ExceptionInfo":
+            limits = {self._vars["*print-length*"]: DATA_LENGTH, self._vars["*print-level*"]: DATA_LEVEL}
+            with self._runtime.bindings(limits):
+                data = self._runtime.lrepr(shown.data)[:DATA_CHARACTERS]
+            words.update(type="ExceptionInfo", message=str(shown.message), data=data)
+        return words
 
     def _innermost(self, error: BaseException) -> Any:
         """The error that says most: around it others say only that a macro was being expanded."""
@@ -313,6 +328,10 @@ class Lisp(Dialect):
     def _locate(parts: dict[str, Any], file: object, line: object, column: object) -> None:
         places = {"file": file, "line": line, "column": column + 1 if isinstance(column, int) else None}
         parts.update({key: value for key, value in places.items() if value is not None})
+
+
+def _data_of(parts: dict[str, Any]) -> str:
+    return " " + parts["data"] if "data" in parts else ""
 
 
 def _print_string(text: str, *, human_readable: bool = False, print_readably: bool = True, **_settings: object) -> str:

@@ -1,0 +1,93 @@
+"""Stack traces of the JVM, told by cider-nrepl or by our own question: the root cause, and what was thrown around it.
+
+Clojure reports the root cause, as its own prompt does; the errors that were thrown around it are the links of its
+chain, nearest first. Wrappers that only say where something was thrown are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, cast
+
+from codriver.repls.adapter_values import AROUND, StackFrame, StackTrace
+from codriver.repls.nrepl.failures import WRAPPERS
+from codriver.repls.nrepl.message import as_int, as_list, as_map, as_text
+from codriver.repls.stack_frames import calls, function_of, of_its_own
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from codriver.repls.dialects import Dialect
+    from codriver.repls.nrepl.message import Message
+    from codriver.wire.bencode import Value
+
+PHASE: Final = ("#:clojure.error{:phase ", "{:clojure.error/phase ")
+"""How the data begins of an error that Clojure's own tools made to say where another was thrown."""
+_TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
+
+
+def read_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
+    """The error that cider-nrepl's stacktrace ops report, one message a link; None without an error."""
+    told = [_cider_trace(message.fields) for message in answer if message.text("class")]
+    return _chained(told)
+
+
+def stacktrace_of(data: object, dialect: Dialect) -> StackTrace | None:
+    """The error that our own question reports, its links from the one that was caught inwards; None without one."""
+    links = as_list(as_map(cast("Value", data)).get("links"))
+    return _chained([_trace(as_map(link), _frames(as_map(link), dialect)) for link in links])
+
+
+def _chained(told: list[StackTrace]) -> StackTrace | None:
+    """The root cause, with the links around it; they come outermost first."""
+    if not told:
+        return None
+    *around, root = told
+    chain: list[StackTrace] = []
+    inner = root
+    for trace in reversed(around):
+        if not trace.type.endswith(WRAPPERS) and not (trace.data or "").startswith(PHASE):
+            own = of_its_own(trace.frames, inner.frames)
+            chain.append(replace(trace, frames=own, relation=AROUND))
+        inner = trace
+    return replace(root, chain=tuple(chain))
+
+
+def _trace(fields: Mapping[str, Value], frames: Sequence[StackFrame]) -> StackTrace:
+    return StackTrace(
+        type=as_text(fields.get("type")) or as_text(fields.get("class")) or "error",
+        message=as_text(fields.get("message")) or "",
+        frames=tuple(frames),
+        data=as_text(fields.get("data")) or None,
+    )
+
+
+def _frames(fields: Mapping[str, Value], dialect: Dialect) -> list[StackFrame]:
+    """The frames that our own question tells, by class and method."""
+    frames: list[StackFrame] = []
+    for frame, owner, method in _calls(fields.get("frames")):
+        function = function_of(owner, method)
+        file, line = as_text(frame.get("file")), as_int(frame.get("line"))
+        frames.append(
+            StackFrame(f"{function} ({file}:{line})", file, line, function, owner.startswith(dialect.tooling))
+        )
+    return frames
+
+
+def _cider_trace(fields: Mapping[str, Value]) -> StackTrace:
+    """A link as cider-nrepl tells it: its own words for functions, and flags for whose they are."""
+    frames: list[StackFrame] = []
+    for frame, owner, method in _calls(fields.get("stacktrace")):
+        name = as_text(frame.get("var")) or as_text(frame.get("name")) or f"{owner}/{method}"
+        file, line = as_text(frame.get("file")), as_int(frame.get("line"))
+        flags = {as_text(flag) for flag in as_list(frame.get("flags"))}
+        is_tooling = not _TOOLING_FLAGS.isdisjoint(flags)
+        frames.append(StackFrame(f"{name} ({file}:{line})", file, line, name, is_tooling))
+    return _trace(fields, frames)
+
+
+def _calls(told: Value | None) -> list[tuple[Mapping[str, Value], str, str]]:
+    """Of the frames told those that begin a call, each with its class and its method."""
+    frames = [as_map(item) for item in as_list(told)]
+    names = [(as_text(frame.get("class")) or "?", as_text(frame.get("method")) or "?") for frame in frames]
+    return [(frames[place], *names[place]) for place in calls(names)]
