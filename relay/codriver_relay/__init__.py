@@ -11,6 +11,10 @@ connection. There the client's handshake is repeated; an `initialize` that had n
 repetition. A client without a handshake (protocol 2026-07-28) only sees the errors, that of its open
 `subscriptions/listen` among them: it tells such a client that its view is old and that it has to listen again.
 
+While it starts a server, it answers `initialize` and `tools/list` at once from what the last server of the workspace
+kept for this client, where nothing has changed since. The new server learns of the client by the same repeated
+handshake, whose answer goes no further; and when its list is another one, the client is told that the list changed.
+
 After giving up, the relay stays: clients seldom start a relay again by themselves, and a relay that lives takes the
 next request as the reason for another round of attempts.
 
@@ -95,6 +99,12 @@ TOKEN_LENGTH = 43
 GONE = (-1, 0)
 WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": {"workspace": "%s"}}\n'
 LIST_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
+LIST_KEY = b'"codriver-relay-list"'
+LIST_QUESTION = b'{"jsonrpc":"2.0","id":%s,"method":"tools/list"}\n' % LIST_KEY
+KEPT_BYTES = 1 << 20
+"""What a server keeps of a workspace is a tenth of this."""
+NOT_COMPARED = "CODRIVER_TOKEN"
+"""The variable of ours by which no list differs."""
 
 
 class UnreachableError(Exception):
@@ -497,13 +507,67 @@ def refuse_strange(status: os.stat_result) -> None:
         raise OSError(1, "it is another user's, or others may write to it, or it has another name by a hard link")
 
 
-def read_file(folder: int, name: str) -> bytes:
+def read_file(folder: int, name: str, most: int = RECORD_BYTES) -> bytes:
     """The first bytes of such a file. Raises like `open_file`."""
     file = open_file(folder, name)
     try:
-        return os.read(file, RECORD_BYTES)
+        return os.read(file, most)
     finally:
         os.close(file)
+
+
+def read_kept(workspace: str, line: bytes) -> dict[str, dict[str, object]] | None:
+    """What the last server of a workspace kept for the client that says `line`, its `initialize`.
+
+    `greeting` and `tools` are the answers to it and to `tools/list`. None where there is nothing, or anything has
+    changed since: the Python, a file that settings or the version come from, a variable of ours.
+    Source: `codriver.app.kept_lists`, which writes it.
+    """
+    import json  # noqa: PLC0415 - see respell
+
+    try:
+        params = json.loads(line)["params"]
+        name, version = params["clientInfo"]["name"], params["protocolVersion"]
+        status = os.stat(workspace)  # noqa: PTH116 - see __init__
+        folder = os.open(kept_folder(), FOLDER)
+        try:
+            if os.fstat(folder).st_uid != os.geteuid() or os.fstat(folder).st_mode & OTHERS:
+                return None
+            kept = json.loads(read_file(folder, f"{status.st_dev}-{status.st_ino}.json", KEPT_BYTES))
+        finally:
+            os.close(folder)
+        ours = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
+        ours.pop(NOT_COMPARED, None)
+        has_own_command = bool(ours.get("CODRIVER_SERVER_COMMAND"))
+        is_same = kept["workspace"] == os.path.realpath(workspace) and kept["environment"] == ours
+        if not is_same or not (has_own_command or kept["python"] == sys.executable):
+            return None
+        if any(stamp_of(path) != stamp for path, stamp in kept["files"].items()):
+            return None
+        for client in kept["clients"]:
+            if (client["name"], client["protocol"]) == (name, version):
+                found = {part: client[part] for part in ("greeting", "tools")}
+                return found if all(isinstance(part, dict) for part in found.values()) else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    return None
+
+
+def kept_folder() -> str:
+    """Where servers keep lists, in the user's state folder. Source: `codriver.files.paths`, platformdirs."""
+    mac = "~/Library/Application Support"
+    given = os.environ.get("XDG_STATE_HOME", "")
+    base = given if given.startswith("/") else mac if sys.platform == "darwin" else "~/.local/state"
+    return os.path.join(os.path.expanduser(base), "codriver", "lists")  # noqa: PTH111, PTH118 - see Target
+
+
+def stamp_of(path: str) -> list[int] | None:
+    """When a file was written, how long it is and which one it is; None where there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - see Target
+    except OSError:
+        return None
+    return [status.st_mtime_ns, status.st_size, status.st_ino]
 
 
 def read_beside(folder: int, name: str) -> bytes:
@@ -720,6 +784,11 @@ class Starter:
         """What the server says, in `serve.log`."""
         self.reset()
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether a server was started in this round, and nothing is known of a failure."""
+        return self.process is not None and self.failure is None
+
     def reset(self) -> None:
         """Begin a round of attempts, in which a server may be started again."""
         if self.log is not None:
@@ -829,7 +898,12 @@ def encode(**members: object) -> bytes:
 
 def encode_error(request: Message, message: str, reason: str) -> bytes:
     """The answer to `request` that says why there is none."""
-    line = encode(id=0, error={"code": CONNECTION_CLOSED, "message": message, "data": {"reason": reason}})
+    return encode_answer(request, error={"code": CONNECTION_CLOSED, "message": message, "data": {"reason": reason}})
+
+
+def encode_answer(request: Message, **members: object) -> bytes:
+    """The answer to `request` with these members."""
+    line = encode(id=0, **members)
     return line.replace(b'"id": 0', b'"id": ' + (request.id or b"null"), 1)
 
 
@@ -864,6 +938,10 @@ class Relay:
         """stdin is over."""
         self.handshake: Message | None = None
         self.initialized: Message | None = None
+        self.kept: dict[str, dict[str, object]] | None = None
+        """What was kept for this client, from when its `initialize` was answered from it until a server is there."""
+        self.told: object = None
+        """The list of tools that it was given of that, until it is known whether the server's is another."""
         self.round_start: float | None = None
         self.last_step = 0.0
         """When an answer came, or either side last took something."""
@@ -945,8 +1023,11 @@ class Relay:
             if self.initialized is not None:
                 connection.sendall(self.initialized.line)
                 self.output.write(LIST_CHANGED)
+                self.told = None
+            elif self.told is not None:
+                connection.sendall(LIST_QUESTION)
         connection.setblocking(False)  # noqa: FBT003 - the standard library's own signature
-        self.connection = connection
+        self.connection, self.kept = connection, None
 
     def pause(self, seconds: float) -> None:
         """Wait so long, while the client is heard. The end of all work also ends it."""
@@ -1038,9 +1119,43 @@ class Relay:
         """Queue the client's lines. What answers a server that is gone is dropped."""
         for line in lines:
             message = survey(line)
+            if self.connection is None and self.answer_from_kept(message):
+                continue
             if self.connection is not None or not message.is_response:
                 self.backlog.append(message)
                 self.backlog_bytes += len(line) + MESSAGE_BYTES
+
+    def answer_from_kept(self, message: Message) -> bool:
+        """Answer, while a server is being started, what is kept from the last one; whether it was answered."""
+        if self.starter is None or not self.starter.is_starting or message.id is None:
+            return False
+        if message.method == b"initialize" and self.handshake is None and not self.backlog:
+            self.kept = read_kept(self.starter.workspace, message.line)
+            if self.kept is not None:
+                self.handshake = message  # for the server that comes
+                self.output.write(encode_answer(message, result=self.kept["greeting"]))
+            return self.kept is not None
+        if message.method == b"tools/list" and self.kept is not None and b'"cursor"' not in message.line:
+            self.told = self.kept["tools"]
+            self.output.write(encode_answer(message, result=self.told))
+            return True
+        return False
+
+    def compare_list(self, line: bytes) -> bool:
+        """Whether `line` is the server's list, asked for to compare it; if it is another, the client is told."""
+        import json  # noqa: PLC0415 - see respell
+
+        message = survey(line)
+        if not message.is_response or message.key != LIST_KEY:
+            return False
+        try:
+            is_same = json.loads(line).get("result") == self.told
+        except ValueError:
+            is_same = False
+        if not is_same:
+            self.output.write(LIST_CHANGED)
+        self.told = None
+        return True
 
     def send_backlog(self) -> None:
         """Send what waits, as far as the server takes it. What is sent in part counts as sent."""
@@ -1103,7 +1218,9 @@ class Relay:
         lines = self.server_lines.feed(data)
         if lines:
             self.round_start = None
-            self.output.write(lines[0] if len(lines) == 1 else b"".join(lines))
+            if self.told is not None:
+                lines = [line for line in lines if not self.compare_list(line)]
+            self.output.write(b"".join(lines))
             self.settle(lines)
         else:
             self.last_step = time.monotonic()  # a long line is on its way

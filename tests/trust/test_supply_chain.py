@@ -44,8 +44,9 @@ def test_the_lock_pins_everything_by_its_hash():
 def test_the_relay_is_one_file_that_can_be_read_at_a_sitting():
     """That it imports the standard library alone, the test of the architecture says."""
     source = (ROOT / "relay" / "codriver_relay" / "__init__.py").read_text()
-    # 900 until it had to ask the kernel who listens, by itself, and to judge each file in the workspace.
-    assert len(source.splitlines()) < 1300
+    # 900 until it had to ask the kernel who listens, by itself, and to judge each file in the workspace; 1300 until it
+    # answered from what is kept while a server starts.
+    assert len(source.splitlines()) < 1420
     assert not re.search(r"\b(eval|exec|compile|__import__)\(", source)
     start = (ROOT / "relay" / "codriver_relay" / "__main__.py").read_text()
     assert len(start.splitlines()) < 20

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from codriver import __version__
 from codriver.app.hot_reload import Watcher
+from codriver.app.kept_lists import KeptLists
 from codriver.app.live_settings import selection
 from codriver.core import effects, evaluation_queue
 from codriver.core.actions import HistoryRestored
@@ -87,6 +88,7 @@ class Parts:
     core: Core
     protocol: Protocol
     watcher: Watcher
+    kept: KeptLists
 
 
 def build(
@@ -123,11 +125,12 @@ def build(
         )  # fmt: skip
         clients = Clients(core)
         services = _services(core, live, workspace, logbook, transcripts, repls, clients)
-        protocol = _protocol(services, clients, skills, redactor)
+        kept = KeptLists(workspace)
+        protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
             history=history, restored=restored, transcripts=transcripts, logbook=logbook, recorder=recorder,
             repls=repls, clients=clients, work=services.work, skills=skills, core=core, protocol=protocol,
-            watcher=Watcher(services),
+            watcher=Watcher(services), kept=kept,
         )  # fmt: skip
         return {**performers, **_performers(parts)}
 
@@ -209,21 +212,29 @@ def _transcripts(settings: Settings, folder: Path, redactor: Redactor) -> Transc
     )
 
 
-def _protocol(services: Services, clients: Clients, skills: SkillLibrary, redactor: Redactor) -> Protocol:
+def _protocol(
+    services: Services, clients: Clients, skills: SkillLibrary, redactor: Redactor, kept: KeptLists
+) -> Protocol:
     return Protocol(
         services,
         clients,
         version=__version__,
         instructions=partial(_instructions, services, skills),
+        starting=partial(_instructions, services, skills, are_starting=True),
+        keep=kept.keep,
         redactor=redactor,
         skills=skills,
     )
 
 
-def _instructions(services: Services, skills: SkillLibrary, client_name: str) -> str:
-    """The instructions that a client of this name gets when it says who it is."""
+def _instructions(services: Services, skills: SkillLibrary, client_name: str, *, are_starting: bool = False) -> str:
+    """The instructions that a client of this name gets when it says who it is.
+
+    `are_starting`: those for the next time, when the REPLs that are there now are on their way.
+    """
     state, settings = services.core.state, services.settings
-    repls = [Connected(repl.key, repl.dialect, repl.phase, repl.note or "") for repl in state.repls.values()]
+    phase = "starting" if are_starting else None
+    repls = [Connected(repl.key, repl.dialect, phase or repl.phase, repl.note or "") for repl in state.repls.values()]
     offered = {tool.name for tool in on_offer(LEAN if is_lean(settings, client_name) else MANIFEST, state, settings)}
     evaluates = settings.enable_mcp_repl_evaluation
     return instructions(skills.skills(), repls, evaluates=evaluates, offered=offered)

@@ -70,6 +70,8 @@ class ClientSession:
         """Whether it is initialized by the handshake, so that notifications go to it unasked."""
         self.envelope: Mapping[str, object] | None = None
         """What a request of it that was let in said of it, where it makes no handshake and says so in each."""
+        self.greeting: tuple[str, Mapping[str, object]] | None = None
+        """The protocol version that its `initialize` asked for, and the answer to it without the instructions."""
         self.knows_withheld = False
         """Whether it was told which of the workspace's settings do not count."""
         self.subscribed: set[str] = set()

@@ -36,7 +36,7 @@ from codriver.tools.manifest import MANIFEST
 from codriver.wire.framing import LineRoom
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from mcp.server.context import CallNext, HandlerResult
 
@@ -79,12 +79,20 @@ class Protocol:
         *,
         version: str,
         instructions: Callable[[str], str],
+        starting: Callable[[str], str],
+        keep: Callable[[ClientSession, str, Mapping[str, object]], None],
         redactor: Redactor,
         skills: SkillLibrary,
     ) -> None:
+        """`instructions`: those of a client, by its name. `starting`: those that hold while its server starts.
+
+        `keep` is given the latter, and the answer to its `tools/list`.
+        """
         self._services = services
         self._clients = clients
         self._instructions = instructions
+        self._starting = starting
+        self._keep = keep
         self._redactor = redactor
         self._subscriptions = Subscriptions()
         self.broadcast = Broadcast(clients, self._subscriptions, services.log)
@@ -139,9 +147,13 @@ class Protocol:
     async def _instructed(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """The answer to `initialize` with the instructions for who says there who it is; any other as it is."""
         result = await call_next(ctx)
+        session, params = ctx.lifespan_context, ctx.params or {}
         if ctx.method == INITIALIZE and isinstance(result, dict):
-            info = (ctx.params or {}).get("clientInfo") or {}
-            result["instructions"] = self._redactor(self._instructions(self._redactor(info.get("name", ""))))
+            session.greeting = params["protocolVersion"], dict(result)
+            name = self._redactor(params["clientInfo"]["name"])
+            result["instructions"] = self._redactor(self._instructions(name))
+        elif ctx.method == "tools/list" and isinstance(result, dict) and session.handshake:
+            self._keep(session, self._redactor(self._starting(session.name)), result)
         return result
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:

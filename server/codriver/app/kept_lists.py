@@ -1,0 +1,138 @@
+"""The lists of tools kept for relays: a relay that starts a server answers its client from them at once.
+
+One file a workspace, in the user's state folder, with the newest clients. It says what has to be as it was for it to
+count: the Python, the files that settings and the version come from, the variables of ours. Who reads it is
+`codriver_relay`, which imports nothing of this.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+import codriver
+from codriver import files
+from codriver.files.paths import state_folder, workspace_state_folder
+from codriver.net.tasks import TaskSet
+from codriver.settings import layers, trust
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.net.client_sessions import ClientSession
+
+    Answer = Mapping[str, object]
+
+logger = logging.getLogger(__name__)
+
+MAX_CLIENTS: Final = 8
+MAX_WORKSPACES: Final = 64
+MAX_BYTES: Final = 512 * 1024
+"""Of one file. The list for one client takes 15 KB."""
+RULES: Final = files.Rules(files.Links.OWN, most_bytes=MAX_BYTES)
+OWN_NAMES: Final = "codriver-"
+"""How the names of our own commands begin, which no relay serves."""
+NOT_COMPARED: Final = "CODRIVER_TOKEN"
+
+
+class KeptLists:
+    """Keeps what clients are told first, for the life of one server. No client waits for it, and none of it fails.
+
+    A client is its name and the protocol version it asked for.
+    """
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._tasks = TaskSet()
+        self._lock = anyio.Lock()
+        self._kept: dict[tuple[str, str], Answer] = {}
+        """What this server wrote, by client."""
+
+    def keep(self, client: ClientSession, instructions: str, tools: Answer) -> None:
+        """Keep the list that this client got, with the instructions that hold while its server starts."""
+        if client.greeting is None or not client.name or client.name.startswith(OWN_NAMES):
+            return
+        protocol, greeting = client.greeting
+        kept = {"greeting": {**greeting, "instructions": instructions}, "tools": tools}
+        if self._kept.get((client.name, protocol)) != kept:
+            self._kept[client.name, protocol] = kept
+            self._tasks.start(self._write({"name": client.name, "protocol": protocol, **kept}))
+
+    async def _write(self, client: Answer) -> None:
+        async with self._lock:
+            await anyio.to_thread.run_sync(partial(write, self._workspace, client))
+
+    async def end(self) -> None:
+        """Wait until all is written."""
+        await self._tasks.join()
+
+
+def write(workspace: Path, client: Answer) -> None:
+    """Add a client to the file of a workspace, in place of what it said of that client. Blocks.
+
+    Without a word where it cannot be written: it is only there to save time.
+    """
+    status = workspace.stat()
+    path = state_folder() / "lists" / f"{status.st_dev}-{status.st_ino}.json"
+    about = circumstances(workspace)
+    others = [one for one in _clients(path, about) if _who(one) != _who(client)]
+    text = json.dumps({**about, "clients": [client, *others[: MAX_CLIENTS - 1]]}).encode()
+    if len(text) > MAX_BYTES:
+        text = json.dumps({**about, "clients": [client]}).encode()
+    try:
+        if len(text) <= MAX_BYTES:
+            files.replace(path, text, links=files.Links.OWN, make_mode=files.PRIVATE_FOLDER)
+            _forget_oldest(path.parent)
+    except OSError as error:
+        logger.info("the list of tools is not kept for relays: %s", error)
+
+
+def circumstances(workspace: Path) -> dict[str, object]:
+    """What has to be the same for what is kept of a workspace to count."""
+    accepted = workspace_state_folder(workspace) / trust.RECORD
+    stamped = (*layers.files(workspace), accepted, Path(codriver.__file__))
+    ours = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_") and name != NOT_COMPARED}
+    return {
+        "workspace": str(workspace.resolve()),
+        "python": sys.executable,
+        "environment": ours,
+        "files": {str(file): stamp_of(file) for file in stamped},
+    }
+
+
+def stamp_of(file: Path) -> list[int] | None:
+    """When a file was written, how long it is and which one it is; None where there is none."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return [status.st_mtime_ns, status.st_size, status.st_ino]
+
+
+def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
+    """The clients that a file holds, the newest first; none where it was written under other circumstances."""
+    try:
+        kept = json.loads(files.read_text(path, RULES))
+        if all(kept[name] == value for name, value in about.items()):
+            return [one for one in kept["clients"] if isinstance(one, dict)]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return []
+    return []
+
+
+def _who(client: Answer) -> tuple[object, object]:
+    return client.get("name"), client.get("protocol")
+
+
+def _forget_oldest(folder: Path) -> None:
+    """Remove the files that were not written for the longest time, where there are too many."""
+    kept = sorted(folder.glob("*.json"), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
+    for file in kept[MAX_WORKSPACES:]:
+        file.unlink(missing_ok=True)

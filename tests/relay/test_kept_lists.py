@@ -1,0 +1,268 @@
+"""A client whose server is being started is answered from what the last server kept for it, where nothing changed."""
+
+import contextlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+from live_server import WAIT_S, environ, until
+
+from codriver.app.kept_lists import MAX_CLIENTS, circumstances, write
+from codriver_relay import read_kept
+from relay.relay_process import INITIALIZED, LIST_CHANGED, answer, encode, request
+from relay.test_relay_life import closed_port
+
+GREETING = {"protocolVersion": "2025-11-25", "capabilities": {}, "instructions": "py (python, starting)"}
+TOOLS = {"tools": [{"name": "evaluate_code"}, {"name": "load_file"}]}
+CLIENT = {"name": "agent", "version": "1"}
+INITIALIZE = request("first", "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=CLIENT)
+LIST = request(7, "tools/list")
+QUESTION = {"jsonrpc": "2.0", "id": "codriver-relay-list", "method": "tools/list"}
+
+
+class Cold:
+    """A workspace whose server is being started, for as long as the test wants, and then played by it."""
+
+    def __init__(self, folder, start_relay, start_host):
+        self.folder, self.start_relay, self.start_host = folder, start_relay, start_host
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir()
+        self.gate = folder / "gate"
+        os.mkfifo(self.gate)
+        self.port = closed_port()
+        waiting = shlex.join(["sh", "-c", f"read line < {shlex.quote(str(self.gate))}; exit 3"])
+        self.environment = {"XDG_STATE_HOME": str(folder / "state"), "CODRIVER_SERVER_COMMAND": waiting}
+
+    def keep(self, monkeypatch, **client):
+        """Write what a server keeps; the file."""
+        for name in [name for name in os.environ if name.startswith("CODRIVER_")]:
+            monkeypatch.delenv(name)
+        for name, value in self.environment.items():
+            monkeypatch.setenv(name, value)
+        kept = {"name": "agent", "protocol": "2025-11-25", "greeting": GREETING, "tools": TOOLS}
+        write(self.workspace, kept | client)
+        (file,) = (self.folder / "state" / "codriver" / "lists").iterdir()
+        return file
+
+    def relay(self, **environment):
+        return self.start_relay(self.port, "--start", "--workspace", self.workspace, **self.environment | environment)
+
+    def serve(self):
+        """The server is there now: its end of the relay's connection."""
+        self.host = self.start_host(self.port)
+        return self.accept()
+
+    def accept(self):
+        peer = self.host.accept()
+        assert peer.read()["method"] == "codriver/token"
+        return peer
+
+    def end(self):
+        """Let the process end that was started in the place of a server."""
+        with contextlib.suppress(OSError):  # none was
+            gate = os.open(self.gate, os.O_WRONLY | os.O_NONBLOCK)
+            os.write(gate, b"\n")
+            os.close(gate)
+
+
+@pytest.fixture
+def cold(tmp_path, start_relay, start_host):
+    cold = Cold(tmp_path, start_relay, start_host)
+    yield cold
+    cold.end()
+
+
+def greeted(cold, **environment):
+    """A relay whose client was answered while no server is there."""
+    relay = cold.relay(**environment)
+    relay.send(INITIALIZE)
+    assert relay.receive() == answer("first", GREETING)
+    relay.send(INITIALIZED, LIST)
+    assert relay.receive() == answer(7, TOOLS)
+    return relay
+
+
+def introduced(cold, greeting=GREETING):
+    """The server to which the relay then introduces its client, as the client did itself."""
+    peer = cold.serve()
+    assert peer.read() == INITIALIZE
+    peer.send(answer("first", greeting))
+    assert peer.read() == QUESTION
+    assert peer.read() == INITIALIZED
+    return peer
+
+
+def test_the_client_is_answered_at_once_and_introduced_later(cold, monkeypatch):
+    cold.keep(monkeypatch)
+    relay = greeted(cold)
+    relay.send(request(8))
+    peer = introduced(cold, {**GREETING, "instructions": "no REPL"})
+    assert peer.read() == request(8)
+    peer.send(answer("codriver-relay-list", TOOLS), answer(8, {"done": True}))
+    assert relay.receive() == answer(8, {"done": True})
+
+
+def test_a_list_that_differs_is_told_as_a_change(cold, monkeypatch):
+    cold.keep(monkeypatch)
+    relay = greeted(cold)
+    peer = introduced(cold)
+    peer.send(answer("codriver-relay-list", {"tools": TOOLS["tools"][:1]}), answer(8))
+    assert relay.receive() == LIST_CHANGED
+    assert relay.receive() == answer(8)
+
+
+def test_the_list_is_asked_of_the_server_as_soon_as_it_is_there(cold, monkeypatch):
+    cold.keep(monkeypatch)
+    relay = greeted(cold)
+    peer = introduced(cold)
+    relay.send(LIST)
+    assert peer.read() == LIST
+
+
+def test_a_connection_that_is_lost_before_the_comparison_counts_as_a_change(cold, monkeypatch):
+    cold.keep(monkeypatch)
+    relay = greeted(cold)
+    introduced(cold).close()
+    peer = cold.accept()
+    assert peer.read() == INITIALIZE
+    peer.send(answer("first", GREETING))
+    assert peer.read() == INITIALIZED
+    assert relay.receive() == LIST_CHANGED
+
+
+def test_a_server_that_refuses_to_start_is_the_answer_to_what_waits(cold, monkeypatch):
+    cold.keep(monkeypatch)
+    relay = greeted(cold)
+    relay.send(request(8))
+    cold.end()
+    assert "status 3" in relay.receive()["error"]["message"]
+
+
+def test_a_cancelled_call_is_cancelled_at_the_server(cold, monkeypatch):
+    cold.keep(monkeypatch)
+    relay = greeted(cold)
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 8}}
+    relay.send(request(8), cancelled)
+    peer = introduced(cold)
+    assert [peer.read(), peer.read()] == [request(8), cancelled]
+
+
+def test_a_client_without_a_handshake_waits_for_the_server(cold, monkeypatch):
+    cold.keep(monkeypatch)
+    relay = cold.relay()
+    about = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": CLIENT}
+    asked = request(7, "tools/list", _meta=about)
+    relay.send(asked)
+    peer = cold.serve()
+    assert peer.read() == asked
+    peer.send(answer(7, TOOLS))
+    assert relay.receive() == answer(7, TOOLS)
+
+
+def rewrite(file, **members):
+    file.write_text(json.dumps(json.loads(file.read_text()) | members))
+
+
+SPOILT = {
+    "another client": lambda file, _: rewrite(file, clients=[{**kept(file), "name": "other"}]),
+    "another protocol version": lambda file, _: rewrite(file, clients=[{**kept(file), "protocol": "2025-06-18"}]),
+    "another workspace": lambda file, _: rewrite(file, workspace="/elsewhere"),
+    "another environment": lambda file, _: rewrite(file, environment={}),
+    "a settings file that came": lambda _, workspace: (workspace / "codriver.toml").write_text('toolset = "lean"\n'),
+    "another version": lambda file, _: rewrite(file, files={__file__: [1, 2, 3]}),
+    "a file that others may read": lambda file, _: file.chmod(0o644),
+    "a folder that others may enter": lambda file, _: file.parent.chmod(0o755),
+    "a file with another name": lambda file, _: os.link(file, file.parent / "other"),
+    "a link": lambda file, _: file.symlink_to(file.rename(file.parent / "other")),
+    "no JSON": lambda file, _: file.write_text('{"clients": [{"name'),
+    "JSON of another shape": lambda file, _: file.write_text('[{"clients": 1}]'),
+    "answers that are none": lambda file, _: rewrite(file, clients=[{**kept(file), "tools": []}]),
+}
+
+
+def kept(file):
+    return json.loads(file.read_text())["clients"][0]
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+def test_what_does_not_fit_any_more_is_ignored(cold, monkeypatch, spoil):
+    spoil(cold.keep(monkeypatch), cold.workspace)
+    relay = cold.relay()
+    relay.send(INITIALIZE)
+    peer = cold.serve()
+    assert peer.read() == INITIALIZE
+    peer.send(answer("first"))
+    assert relay.receive() == answer("first")
+
+
+def test_another_python_may_have_another_version(cold, monkeypatch):
+    monkeypatch.delenv("CODRIVER_SERVER_COMMAND", raising=False)
+    del cold.environment["CODRIVER_SERVER_COMMAND"]
+    file = cold.keep(monkeypatch)
+    assert read_kept(str(cold.workspace), encode(INITIALIZE)) == {"greeting": GREETING, "tools": TOOLS}
+    rewrite(file, python="/usr/bin/other")
+    assert read_kept(str(cold.workspace), encode(INITIALIZE)) is None
+
+
+def test_the_newest_clients_are_kept_in_a_file_of_the_users_own(cold, monkeypatch):
+    for number in range(MAX_CLIENTS + 2):
+        file = cold.keep(monkeypatch, name=f"agent-{number}")
+    names = [client["name"] for client in json.loads(file.read_text())["clients"]]
+    assert names == [f"agent-{number}" for number in range(MAX_CLIENTS + 1, 1, -1)]
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_clients_kept_under_other_circumstances_are_forgotten(cold, monkeypatch):
+    cold.keep(monkeypatch, name="before")
+    (cold.workspace / "codriver.toml").write_text('toolset = "lean"\n')
+    file = cold.keep(monkeypatch)
+    assert [client["name"] for client in json.loads(file.read_text())["clients"]] == ["agent"]
+    assert circumstances(cold.workspace).items() <= json.loads(file.read_text()).items()
+
+
+# With a real server
+
+
+@pytest.fixture
+def gated(tmp_path, start_relay):
+    """Starts relays of a workspace whose real server waits at a gate, `open`, before it starts."""
+    workspace, gate = tmp_path / "workspace", tmp_path / "gate"
+    workspace.mkdir()
+    os.mkfifo(gate)
+    start = f'read line < {shlex.quote(str(gate))}; exec {shlex.quote(sys.executable)} -P -m codriver "$@"'
+    ours = {name: value for name, value in environ(tmp_path).items() if name.startswith(("XDG_", "CODRIVER_"))}
+    ours |= {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "CODRIVER_SERVER_COMMAND": shlex.join(["sh", "-c", start, "sh"])}
+    codriver = partial(subprocess.run, cwd=workspace, env=os.environ | ours, capture_output=True, timeout=WAIT_S)
+    stop = partial(codriver, [sys.executable, "-m", "codriver", "stop"], check=False)
+    relay = partial(start_relay, workspace / ".calva" / "mcp-server" / "port", "--start", **ours)
+    yield relay, partial(gate.write_text, "\n"), stop
+    stop()
+
+
+def answered(relay, identity):
+    """The result of a request, whatever comes before it."""
+    return next(line["result"] for line in iter(relay.receive, None) if line.get("id") == identity)
+
+
+def test_a_real_server_is_listed_before_it_is_there(gated, tmp_path):
+    start, open_gate, stop = gated
+    relay = start()
+    relay.send(INITIALIZE, INITIALIZED, LIST)
+    open_gate()
+    answered(relay, 7)
+    lists = tmp_path / "state" / "codriver" / "lists"
+    until(lambda: lists.is_dir() and any(lists.glob("*.json")), "the list that is kept")
+    relay.close()
+    stop()
+    (file,) = lists.glob("*.json")
+    relay = start()
+    relay.send(INITIALIZE, INITIALIZED, LIST)
+    assert answered(relay, "first") == kept(file)["greeting"]
+    assert answered(relay, 7) == kept(file)["tools"]
+    open_gate()
+    relay.send(request(8, name="evaluate_code", arguments={"code": "1+2"}))
+    assert answered(relay, 8)["structuredContent"]["result"] == "3"
