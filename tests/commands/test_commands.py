@@ -17,6 +17,7 @@ from real_repls import repl
 
 from codriver.commands.cli import COMMANDS, cli
 from codriver.commands.log import comment_signs
+from codriver.commands.options import workspace_above
 from codriver.files.paths import presence_folder
 from codriver.net.registration import claim
 from relay.relay_process import claimed
@@ -457,6 +458,54 @@ def test_a_server_for_others_says_where_its_token_lies(tmp_path):
     with serving(tmp_path, "--repl", "none", "--host", "0.0.0.0") as live:
         token = live.greeting.strip().rpartition("the token that peers show is in ")[2]
         assert Path(token).read_text()
+
+
+def test_a_command_in_a_subfolder_uses_the_workspace_above_and_says_which(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        inner = live.workspace / "a" / "b"
+        inner.mkdir(parents=True)
+        status = run(inner, "status", env=live.environ)
+        assert status.stdout.startswith(f"running: pid {live.process.pid} ")
+        assert status.stderr == f"codriver: this is in the workspace {live.workspace}\n"
+        as_json = run(inner, "status", "--json", env=live.environ)
+        assert (json.loads(as_json.stdout)["pid"], as_json.stderr) == (live.process.pid, "")
+        exact = run(inner, "status", "--workspace", ".", env=live.environ)
+        assert (exact.returncode, f"runs for {inner}:" in exact.stdout) == (3, True)
+        with serving(inner, "--repl", "none", "--workspace", str(inner)) as own:
+            assert (
+                own.greeting
+                == f"codriver: a server of the folder above runs, too: `codriver status -w {live.workspace}`\n"
+            )
+            assert str(inner) in own.process.stdout.readline()
+
+
+@pytest.mark.parametrize("mark", ["codriver.toml", "pyproject.toml", "deps.edn", ".calva/mcp-server/lock"])
+def test_the_nearest_folder_with_a_sign_of_a_workspace_is_it(tmp_path, mark):
+    inner = tmp_path / "project" / "a" / "b"
+    inner.mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "project"):
+        (folder / mark).parent.mkdir(parents=True, exist_ok=True)
+        (folder / mark).touch()
+    assert workspace_above(inner) == tmp_path / "project"
+    assert workspace_above(tmp_path / "project") is None
+
+
+def test_no_workspace_is_found_at_home_or_where_others_may_write_or_beyond(tmp_path, monkeypatch):
+    inner = tmp_path / "shared" / "mine" / "a"
+    inner.mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "shared"):
+        (folder / "pyproject.toml").touch()
+    assert workspace_above(inner) == tmp_path / "shared"
+    monkeypatch.setenv("HOME", str(tmp_path / "shared"))
+    assert workspace_above(inner) is None
+    monkeypatch.setenv("HOME", str(tmp_path / "shared" / "mine"))
+    assert workspace_above(inner) is None
+    monkeypatch.delenv("HOME")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "shared"))
+    assert workspace_above(inner) is None
+    monkeypatch.delenv("TMPDIR")
+    (tmp_path / "shared").chmod(0o777)
+    assert workspace_above(inner) is None
 
 
 def test_a_server_that_hangs_is_told_with_the_command_that_ends_it(tmp_path):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from codriver.commands.answer_reading import reading
 from codriver.commands.terminal import say
 from codriver.errors import CodriverError
+from codriver.files.paths import presence_folder
 from codriver.log.control_characters import one_line
-from codriver.net import client
+from codriver.net import client, server_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,27 +23,82 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., object]")
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 """What a workspace is given as."""
+OTHERS_WRITE = 0o002
 
 
 def workspace_option(function: F) -> F:
-    """`--workspace DIR`, the one given before the command by default, else the current folder."""
-    return click.option(
-        "--workspace",
-        "-w",
-        type=FOLDER,
-        default=_given_before,
-        help="The workspace folder; the current one by default.",
-    )(function)
+    """`--workspace DIR`, the one given before the command by default, else the nearest from the current folder upward.
+
+    One above is named on standard error, unless the command prints JSON.
+    """
+
+    @wraps(function)
+    def run(*given: object, workspace: Path | None, **others: object) -> object:
+        found = workspace or _before(click.get_current_context())
+        if found is None:
+            above = workspace_above(Path.cwd())
+            if above is not None and not others.get("as_json"):
+                say(f"codriver: this is in the workspace {one_line(str(above))}", err=True)
+            found = above or Path()
+        return function(*given, workspace=found, **others)
+
+    return cast("F", _option("The workspace folder; by default the nearest, from the current one upward.")(run))
 
 
-def _given_before() -> Path:
-    """The workspace that stands before the command; the current folder when none does."""
-    return _before(click.get_current_context())
+def exact_workspace_option(function: F) -> F:
+    """The same for what makes a folder a workspace: the current folder, where none is given."""
+
+    @wraps(function)
+    def run(*given: object, workspace: Path | None, **others: object) -> object:
+        return function(*given, workspace=workspace or _before(click.get_current_context()) or Path(), **others)
+
+    return cast("F", _option("The workspace folder; the current one by default.")(run))
 
 
-def _before(ctx: click.Context) -> Path:
+def _option(text: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    return click.option("--workspace", "-w", type=FOLDER, help=text)
+
+
+def _before(ctx: click.Context) -> Path | None:
+    """The workspace that stands before the command."""
     given = ctx.find_root().params.get("workspace")
-    return given if isinstance(given, Path) else Path()
+    return given if isinstance(given, Path) else None
+
+
+def workspace_above(folder: Path) -> Path | None:
+    """The nearest folder above `folder` that is a workspace; None where `folder` is one itself, or none is.
+
+    A workspace has, or had, a server, or has `codriver.toml` or a project file. What lies beyond the user's own ground
+    is none: the home folder, folders for temporary files, those of other users or to which others may write, and
+    whatever is above these.
+    """
+    if _is_workspace(folder) or _is_boundary(folder):
+        return None
+    for above in folder.parents:
+        if _is_boundary(above):
+            return None
+        if _is_workspace(above):
+            return above
+    return None
+
+
+def _is_workspace(folder: Path) -> bool:
+    from codriver.repls.kinds import project_marks  # noqa: PLC0415  # where --workspace is given, nobody looks
+
+    if server_record.lock_status(presence_folder(folder)) is not None:
+        return True
+    return any(os.path.isfile(folder / name) for name in ("codriver.toml", *project_marks()))  # noqa: PTH113  # `is_file` raises where it may not look
+
+
+def _is_boundary(folder: Path) -> bool:
+    # Folders for temporary files that all users share are among those to which others may write.
+    places = {os.path.realpath(place) for place in (Path.home(), "/", os.environ.get("TMPDIR") or "/")}
+    try:
+        status = folder.stat()
+    except OSError:
+        return True
+    is_others = hasattr(os, "geteuid") and status.st_uid != os.geteuid()
+    return is_others or bool(status.st_mode & OTHERS_WRITE) or os.path.realpath(folder) in places
 
 
 def json_option(function: F) -> F:
@@ -81,7 +139,7 @@ def _completing(words: list[str], incomplete: str) -> list[str]:
 
 
 def _server(ctx: click.Context) -> client.Connection:
-    workspace = ctx.params.get("workspace") or _before(ctx)
+    workspace = ctx.params.get("workspace") or _before(ctx) or workspace_above(Path.cwd()) or Path()
     return client.connect(Path(workspace).resolve(), name="codriver-completion")
 
 

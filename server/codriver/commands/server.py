@@ -12,7 +12,7 @@ import click
 
 from codriver.commands.answer_reading import reading
 from codriver.commands.call import NO_REPL_HERE
-from codriver.commands.options import json_option, workspace_option
+from codriver.commands.options import exact_workspace_option, json_option, workspace_above, workspace_option
 from codriver.commands.terminal import say, say_json
 from codriver.errors import CodriverError
 from codriver.files.paths import presence_folder
@@ -45,7 +45,7 @@ class _ReplOption(click.Option):
 
 
 @click.command("serve")
-@workspace_option
+@exact_workspace_option
 @click.option("--host", help="Address to listen on (127.0.0.1). One beyond loopback demands a token.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on (1664); 0 for any free one.")
 @click.option("--nrepl", multiple=True, metavar="[KEY=][HOST:]PORT", help="Connect to this nREPL. Can be repeated.")
@@ -82,6 +82,10 @@ def serve_command(  # noqa: PLR0913  # one argument an option
     files. `codriver stop`, Ctrl-C or SIGTERM end it, and with it the REPLs that it started.
     """
     on_reached = daemonize() if detach else None
+    above = None if on_demand else workspace_above(workspace.resolve())
+    if above is not None and server_record.is_claimed(presence_folder(above)):
+        place = one_line(str(above))
+        say(f"codriver: a server of the folder above runs, too: `codriver status -w {place}`", err=True)
     from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
 
     given = {

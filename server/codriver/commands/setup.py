@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import codriver_relay
-from codriver.commands.options import complete_client, json_option, workspace_option
+from codriver.commands.options import complete_client, exact_workspace_option, json_option, workspace_option
 from codriver.commands.terminal import say, say_json
 from codriver.errors import StartError
 from codriver.files.paths import relay_file
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("init")
-@workspace_option
+@exact_workspace_option
 @click.option(
     "--client",
     "clients",
@@ -180,7 +180,7 @@ def config_check(*, workspace: Path) -> None:
 
 
 @click.command("trust", short_help="Accept what this workspace's settings files say.")
-@workspace_option
+@exact_workspace_option
 @click.option("--remove", is_flag=True, help="Take it back.")
 @click.option("--list", "is_listing", is_flag=True, help="List the workspaces that you have accepted; change nothing.")
 def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
