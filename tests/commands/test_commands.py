@@ -1,12 +1,14 @@
 """The command line, as a person meets it: help, completion, and what is said when something is not as it should be."""
 
 import json
+import platform
 import shlex
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from importlib import metadata
 from pathlib import Path
 
 import click
@@ -15,6 +17,7 @@ from click.testing import CliRunner
 from live_server import WAIT_S, environ, own_settings, serving, until
 from real_repls import repl
 
+from codriver import __version__
 from codriver.commands.cli import COMMANDS, cli
 from codriver.commands.log import comment_signs
 from codriver.commands.options import workspace_above
@@ -43,6 +46,14 @@ def test_every_command_and_option_says_what_it_is_for(words):
     assert command.get_short_help_str(200).endswith(".")
     for option in command.params:
         assert isinstance(option, click.Argument) or option.help, option.name
+
+
+def test_the_version_is_that_of_all_a_report_of_a_fault_needs(tmp_path):
+    said = dict(line.split(" ", 1) for line in run(tmp_path, "--version").stdout.splitlines())
+    assert said["codriver"] == __version__
+    assert said["Python"].startswith(f"{platform.python_version()} (")
+    assert said["mcp"] == metadata.version("mcp")
+    assert platform.machine() in said[platform.system()]
 
 
 def test_the_list_of_commands_cuts_nothing(tmp_path):
@@ -316,10 +327,13 @@ def test_a_server_that_cannot_be_started_is_explained(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["eval", "load", "call", "tools", "status", "stop", "log"])
-def test_a_command_imports_nothing_that_takes_long(command):
+LIGHT = [*([name, "--help"] for name in ("eval", "load", "call", "tools", "status", "stop", "log")), ["--version"]]
+
+
+@pytest.mark.parametrize("words", LIGHT, ids=" ".join)
+def test_a_command_imports_nothing_that_takes_long(words):
     code = (
-        f"import sys\nfrom codriver.commands.cli import cli\ncli.main([{command!r}, '--help'], standalone_mode=False)\n"
+        f"import sys\nfrom codriver.commands.cli import cli\ncli.main({words!r}, standalone_mode=False)\n"
         "print(sorted({'mcp', 'mcp_types', 'pydantic', 'anyio', 'asyncio', 'tomlkit', 'regex', 'transit', 'tinydb'}"
         " & set(sys.modules)), file=sys.stderr)\n"
     )

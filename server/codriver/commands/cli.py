@@ -83,12 +83,37 @@ class LazyGroup(click.Group):
         return found
 
 
+def _say_versions(ctx: click.Context, is_asked: object) -> None:
+    """Print a line for each thing whose version a report of a fault needs. Nothing of it is imported."""
+    if not is_asked or ctx.resilient_parsing:
+        return
+    import platform  # noqa: PLC0415  # only here
+    from importlib import metadata  # noqa: PLC0415  # only here
+
+    say(f"codriver {__version__}")
+    say(f"Python {platform.python_version()} ({platform.python_implementation()}, {sys.executable})")
+    for package in ("mcp", "basilisp", "uvloop"):
+        try:
+            say(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            continue  # those that matter here are asked for by `pip install 'codriver[lisp,fast]'`
+    say(f"{platform.system()} {platform.release()} {platform.machine()}")
+    ctx.exit()
+
+
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Begin with `codriver init` in your project; `codriver doctor` says what is wrong.",
 )
-@click.version_option(__version__, prog_name="codriver")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, given: _say_versions(ctx, given),
+    help="Print the versions of Codriver and of what it runs on.",
+)
 @click.option("--workspace", "-w", type=FOLDER, help="The workspace folder, before any command or after it.")
 def cli(*, workspace: Path | None) -> None:
     """A live REPL within reach of AI agents, with no editor in between.
