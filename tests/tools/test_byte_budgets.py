@@ -9,8 +9,8 @@ from real_repls import repl
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
-    "python, tools/list and instructions": (10_339, 6_677),
-    "python, tools/list and instructions, claude": (10_415, 6_677),
+    "python, tools/list and instructions": (10_448, 6_786),
+    "python, tools/list and instructions, claude": (10_524, 6_786),
     "python, output schemas": (1063, 0),
     "python, output schemas, codex": (0, 0),
     "python, output schemas, cline": (0, 0),
@@ -25,10 +25,10 @@ BUDGETS = {
     "python, 10 MB printed": (12_214, 6039),
     "python, 200,000 lines": (13_166, 6038),
     "python, list of 1,000,000": (651, 259),
-    "clojure, tools/list and instructions": (13_194, 8_579),
-    "clojure, tools/list and instructions, claude": (13_270, 8_579),
-    "clojure, tools/list and instructions, codex": (12_177, 8_844),
-    "clojure, tools/list and instructions, qwen": (13_719, 8_844),
+    "clojure, tools/list and instructions": (13_303, 8_688),
+    "clojure, tools/list and instructions, claude": (13_379, 8_688),
+    "clojure, tools/list and instructions, codex": (12_286, 8_953),
+    "clojure, tools/list and instructions, qwen": (13_828, 8_953),
     "clojure, output schemas": (1203, 0),
     "clojure, output schemas, codex": (0, 0),
     "clojure, output schemas, qwen": (1238, 0),

@@ -8,6 +8,7 @@ from live_server import serving
 from reading_cost import PROFILES, compact, text_of
 
 from codriver.repls import adapter_values
+from codriver.repls.test_report import report_text
 from codriver.tools.run_tests import run_json
 from codriver.tools.stacktrace import trace_json
 
@@ -153,12 +154,13 @@ def test_lines_that_were_searched_for_are_within_the_budget_too(live, printed):
         assert BUDGET < asked(client, "get_evaluation", evaluationId=printed, grep="7", length=10**6)[1] <= 20_000
 
 
-def test_a_test_run_and_a_stack_trace_are_within_the_budget_and_the_first_of_each_is_there():
+def test_a_test_run_and_a_stack_trace_are_within_the_budget_and_the_first_of_each_is_there(tmp_path):
     failed = [
         adapter_values.TestResult(f"test_{n}", "shop", "fail", expected="e" * 5000, actual="\n" * 5000)
         for n in range(300)
     ]
-    run = run_json(adapter_values.TestRun(300, 0, 300, 0, tuple(failed), "o" * 9000), passed=False, max_bytes=6000)
+    report = json.loads(report_text(adapter_values.TestRun(300, 0, 300, 0, tuple(failed))))
+    run = run_json(report, "o" * 9000, tmp_path, passed=False, max_bytes=6000)
     assert len(compact(run)) <= BUDGET
     assert run["results"][0]["test"] == "test_0"
     assert run["count"] + run["omitted"] == 300

@@ -237,6 +237,8 @@ class EvaluationEnded(Action):
     session_namespace: str | None = None
     failure: Failure | None = None
     notes: tuple[str, ...] = ()
+    said: str | None = None
+    """One line for the log."""
     now: Later[int] = from_context("now")
 
 
@@ -264,6 +266,8 @@ class Say(Action):
     text: str
     error: bool = False
     repl: str | None = None
+    who: str | None = None
+    """Whose doing it tells."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ is on its way waits for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from codriver.core import client_departure
 from codriver.core.actions import (
@@ -123,6 +123,7 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
         status="queued",
         generation=repl.generation,
         previous=session.last_evaluation_by.get(action.who, 0),
+        kind=action.request.kind,
     )
 
 
@@ -167,6 +168,8 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
         evaluation=evaluation.id,
     )
     run = RunEvaluation(repl=repl.id, request=request)
+    if request.kind == "run-tests":
+        return (run,)  # the log is told of its end
     if not request.description:
         return (run, code)
     return (run, replace(code, category="otherOutput", text=request.description, ns=None), code)
@@ -188,7 +191,10 @@ def want_input(state: State, evaluation: Evaluation, _action: InputWanted) -> Ou
     """Wait for input, unless nobody will think of giving it."""
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
     ended = client_departure.end_unwanted(waiting.state)
-    return replace(ended, effects=(*waiting.effects, *ended.effects))
+    own = lane(state, evaluation)
+    behind = [one for one in state.unfinished() if one.status == "queued" and lane(state, one) == own]
+    told = tuple(SettleEvaluation(evaluation=one.id) for one in behind)
+    return replace(ended, effects=(*waiting.effects, *told, *ended.effects))
 
 
 def give_input(state: State, evaluation: Evaluation, _action: InputGiven) -> Outcome:
@@ -205,16 +211,35 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
     repl = state.repls.get(evaluation.repl)
     if repl is None:
         return Outcome(state, (settle,))
+    told = _told(state.evaluations[evaluation.id], action, repl)
     session = repl.sessions.get(evaluation.session)
     if session is not None:
         namespace = action.session_namespace or session.namespace
         session = replace(session, namespace=namespace, last_activity=action.now)
         state = client_departure.put(state, repl.id, session)
-    effects = (settle, *client_departure.settle(state, repl.id, evaluation.session))
+    effects = (settle, *told, *client_departure.settle(state, repl.id, evaluation.session))
     if repl.phase != "connected":
         return Outcome(state, effects)
     filled = fill_lanes(state, repl.id, action.now)
     return Outcome(filled.state, (*effects, *filled.effects))
+
+
+def _told(evaluation: Evaluation, action: EvaluationEnded, repl: Repl) -> tuple[Effect, ...]:
+    """What the log is told of an end that nothing else in it shows."""
+    of = f"evaluation {evaluation.id} of {evaluation.who}"
+    is_wrong = action.status != "done"
+    if evaluation.kind == "run-tests":
+        words = f"{action.failure.message}" if action.failure else action.status
+        text = f"{evaluation.who} ran {action.said or f'{evaluation.head}: {words}'}"
+    elif action.status == "interrupted":
+        text = f"{of}: {'; '.join(evaluation.notes) or 'it was interrupted'}"
+    elif action.status == "lost":
+        text = f"{of} was lost: {action.failure.message if action.failure else 'nobody knows how it ended'}"
+    else:
+        return ()
+    category: Literal["otherOutput", "otherErrorOutput"] = "otherErrorOutput" if is_wrong else "otherOutput"
+    key = session_key(repl, evaluation.session)
+    return (Append(category=category, text=text, who=evaluation.who, session_key=key, evaluation=evaluation.id),)
 
 
 def _ended(state: State, evaluation: Evaluation, action: EvaluationEnded) -> State:

@@ -83,6 +83,7 @@ def say(state: State, action: Say) -> Outcome:
     said = Append(
         category="otherErrorOutput" if action.error else "otherOutput",
         text=action.text,
+        who=action.who,
         session_key=action.repl,
     )
     return Outcome(state, effects=(said,))

@@ -202,7 +202,7 @@ def lane(state: State, evaluation: Evaluation) -> tuple[str, str]:
     repl = state.repls.get(evaluation.repl)
     profile = repl.profile if repl is not None else None
     shared = profile is not None and (profile.is_serial or profile.isolation == "none")
-    return (evaluation.repl, MAIN_SESSION if shared else evaluation.session)
+    return (evaluation.repl, MAIN_SESSION if shared else evaluation.place)
 
 
 def holder(state: State, evaluation: Evaluation) -> Evaluation | None:

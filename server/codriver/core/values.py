@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 MAIN_SESSION = "main"
 """The name of the session that all callers of a REPL share unless they ask for their own."""
 
+TEST_SESSION = "codriver/test"
+"""Our own session for test runs: callers' `*1`, `*e` and namespace stay as they are."""
+
+Kind = Literal["evaluate", "load-file", "load-forms", "run-tests"]
+
 LISP = "lisp"
 """The name of the one language family that tools are for; its dialects are many."""
 NOT_LISP = frozenset({"python", "unknown"})
@@ -68,6 +73,26 @@ class Form:
 
 
 @dataclass(frozen=True)
+class TestSelection:
+    """The tests to run: all that are found where nothing is given."""
+
+    namespace: str | None = None
+    """A namespace, a Python module, a file or folder of the workspace, or a node id of pytest."""
+    test: str | None = None
+    """One test of the namespace."""
+    match: str | None = None
+    """Words of the names to run, with `and`, `or` and `not`, as pytest's `-k` has them."""
+    only: tuple[tuple[str, str], ...] = ()
+    """Nothing but these: namespace and name of each."""
+
+    def __str__(self) -> str:
+        """The tests in words."""
+        named = "/".join(part for part in (self.namespace, self.test) if part)
+        words = [named or ("what failed last" if self.only else "all tests")]
+        return " ".join([*words, *([f"matching {self.match}"] if self.match else [])])
+
+
+@dataclass(frozen=True)
 class Request:
     """The code to evaluate and where: made by a tool, kept while it waits, given to the adapter.
 
@@ -84,7 +109,7 @@ class Request:
     forms: tuple[Form, ...] = ()
     file: str | None = None
     """The file that the code is from; with the kinds that load, the code is all of it."""
-    kind: Literal["evaluate", "load-file", "load-forms"] = "evaluate"
+    kind: Kind = "evaluate"
     """`load-file`: the code is loaded as that file. `load-forms`: `forms`, some of it, are evaluated in `namespace`;
     where that is not there yet, the whole is loaded as that file, as forms without the others would leave half of it.
     """
@@ -95,6 +120,8 @@ class Request:
     max_depth: int | None = None
     default_limits: PrintLimits | None = None
     """How much is printed where the caller does not say; None: as much as the settings say."""
+    tests: TestSelection | None = None
+    """Of the kind `run-tests`, whose code says the same in words."""
 
     @property
     def text(self) -> str:
@@ -182,6 +209,12 @@ class Evaluation:
     """Who last wanted it to end, and why."""
     is_orphan: bool = False
     """Its client is gone, and the grace after that is over."""
+    kind: Kind = "evaluate"
+
+    @property
+    def place(self) -> str:
+        """The session of the REPL in which it really runs."""
+        return TEST_SESSION if self.kind == "run-tests" else self.session
 
     @property
     def over(self) -> bool:

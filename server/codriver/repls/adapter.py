@@ -156,9 +156,10 @@ class Adapter(Protocol):
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
     ) -> TestRun:
-        """Run `test` of `namespace`, or all its tests, or with no namespace those of all that are loaded.
+        """Run `test` of `namespace`, or all its tests, or with no namespace those that are found.
 
-        A run that is cancelled, or takes longer than `timeout_s`, is interrupted where the REPL can.
+        A run that is cancelled, or takes longer than `timeout_s`, is interrupted where the REPL can. As an evaluation
+        of the kind `run-tests` it is chosen more closely, and its value is the run as `test_report` writes it.
 
         Raises:
             CapabilityMissingError: this REPL cannot run tests.

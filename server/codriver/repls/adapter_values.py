@@ -94,6 +94,8 @@ class Ending:
     namespace: str | None = None
     failure: Failure | None = None
     notes: tuple[str, ...] = ()
+    said: str | None = None
+    """One line for the log."""
 
 
 Ended = Callable[[Ending | Exception], None]
@@ -209,6 +211,8 @@ class TestResult:
     actual: str | None = None
     file: str | None = None
     line: int | None = None
+    frames: tuple[StackFrame, ...] = ()
+    """Of what was thrown, innermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +226,8 @@ class TestRun:
     results: tuple[TestResult, ...]
     output: str = ""
     """What the tests printed, from its end when it was long."""
+    stopped: TestResult | None = None
+    """The test that ran when the run was interrupted; it is in no other count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ class EventRecorder:
                 return
             if transcript is not None:
                 text = transcript.add_value(text)
+                if evaluation is not None and evaluation.kind == "run-tests":
+                    return  # the log tells its end in words
                 transcript.server_cut |= event.truncated
                 if event.cut:
                     transcript.keep_cut(event.cut, is_kept=event.is_kept)

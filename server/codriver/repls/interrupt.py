@@ -45,9 +45,9 @@ class Interrupter:
         if repl is None or repl.profile is None:
             return ("its REPL is gone, and the evaluation with it",)
         self._core.report(actions.StopAsked(evaluation_id, why))
-        await self.keep_stacks(evaluation_id, evaluation.repl, evaluation.session)
+        await self.keep_stacks(evaluation_id, evaluation.repl, evaluation.place)
         said: list[str] = []
-        if "interrupt" in repl.profile.capabilities:
+        if "interrupt" in repl.profile.capabilities or evaluation.kind == "run-tests":
             said, over = await self._interrupt_until_over(evaluation_id, settle_s)
             if over:
                 return (*said, "the evaluation is over and the session takes new ones")
@@ -86,7 +86,7 @@ class Interrupter:
         evaluation = self._core.state.evaluations[evaluation_id]
         deadline = anyio.current_time() + settle_s
         while True:
-            said, idle = await self._interrupt(evaluation.repl, evaluation.session)
+            said, idle = await self._interrupt(evaluation.repl, evaluation.place)
             left_s = deadline - anyio.current_time()
             over = await self._over(evaluation_id, min(ASK_AGAIN_S, left_s) if idle else left_s)
             if over or not idle or anyio.current_time() >= deadline:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codriver.core import actions
-from codriver.core.values import Failure, PrintLimits
+from codriver.core.values import TEST_SESSION, Failure, PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class Runner:
 
     async def _end_overlong(self, effect: effects.RunEvaluation) -> None:
         """It ran longer than anything may: interrupt it, and say so whatever comes of it."""
-        evaluation, session = effect.request.id, effect.request.session
+        evaluation, request = effect.request.id, effect.request
+        session = TEST_SESSION if request.kind == "run-tests" else request.session
         why = f"it ran longer than the run limit of {effect.max_run_ms / 1000:g} s"
         await self._interrupter.keep_stacks(evaluation, effect.repl, session)
         adapter = self._adapters.get(effect.repl)
@@ -113,4 +114,5 @@ def _ending(evaluation: str, how: Ending | Exception, *, notes: tuple[str, ...])
         return actions.EvaluationEnded(evaluation, "failed", failure=failure, notes=notes)
     if isinstance(how, Exception):
         raise how
-    return actions.EvaluationEnded(evaluation, how.status, how.namespace, how.failure, (*how.notes, *notes))
+    notes = (*how.notes, *notes)
+    return actions.EvaluationEnded(evaluation, how.status, how.namespace, how.failure, notes, how.said)

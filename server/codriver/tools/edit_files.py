@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from codriver.core.actions import Say
 from codriver.core.values import LISP
 from codriver.editing import HY, Create, Limits, Wanted, lint
 from codriver.editing.batch import cut
@@ -180,6 +181,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         texts = {change.path: change.after for change in changes if change.after is not None}
         diagnostics = await lint(services.workspace, texts)
         _add_diagnostics(fields, rows, outcome.files, diagnostics)
+        _tell(call, arguments.who, "edited", outcome.files)
     if not arguments.load or arguments.dry_run:
         return Answer(fields)
     loads = EditLoads(call, who, arguments)
@@ -193,6 +195,7 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
     """Take back the caller's last batch."""
     outcome, left = await call.services.editor.undo(_caller(call, arguments.who))
     rows = _rows(outcome.files, [], applied=True)
+    _tell(call, arguments.who, "took back the edits of", outcome.files)
     fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}
     return Answer(fields if rows else {**fields, "note": "that batch had changed nothing"})
 
@@ -201,6 +204,14 @@ def _caller(call: Call, who: str | None) -> str:
     """Whose batch it is: the caller's own name for itself, else this connection's."""
     given = call.who(who)
     return f"connection {call.client}" if who is None else f"who {given}"
+
+
+def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult]) -> None:
+    """Tell the log who changed which files."""
+    if results:
+        who = call.who(given)
+        changed = ", ".join(f"{one.shown} ({len(one.done)})" if one.done else one.shown for one in results)
+        call.dispatch(Say(f"{who} {did} {changed}", who=who))
 
 
 def _rows(files: Sequence[FileResult], types: Sequence[str], *, applied: bool) -> list[dict[str, object]]:

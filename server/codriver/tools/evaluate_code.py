@@ -189,6 +189,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
         kind="load-file",
         max_length=arguments.max_length,
         default_limits=_default_limits(call, target),
+        description=f"load {path}",
     )
     settings = call.services.settings
     begin(call, target, who, request)
@@ -205,10 +206,14 @@ def _default_limits(call: Call, target: Target) -> PrintLimits | None:
 
 
 def begin(call: Call, target: Target, who: str, request: Request) -> None:
-    """Hand an evaluation to the core. Raises `TooMuchCodeError`."""
+    """Ask for an evaluation, whose texts are kept from now on.
+
+    Raises:
+        TooMuchCodeError: too much waits already.
+    """
     check_room(call.state.unfinished(), call.client, request)
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    asked = (target.repl.id, request.session, request.namespace, request.file, code)
+    asked = (target.repl.id, request.session, request.namespace, request.file, request.kind, code)
     shown = f"load-file {request.file}" if request.file else request.code
     transcript = call.services.transcripts.open(request.id, asked, shown)
     call.dispatch(Evaluate(target.repl.id, request, transcript.head), who=who)

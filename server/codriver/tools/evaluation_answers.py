@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Part, Piece, Text
     from codriver.tools.lean_answers import Evaluating
 
-
 MAX_VALUES = 100
 MAX_CUT_NOTES = 3
 REPEATED_BYTES = 200

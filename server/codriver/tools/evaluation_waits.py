@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 PROGRESS_S = 5.0
 PROGRESS_CHARACTERS = 200
+BEHIND_INPUT_S = 0.5
+"""How long an input prompt ahead is waited out: of a client that has just left it is ended at once."""
 SETTLE_S = 2.0
 """How long an interrupted evaluation is given to end."""
 
 
 async def wait(call: Call, evaluation: str, timeout_s: float, *, owns: bool = True) -> Evaluation:
-    """The evaluation when it is over, wants input, or `timeout_s` have passed, whichever is first.
+    """The evaluation when it is over, wants input or waits behind one that does, or `timeout_s` have passed.
 
     Progress goes out every five seconds. When a call that `owns` its evaluation is cancelled, the evaluation is
     stopped: if queued it never runs, if running it is interrupted.
@@ -32,16 +34,22 @@ async def wait(call: Call, evaluation: str, timeout_s: float, *, owns: bool = Tr
     transcript = call.services.transcripts.get(evaluation)
     began = told = monotonic()
     deadline = began + timeout_s
+    held_up_since: float | None = None
     try:
         while True:
             current = evaluation_of(call.state, evaluation)
             now = monotonic()
             if current.over or current.status == "needs-input" or now >= deadline or transcript is None:
                 return current
+            is_held_up = current.status == "queued" and _is_behind_input(call, current)
+            held_up_since = (held_up_since or now) if is_held_up else None
+            if held_up_since is not None and now - held_up_since >= BEHIND_INPUT_S:
+                return current
             if now >= told + PROGRESS_S:
                 told = now
                 await call.progress(now - began, _progress(call, evaluation))
-            await _changed(transcript, min(deadline, told + PROGRESS_S) - now)
+            pause_s = min(deadline, told + PROGRESS_S) - now
+            await _changed(transcript, min(pause_s, BEHIND_INPUT_S) if is_held_up else pause_s)
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(2 * SETTLE_S if owns else 0, shield=True):
             await stop(call, evaluation, _why_cancelled(call))
@@ -55,6 +63,17 @@ async def _changed(transcript: Transcript, within_s: float) -> None:
         await transcript.wait_changed()
     finally:
         timer.cancel()
+
+
+def _is_behind_input(call: Call, evaluation: Evaluation) -> bool:
+    """Whether it waits for one that waits for input, maybe for ever: whoever waits for it has to know.
+
+    One whose client is gone, or whose end was asked for, does not wait for long.
+    """
+    ahead = holder(call.state, evaluation)
+    if ahead is None or ahead.status != "needs-input" or ahead.stop_asked:
+        return False
+    return ahead.client is None or ahead.client in call.state.clients
 
 
 def _why_cancelled(call: Call) -> str:

@@ -17,6 +17,7 @@ from codriver.tools.evaluate_code import EVALUATION
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import SETTLE_S, stop, wait
 from codriver.tools.lean_answers import Evaluating, wants_detail
+from codriver.tools.run_tests import describe_run
 from codriver.tools.session_choice import evaluation_of, resolve
 from codriver.tools.text_parts import (
     ForgottenError,
@@ -113,6 +114,8 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     if asked is not None:
         about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
         return Answer({**about, "status": current.status, **asked})
+    if current.kind == "run-tests":
+        return await describe_run(call, current, arguments)
     return await describe(call, current, arguments, max_images=arguments.max_images, max_bytes=budget(call))
 
 
@@ -205,7 +208,7 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
     if current.status != "needs-input":
         raise NotReadingError(current.id, current.status)
     call.dispatch(InputGiven(current.id))
-    await call.services.repls.adapter(current.repl).send_input(arguments.text + "\n", current.session)
+    await call.services.repls.adapter(current.repl).send_input(arguments.text + "\n", current.place)
     current = await wait(call, current.id, SETTLE_S, owns=False)
     return await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
 

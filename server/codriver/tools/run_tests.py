@@ -1,27 +1,47 @@
-"""`run_tests`: the tests that are loaded in a REPL."""
+"""`run_tests`: the tests of a project, found and run in its REPL as an evaluation of their own."""
 
 from __future__ import annotations
 
+import json
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 from pydantic import Field
 
-from codriver.core.actions import Say
+from codriver.core import evaluation_queue
+from codriver.core.values import Request, TestSelection
 from codriver.errors import RefusedError
-from codriver.repls.errors import OpTimedOutError
-from codriver.tools.answer_budget import budget, fit, head, json_bytes, tail
+from codriver.log.transcripts import read
+from codriver.repls.errors import CapabilityMissingError
+from codriver.tools.answer_budget import budget, fit, json_bytes, tail
 from codriver.tools.base import ROWS, Answer, Call, Tool, answer_schema
-from codriver.tools.lean_answers import Evaluating, lean, reader_with, wants_detail
-from codriver.tools.session_choice import resolve
+from codriver.tools.evaluate_code import begin
+from codriver.tools.evaluation_answers import describe
+from codriver.tools.evaluation_waits import stop, wait
+from codriver.tools.lean_answers import Evaluating, lean, reader_of, wants_detail
+from codriver.tools.session_choice import evaluation_of, key_of, resolve
 
 if TYPE_CHECKING:
-    from codriver.repls.adapter_values import TestResult, TestRun
+    from collections.abc import Mapping
+
+    from codriver.core.values import Evaluation
+    from codriver.tools.base import Json
+    from codriver.tools.session_choice import Target
 
 MAX_RESULTS = 100
 """Results of one answer: who fails more than this reads the first ones first."""
-TEXT_BYTES = 4000
-"""Longest text of one result's `expected` or `actual`."""
+MAX_FRAMES = 5
+MAX_READ_CHARACTERS = 32 * 2**20
+STACKS_BYTES = 2000
+HINTS = {
+    "bad-arguments": "write words of test names with and, or and not before a word: parser and not slow or reader",
+    "unknown-namespace": "load its file with load_file, or correct the name",
+    "evaluation-failed": "correct what was given and call again",
+    "repl-disconnected": "see list_sessions; tests are never run twice by themselves",
+}
+"""By why tests could not be run."""
 
 
 class NoTestsError(RefusedError):
@@ -33,30 +53,27 @@ class NoTestsError(RefusedError):
         where = f"in {namespace}" if namespace else "in the namespaces that are loaded"
         super().__init__(
             f"there are no tests {where}",
-            hint="load the test file with load_file first, or in Python give its module as namespace; "
-            "only tests that the REPL knows are run",
+            hint="load the test file with load_file first, or in Python give its module or path as namespace",
             details={"stdout": said} if said else None,
         )
 
 
-class TestsTimedOutError(RefusedError):
-    """The tests took longer than the caller would wait."""
+class NoFailuresError(RefusedError):
+    """What failed last is to be run, and nothing did."""
 
-    reason = "timed-out"
+    reason = "no-tests"
 
-    def __init__(self, timeout_ms: int) -> None:
-        super().__init__(
-            f"the tests did not end within {timeout_ms} ms; they were interrupted where the REPL can",
-            hint="give a longer timeoutMs or run fewer tests with namespace and test; "
-            "list_sessions shows whether the REPL can interrupt",
-        )
+    def __init__(self) -> None:
+        super().__init__("no test failed in the last run of this session", hint="run the tests without failed")
 
 
 class TestArguments(Evaluating):
     """Arguments of `run_tests`."""
 
-    namespace: str | None = Field(None, description="Python: module.")
+    namespace: str | None = Field(None, description="Python: module, path or node id.")
     test: str | None = None
+    match: str | None = Field(None, description="As pytest -k.")
+    failed: bool = False
     repl_session_key: str | None = None
     who: str | None = None
     timeout_ms: int = Field(25_000, ge=1000, le=600_000)
@@ -67,70 +84,141 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     """Run tests, and say what failed first."""
     target = resolve(call.state, arguments.repl_session_key)
     who = call.who(arguments.who)
-    adapter = call.services.repls.adapter(target.repl.id)
-    began = anyio.current_time()
-    try:
-        run = await adapter.run_tests(
-            arguments.namespace, arguments.test, target.session.name, timeout_s=arguments.timeout_ms / 1000
-        )
-    except OpTimedOutError as error:
-        raise TestsTimedOutError(arguments.timeout_ms) from error
-    if not run.tests and not run.results:
-        raise NoTestsError(arguments.namespace, tail(run.output, TEXT_BYTES).text)
-    what = "/".join(part for part in (arguments.namespace, arguments.test) if part) or "all tests"
-    counts = f"{run.tests} tests, {run.passed} passed, {run.failed} failed, {run.errors} errors"
-    call.dispatch(Say(f"{who} ran {what}: {counts}", error=bool(run.failed + run.errors), repl=target.repl.key))
-    fields = run_json(run, passed=arguments.passed, max_bytes=budget(call))
-    fields |= {"elapsedMs": round(1000 * (anyio.current_time() - began)), "sessionKey": target.key}
-    if not wants_detail(call, arguments):
-        fields = lean(fields, reader_with(call, arguments, who))
-    if run.failed + run.errors:
-        hint = "results lists errors and failures first, with file and line; load_file what you change, then run again"
-        return Answer({**fields, "reason": "tests-failed", "hint": hint}, ok=False)
-    return Answer(fields)
-
-
-def run_json(run: TestRun, *, passed: bool, max_bytes: int) -> dict[str, object]:
-    """A test run under the keys of an answer; the output from its end."""
-    listed = [result for result in run.results if passed or result.outcome != "pass"]
-    output = tail(run.output, max_bytes // 4).text
-    room = max_bytes - json_bytes(output)
-    rows, note, _ = fit([_result_json(result) for result in listed[:MAX_RESULTS]], room)
-    fields: dict[str, object] = {
-        "tests": run.tests,
-        "passed": run.passed,
-        "failed": run.failed,
-        "errors": run.errors,
-        "results": rows,
-        "count": len(rows),
+    profile = target.repl.profile
+    if profile is not None and "test" not in profile.capabilities:
+        raise CapabilityMissingError("test", profile.missing.get("test"))
+    only = await _failed_last(call, target) if arguments.failed else ()
+    tests = TestSelection(arguments.namespace, arguments.test, arguments.match, only)
+    request = Request(
+        id=evaluation_queue.next_id(call.state),
+        code=str(tests),
+        session=target.session.name,
+        kind="run-tests",
+        tests=tests,
+    )
+    begin(call, target, who, request)
+    current = await wait(call, request.id, arguments.timeout_ms / 1000)
+    if current.status != "running":
+        return await describe_run(call, current, arguments, passed=arguments.passed)
+    # A client that goes away now would otherwise leave running what it asked to be ended. Each step has a time limit.
+    with anyio.CancelScope(shield=True):
+        did = await stop(call, current.id, f"the tests ran longer than {arguments.timeout_ms} ms")
+    answer = await describe_run(call, evaluation_of(call.state, current.id), arguments, passed=arguments.passed)
+    fields = {
+        **answer.fields,
+        "reason": "timed-out",
+        "message": f"the tests did not end within {arguments.timeout_ms} ms and were interrupted where the REPL can",
+        "hint": "give a longer timeoutMs, or run fewer tests",
+        "notes": list(did),
     }
+    return Answer(fields, ok=False)
+
+
+async def describe_run(call: Call, evaluation: Evaluation, asked: Evaluating, *, passed: bool = False) -> Answer:
+    """The answer about an evaluation that runs tests: as any other's until it is over, then their results."""
+    transcript = call.services.transcripts.get(evaluation.id)
+    report = await report_of(call, evaluation) if evaluation.over else None
+    if transcript is None or not (evaluation.over and (report or evaluation.status == "failed")):
+        return await describe(call, evaluation, asked, max_images=0, max_bytes=budget(call))
+    said = transcript.out.last(budget(call)).text
+    if report is None:
+        return _refused(evaluation, tail(said, budget(call)).text)
+    stopped = report.get("stopped")
+    if not report["tests"] and not report["results"] and not stopped:
+        raise NoTestsError(evaluation.head if evaluation.head != str(TestSelection()) else None, said)
+    fields = run_json(report, said, call.services.workspace, passed=passed, max_bytes=budget(call))
+    elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
+    fields |= {"elapsedMs": elapsed, "sessionKey": key_of(call.state, evaluation)}
+    if stopped:
+        fields["stoppedIn"] = _row(stopped, call.services.workspace)
+        if "frames" not in stopped and transcript.own_stacks:
+            fields["stacks"] = tail(transcript.own_stacks, STACKS_BYTES).text
+    if not wants_detail(call, asked):
+        fields = lean(fields, reader_of(call, asked, evaluation.who, evaluation))
+    if evaluation.status == "done":
+        return Answer(fields)
+    hint = "results lists errors and failures first; stacktrace with this evaluationId has all frames"
+    reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
+    return Answer({**fields, "evaluationId": evaluation.id, "reason": reason, "hint": hint}, ok=False)
+
+
+def _refused(evaluation: Evaluation, said: str) -> Answer:
+    failure = evaluation.failure
+    reason = failure.type if failure else "evaluation-failed"
+    fields: dict[str, object] = {
+        "reason": reason,
+        "message": failure.message if failure else "the tests could not be run",
+        "hint": HINTS.get(reason, HINTS["evaluation-failed"]),
+    }
+    return Answer({**fields, "stdout": said} if said else fields, ok=False)
+
+
+async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...]:
+    """Namespace and name of each test that failed in the last run of a session.
+
+    Raises:
+        NoFailuresError: there was none, or it is forgotten.
+    """
+    runs = [
+        one
+        for one in call.state.evaluations.values()
+        if one.kind == "run-tests" and one.over and (one.repl, one.session) == (target.repl.id, target.session.name)
+    ]
+    for one in reversed(runs):
+        if (report := await report_of(call, one)) is not None:
+            rows = [row for row in report["results"] if row["outcome"] != "pass"]
+            rows += [report["stopped"]] if report.get("stopped") else []
+            if not rows:
+                break
+            return tuple(dict.fromkeys((row["ns"], row["test"]) for row in rows))
+    raise NoFailuresError
+
+
+async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
+    """The report of a run that is over; None where it gave none, or it is forgotten."""
+    transcript = call.services.transcripts.get(evaluation.id)
+    if transcript is None or not transcript.values():
+        return None
+    piece = await read(partial(transcript.result.read, 0, MAX_READ_CHARACTERS), transcript)
+    report: Json = json.loads(piece.text)
+    return report
+
+
+def run_json(report: Json, said: str, workspace: Path, *, passed: bool, max_bytes: int) -> dict[str, object]:
+    """A test run under the keys of an answer; the output from its end."""
+    listed = [row for row in report["results"] if passed or row["outcome"] != "pass"]
+    output = tail(said, max_bytes // 4).text
+    max_bytes -= json_bytes(output)
+    rows, note, _ = fit([_row(row, workspace) for row in listed[:MAX_RESULTS]], max_bytes)
+    counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
+    fields: dict[str, object] = {**counts, "results": rows, "count": len(rows)}
     if len(listed) > len(rows):
         fields["omitted"] = len(listed) - len(rows)
     if note:
         fields["notes"] = [note.partition(":")[0]]
-    if run.output:
+    if said:
         fields["stdout"] = output
     return fields
 
 
-def _result_json(result: TestResult) -> dict[str, object]:
-    pairs: dict[str, object] = {
-        "test": result.test,
-        "ns": result.namespace,
-        "outcome": result.outcome,
-        "file": result.file,
-        "line": result.line,
-    }
-    for name, text in (("message", result.message), ("expected", result.expected), ("actual", result.actual)):
-        pairs[name] = head(text, TEXT_BYTES).text if text else None
-    return {key: value for key, value in pairs.items() if value is not None}
+def _row(row: Json, workspace: Path) -> dict[str, object]:
+    """A result, with the project's frames alone, innermost first."""
+    frames = [_words(frame, workspace) for frame in row.get("frames", ()) if not frame.get("tooling")]
+    kept = {key: value for key, value in row.items() if key != "frames"}
+    return {**kept, "frames": frames[:MAX_FRAMES]} if frames else kept
+
+
+def _words(frame: Mapping[str, object], workspace: Path) -> str:
+    file = Path(str(frame.get("file")))
+    shown = file.relative_to(workspace) if file.is_relative_to(workspace) else file
+    return f"{shown}:{frame.get('line')} in {frame.get('function')}"
 
 
 TOOLS = (
     Tool(
         name="run_tests",
         title="Run tests",
-        description="Run the tests loaded in the REPL (Python: by pytest), of one namespace or all; failures first.",
+        description="Run the project's tests in the REPL (Python: pytest); failures first.",
         arguments=TestArguments,
         output=answer_schema(
             tests="integer",

@@ -167,6 +167,18 @@ def evaluation_of(state: State, given: str) -> Evaluation:
     return evaluation
 
 
+def target_of(state: State, evaluation: Evaluation) -> Target:
+    """The session of an evaluation.
+
+    Raises:
+        UnknownSessionError: it, or its REPL, is gone.
+    """
+    repl = state.repls.get(evaluation.repl)
+    if repl is None or evaluation.session not in repl.sessions:
+        raise UnknownSessionError(evaluation.session, [one.key for one in state.repls.values()])
+    return Target(repl, repl.sessions[evaluation.session])
+
+
 def key_of(state: State, evaluation: Evaluation) -> str:
     """The key of the session an evaluation belongs to, also when its REPL is gone."""
     repl = state.repls.get(evaluation.repl)

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from codriver.repls.adapter_values import StackFrame, StackTrace
 from codriver.repls.stack_frames import folded
 from codriver.tools.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.session_choice import resolve
+from codriver.tools.run_tests import report_of
+from codriver.tools.session_choice import Target, evaluation_of, resolve, target_of
 
 if TYPE_CHECKING:
-    from codriver.repls.adapter_values import StackFrame, StackTrace
+    from codriver.core.state import State
+    from codriver.core.values import Evaluation, Kind
+    from codriver.tools.base import Json
 
 NEAREST = 5
 """Frames shown of a trace that never passes through the user's code."""
@@ -23,18 +27,66 @@ class StackArguments(Arguments):
     """Arguments of `stacktrace`."""
 
     repl_session_key: str | None = None
+    evaluation_id: str | None = None
     whole: bool = Field(default=False, description="All frames.")
 
 
 async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
-    """The last error of a session, with the frames that are the user's."""
-    target = resolve(call.state, arguments.repl_session_key)
-    trace = await call.services.repls.adapter(target.repl.id).last_stacktrace(target.session.name)
+    """The last error of a session, or that of an evaluation, with the frames that are the user's."""
+    if arguments.evaluation_id is not None:
+        failed: Evaluation | None = evaluation_of(call.state, arguments.evaluation_id)
+        target = target_of(call.state, evaluation_of(call.state, arguments.evaluation_id))
+    else:
+        target = resolve(call.state, arguments.repl_session_key)
+        failed = _last_failed(call.state, target)
+    if failed is not None and (failed.kind == "run-tests" or failed != _last_failed(call.state, target, "evaluate")):
+        trace = await _kept(call, failed)
+    else:
+        trace = await call.services.repls.adapter(target.repl.id).last_stacktrace(target.session.name)
     if trace is None:
         fields: dict[str, object] = {"frames": [], "count": 0, "notes": ["no error has happened in this session"]}
         return Answer({**fields, "sessionKey": target.key})
     fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call))
-    return Answer({**fields, "sessionKey": target.key})
+    return Answer({**fields, **_whose(call, failed), "sessionKey": target.key})
+
+
+def _last_failed(state: State, target: Target, kind: Kind | None = None) -> Evaluation | None:
+    """The evaluation of a session that failed last, of any kind or not by running tests."""
+    own = (target.repl.id, target.session.name)
+    failed = [
+        one
+        for one in state.evaluations.values()
+        if one.status == "failed" and (one.repl, one.session) == own and not (kind and one.kind == "run-tests")
+    ]
+    return max(failed, key=lambda one: (one.ended_at or 0, one.number), default=None)
+
+
+async def _kept(call: Call, failed: Evaluation) -> StackTrace | None:
+    """The stack trace that an evaluation left with us: of tests, that of the first one that failed."""
+    if failed.kind == "run-tests":
+        report = await report_of(call, failed)
+        wrong = [row for row in report["results"] if row["outcome"] != "pass"] if report else []
+        if row := next((row for row in wrong if row.get("frames")), wrong[0] if wrong else None):
+            kind, _, message = str(row.get("actual", "")).partition(": ")
+            frames = tuple(_frame(frame) for frame in row.get("frames", ()))
+            place = StackFrame(f"{row.get('file')}:{row.get('line')}", row.get("file"), row.get("line"), row["test"])
+            return StackTrace(kind, message, frames or (place,), f"test {row['ns']}/{row['test']}")
+    if failed.failure is None:
+        return None
+    return StackTrace(failed.failure.type, failed.failure.message, tuple(map(StackFrame, failed.failure.trace)))
+
+
+def _frame(frame: Json) -> StackFrame:
+    file, line, function = frame.get("file"), frame.get("line"), str(frame.get("function"))
+    return StackFrame(f"{function} ({file}:{line})", file, line, function, bool(frame.get("tooling")))
+
+
+def _whose(call: Call, failed: Evaluation | None) -> dict[str, object]:
+    """Whose error it is, and since when."""
+    if failed is None:
+        return {}
+    ago = max(0, call.services.now() - (failed.ended_at or 0))
+    return {"evaluationId": failed.id, "who": failed.who, "agoMs": ago}
 
 
 def trace_json(trace: StackTrace, *, whole: bool, max_bytes: int) -> dict[str, object]:

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Union
 
 from codriver.repls.dialects import lisp_expressions, python_tests, symbol_expressions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from codriver.core.values import PrintLimits
     from codriver.wire.bencode import Value
+
+Words = Union[str, "Sequence[Words]"]
+"""A text, or a list of such, as it reaches our code: as a literal."""
+
+_NAME: Final = re.compile(r"\$([a-z]+)")
 
 WORKER_OPS: Final = "codriver/"
 """Codriver's own worker is known by ops whose names begin so."""
@@ -136,6 +142,8 @@ class Dialect:
     """What the dialect's one server keeps apart; None: asked of each server."""
     is_serial: bool = False
     """Sessions keep their namespaces apart and still wait for each other: everything runs on one thread."""
+    runs_files: bool = False
+    """Tests are run by file too: our own code for them takes paths and finds the files itself."""
     notes: tuple[str, ...] = ()
 
     def print_fields(self, bounds: PrintLimits, *, knows_defaults: bool = False) -> dict[str, Value]:
@@ -157,16 +165,21 @@ class Dialect:
             fields[f"{_PRINT}/quota"] = bounds.max_value_bytes
         return fields
 
+    def _literal(self, words: Words) -> str:
+        # What separates in Python is blank in a Lisp.
+        return self.quote(words) if isinstance(words, str) else f"[{', '.join([self._literal(one) for one in words])}]"
+
     def quote(self, text: str) -> str:
         """`text` as a string literal of the dialect."""
         # Node's servers count a request in characters where it comes in pieces; ASCII is safe from that.
         return json.dumps(text, ensure_ascii=not self.python_text)
 
-    def expression(self, capability: str, **names: str) -> str:
+    def expression(self, capability: str, **names: Words) -> str:
         """The code that asks for `capability`, with `names` in it as literals; its value is one JSON text."""
-        code = self.ask[capability]
-        for name, text in names.items():
-            code = code.replace(f"${name}", text if name == "expand" else self.quote(text))
+        literals = {name: self._literal(words) for name, words in names.items()}
+        if isinstance(expand := names.get("expand"), str):
+            literals["expand"] = expand
+        code = _NAME.sub(lambda match: literals.get(match[1], match[0]), self.ask[capability])
         return self.before.get(capability, "") + self.json % code
 
     def read(self, printed: str) -> object:
@@ -200,6 +213,7 @@ CLOJURE: Final = Dialect(
         "stacks": _CLOJURE_STACKS,
         "tidy": _CLOJURE_TIDY,
         "test": lisp_expressions.TEST_CLOJURE,
+        "test-partial": lisp_expressions.TEST_CLOJURE_PARTIAL,
     },
     before={"test": "(require 'clojure.test 'clojure.java.io)"},
     tooling=_JAVA_TOOLING,
@@ -230,6 +244,7 @@ BABASHKA: Final = Dialect(
         "complete": _CLOJURE_COMPLETE,
         "macroexpand": _CLOJURE_EXPAND,
         "test": lisp_expressions.TEST_CLOJURE,
+        "test-partial": lisp_expressions.TEST_CLOJURE_PARTIAL,
     },
     before={"test": "(require 'clojure.test 'clojure.java.io)"},
     tooling=_JAVA_TOOLING,
@@ -247,6 +262,7 @@ NBB: Final = Dialect(
         "macroexpand": "(pr-str ($expand (read-string $code)))",
         "test": lisp_expressions.TEST_NBB,
         "test-rest": lisp_expressions.TEST_NBB_REST,
+        "test-partial": lisp_expressions.TEST_NBB_PARTIAL,
     },
     before={"test": "(require 'cljs.test)"},
     namespace_by="ns",
@@ -270,6 +286,7 @@ SQUINT: Final = Dialect(
     ask={
         "test": lisp_expressions.TEST_SQUINT,
         "test-rest": lisp_expressions.TEST_SQUINT_REST,
+        "test-partial": lisp_expressions.TEST_SQUINT_PARTIAL,
         "complete-in": lisp_expressions.COMPLETE_IN_SQUINT,
     },
     before={"test": "(require '[clojure.test :as codriver-tests])"},
@@ -295,6 +312,7 @@ BASILISP: Final = Dialect(
         "names": symbol_expressions.NAMES_BASILISP,
         "macroexpand": "(pr-str ($expand (read-string $code)))",
         "test": lisp_expressions.TEST_BASILISP,
+        "test-partial": lisp_expressions.TEST_BASILISP_PARTIAL,
         "complete-in": lisp_expressions.COMPLETE_IN_BASILISP,
     },
     before={"test": "(require 'basilisp.test)"},
@@ -315,6 +333,7 @@ HY: Final = Dialect(
     python_text=True,
     facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os"))}',
     ask={"test": python_tests.HY_TEST, "names": symbol_expressions.NAMES_HY},
+    runs_files=True,
     namespace_by="none",
     tooling=_PYTHON_TOOLING,
     send_gap_s=0.02,
@@ -337,6 +356,7 @@ WORKER_PYTHON: Final = Dialect(
     python_text=True,
     facts='__import__("json").dumps({"root": __import__("os").getcwd(), "pid": __import__("os").getpid()})',
     ask={"test": python_tests.TEST},
+    runs_files=True,
     adapted={"stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
     tooling=_PYTHON_TOOLING,

@@ -1,8 +1,10 @@
 """Expressions in the Lisps that servers have no op for: tests run, and names completed within their namespace.
 
-Tests: `$ns` and `$name` are string literals. Each expression gives what `codriver.repls.nrepl.responses.tests_of`
-reads. What JavaScript runs may end later than its expression, which then gives `pending` and keeps the run in a
-property of the global object: another one gives what became of it.
+Tests: `$ns` and `$name` are string literals, `$spaces` the namespaces to run where there are several, `$files` those to
+load before, each with its file; `$words` and `$only` choose, as `python_tests.TEST` says. Each expression gives what
+`codriver.repls.nrepl.responses.tests_of` reads. What JavaScript runs may end later than its expression, which then
+gives `pending` and keeps the run in a property of the global object: another one gives what became of it. A third gives
+the part that was over when a run was interrupted.
 
 Completion, for servers whose own op leaves some names out or makes some up: `$owner` is what stands before the slash,
 an alias or a namespace; `$name` how the name begins, which may be empty. One that gives nil, not an empty list, leaves
@@ -13,22 +15,51 @@ from __future__ import annotations
 
 from typing import Final
 
+_MEANT: Final = """meant? (fn [n t] (let [text (LOWER (str n "/" t))]
+   (and (or (empty? $words) (some (fn [every] (every? (fn [w] (if (= "!" (subs w 0 1))
+           (not (has? text (subs w 1))) (has? text w))) every)) $words))
+        (or (empty? $only) (some (fn [one] (and (= n (first one)) (= t (second one)))) $only)))))"""
+_MEANT_ON_THE_JVM: Final = "has? (fn [^String a ^String b] (.contains a b))\n  " + _MEANT.replace(
+    "LOWER", ".toLowerCase"
+)
+_MEANT_IN_JAVASCRIPT: Final = "has? (fn [a b] (.includes a b))\n  " + _MEANT.replace("LOWER", ".toLowerCase")
+_MEANT_IN_PYTHON: Final = "has? (fn [a b] (not= -1 (.find a b)))\n  " + _MEANT.replace("LOWER", ".lower")
+
 TEST_CLOJURE: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
   (try (require (symbol $ns)) false (catch java.io.FileNotFoundException _ true)))
  {:missing true}
- (let [results (atom []) seen (atom #{})
+ (let [results (atom []) seen (atom #{}) now (atom nil)
+  _ (intern (create-ns 'codriver.tests) 'run {:results results :seen seen :now now})
+  on-path? (fn [^String n ^String f] (clojure.java.io/resource
+             (str (-> n (.replace "-" "_") (.replace "." "/")) (subs f (.lastIndexOf f ".")))))
+  _ (doseq [[n f] $files :when (not (find-ns (symbol n)))]
+     (try (binding [*ns* *ns*] (if (on-path? n f) (require (symbol n)) (load-file f)))
+      (catch Throwable e (swap! results conj {:test "(load)" :ns n :outcome "error" :file f
+        :actual (apply str (interpose ": " (map (fn [^Throwable t] (.getMessage t))
+          (take-while some? (iterate (fn [^Throwable t] (when t (.getCause t))) e)))))}))))
+  $meant
+  spaces (cond (seq $ns) [(the-ns (symbol $ns))] (seq $spaces) (keep (comp find-ns symbol) $spaces) :else (all-ns))
   tests (if (seq $name) [(or (ns-resolve (the-ns (symbol $ns)) (symbol $name))
       (throw (ex-info (str "there is no test " $name " in " $ns) {})))]
-    (filter (comp :test meta) (mapcat (comp vals ns-interns) (if (seq $ns) [(the-ns (symbol $ns))] (all-ns)))))
+    (filter (fn [v] (meant? (str (ns-name (:ns (meta v)))) (str (:name (meta v)))))
+     (filter (comp :test meta) (mapcat (comp vals ns-interns) spaces))))
   path (fn [f] (if-let [u (when (and f (not (.startsWith f "/"))) (clojure.java.io/resource f))]
     (if (= "file" (.getProtocol u)) (str (clojure.java.io/as-file u)) (str u)) f))
+  frames (fn [^Throwable e] (let [root (last (take-while some? (iterate (fn [^Throwable t] (when t (.getCause t))) e)))]
+    (map (fn [^StackTraceElement f] {:class (.getClassName f) :method (.getMethodName f)
+      :file (.getFileName f) :line (.getLineNumber f)})
+     (take-while (fn [^StackTraceElement f] (not (.startsWith (.getClassName f) "clojure.test$")))
+      (take 40 (.getStackTrace ^Throwable root))))))
   ends? (fn [f base] (and f (or (= f base) (.endsWith f (str "/" base)))))
   place (fn [base own] (path (cond (or (nil? base) (.contains base "/")) base (ends? own base) own
     :else (let [files (distinct (filter #(ends? % base)
                 (keep (comp :file meta) (mapcat (comp vals ns-interns) (all-ns)))))]
             (if (= 1 (count files)) (first files) base)))))
   report (fn [m] (let [v (first clojure.test/*testing-vars*) vm (meta v)]
-    (when (= :begin-test-var (:type m)) (swap! seen conj (:var m)))
+    (when (= :begin-test-var (:type m)) (swap! seen conj (:var m)) (reset! now {:var (:var m)}))
+    (when (and (= :error (:type m)) (instance? InterruptedException (:actual m)))
+     ; an interrupt ends the whole run, not only the test that waits
+     (swap! now assoc :frames (frames (:actual m))) (throw (:actual m)))
     (when (#{:pass :fail :error} (:type m))
      (swap! results conj {:test (str (:name vm)) :ns (str (some-> (:ns vm) ns-name)) :outcome (name (:type m))
       :message (let [c (apply str (interpose " " (reverse clojure.test/*testing-contexts*)))
@@ -36,10 +67,18 @@ TEST_CLOJURE: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
       :expected (when (not= :pass (:type m)) (pr-str (:expected m)))
       :actual (when (not= :pass (:type m)) (let [a (:actual m)] (if (instance? Throwable a)
          (str (.getName (class a)) ": " (.getMessage ^Throwable a)) (pr-str a))))
+      :frames (when (instance? Throwable (:actual m)) (frames (:actual m)))
       :file (place (:file m) (:file vm)) :line (:line m) :var-file (path (:file vm)) :var-line (:line vm)}))))]
   (binding [clojure.test/report report clojure.test/*test-out* *out*]
    (doseq [[n vs] (group-by (comp :ns meta) tests)] (clojure.test/test-vars vs)))
-  {:tests (count @seen) :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome) @results))}))"""
+  {:tests (count @seen) :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome)
+    @results))}))""".replace("$meant", _MEANT_ON_THE_JVM)
+TEST_CLOJURE_PARTIAL: Final = """(let [run @(resolve 'codriver.tests/run) now @(:now run) v (:var now) m (meta v)]
+ {:tests (- (count @(:seen run)) (if v 1 0))
+  :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome)
+   (remove (fn [row] (and v (= [(str (ns-name (:ns m))) (str (:name m))] [(:ns row) (:test row)]))) @(:results run))))
+  :stopped (when v {:test (str (:name m)) :ns (str (ns-name (:ns m))) :outcome "error" :file (:file m)
+                    :line (:line m) :frames (:frames now)})})"""
 """A failure is reported with the base name of its file alone; its path is that of a var with such a file."""
 
 TEST_BASILISP: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
@@ -49,35 +88,56 @@ TEST_BASILISP: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
      (throw e)))))
  {:missing true}
  (let [is-test (fn [v] (:basilisp.test/test (meta v)))
+  unread (vec (mapcat (fn [[n f]] (when-not (find-ns (symbol n))
+     (try (binding [*ns* *ns*] (try (require (symbol n)) (catch python/ImportError e
+        (if (= -1 (.find (python/str e) (str "'" n "'"))) (throw e) (load-file f))))) nil
+      (catch python/Exception e [{:test "(load)" :ns n :outcome "error" :file f :actual (python/repr e)}])))) $files))
+  $meant
+  spaces (cond (seq $ns) [(the-ns (symbol $ns))] (seq $spaces) (keep (comp find-ns symbol) $spaces) :else (all-ns))
   tests (if (seq $name)
     [(or (get (ns-interns (the-ns (symbol $ns))) (symbol $name))
        (throw (ex-info (str "there is no test " $name " in " $ns) {})))]
-    (filter is-test (mapcat (comp vals ns-interns) (if (seq $ns) [(the-ns (symbol $ns))] (all-ns)))))
+    (filter (fn [v] (and (is-test v) (meant? (str (:ns (meta v))) (name (:name (meta v))))))
+     (mapcat (comp vals ns-interns) spaces)))
+  frames (fn [e] (vec (take 40 (reverse (map (fn [f] {:file (.-filename f) :line (.-lineno f) :function (.-name f)})
+    (.extract_tb (python/__import__ "traceback") (.-__traceback__ e)))))))
   place (fn [v] {:test (name (:name (meta v))) :ns (str (:ns (meta v))) :file (:file (meta v)) :line (:line (meta v))})
   text (fn [x] (when (some? x) (pr-str x)))
   told (fn [v f] (merge (place v) {:outcome (if (= :error (:type f)) "error" "fail")
     :context (:test-section f) :message (:message f) :expected (text (:expected f)) :actual (text (:actual f))
+    :frames (when (instance? python/BaseException (:actual f)) (frames (:actual f)))
     :line (or (:line f) (:line (meta v)))}))
+  results (atom unread)
+  state (atom {:results results})
+  _ (python/setattr (python/__import__ "sys") "codriver_tests" state)
   run (fn [v] (try
      (let [failures (:failures (v))]
       (if (seq failures) (map (fn [f] (told v f)) failures) [(assoc (place v) :outcome "pass")]))
-     (catch python/Exception e [(assoc (place v) :outcome "error" :actual (python/repr e))])))
+     (catch python/Exception e [(assoc (place v) :outcome "error" :actual (python/repr e) :frames (frames e))])
+     (catch python/KeyboardInterrupt e
+       (swap! state assoc :stopped (assoc (place v) :outcome "error" :frames (frames e))) (throw e))))
   run-ns (fn [n vs] (let [once (basilisp.test/join-fixtures (:basilisp.test/once-fixtures (meta n)))
       each (basilisp.test/join-fixtures (:basilisp.test/each-fixtures (meta n)))]
     (basilisp.test/with-fixtures [once]
-     (vec (mapcat (fn [v] (basilisp.test/with-fixtures [each] (vec (run v)))) vs)))))]
-  {:tests (count tests) :results (vec (mapcat (fn [[n vs]] (run-ns n vs))
-    (group-by (fn [v] (the-ns (:ns (meta v)))) tests)))}))"""
+     (doseq [v vs] (basilisp.test/with-fixtures [each] (swap! results into (run v)))))))]
+  (doseq [[n vs] (group-by (fn [v] (the-ns (:ns (meta v)))) tests)] (run-ns n vs))
+  {:tests (count tests) :results @results}))""".replace("$meant", _MEANT_IN_PYTHON)
+
+TEST_BASILISP_PARTIAL: Final = """(let [state @(.-codriver-tests (python/__import__ "sys")) results @(:results state)]
+ {:tests (count (set (map (fn [row] [(:ns row) (:test row)]) results))) :results results :stopped (:stopped state)})"""
 
 TEST_NBB: Final = """(let [home (when (seq $ns) (find-ns (symbol $ns)))]
  (if (and (seq $ns) (nil? home))
   {:missing true}
   (let [state (atom {:results [] :seen #{} :done false})
+   $meant
    vars (if (seq $name)
     [(or (when home (get (ns-interns home) (symbol $name)))
          (throw (js/Error. (str "there is no test " $name " in " $ns))))]
     (sort-by (comp :line meta)
-      (filter (comp :test meta) (mapcat (comp vals ns-interns) (if home [home] (all-ns))))))
+      (filter (fn [v] (meant? (str (ns-name (:ns (meta v)))) (str (:name (meta v)))))
+       (filter (comp :test meta) (mapcat (comp vals ns-interns)
+        (cond home [home] (seq $spaces) (keep (comp find-ns symbol) $spaces) :else (all-ns)))))))
    place (fn [v] {:test (str (:name (meta v))) :ns (str (ns-name (:ns (meta v)))) :file (:file (meta v))
                   :line (:line (meta v))})
    told (fn [m] (let [{[v] :testing-vars contexts :testing-contexts} (cljs.test/get-current-env) e (:actual m)]
@@ -91,7 +151,8 @@ TEST_NBB: Final = """(let [home (when (seq $ns) (find-ns (symbol $ns)))]
                  :begin-test-vars :end-test-vars :begin-test-var :end-test-var :summary :pass :fail :error]]
     (defmethod cljs.test/report [:codriver kind] [m]
      (when-let [now (.-codriverTests js/globalThis)]
-      (when (= kind :begin-test-var) (swap! now update :seen conj (:var m)))
+      (when (= kind :begin-test-var) (swap! now update :seen conj (:var m)) (swap! now assoc :now (:var m)))
+      (when (= kind :end-test-var) (swap! now assoc :now nil))
       (when (#{:pass :fail :error} kind) (swap! now update :results conj (told m))))))
    (set! (.-codriverTests js/globalThis) state)
    (cljs.test/set-env! (reduce (fn [env n] (reduce (fn [env [k s]]
@@ -99,7 +160,7 @@ TEST_NBB: Final = """(let [home (when (seq $ns) (find-ns (symbol $ns)))]
       [[:once-fixtures 'cljs-test-once-fixtures] [:each-fixtures 'cljs-test-each-fixtures]]))
      (cljs.test/empty-env :codriver) (distinct (map (comp :ns meta) vars))))
    (cljs.test/run-block (concat (cljs.test/test-vars-block vars) [(fn [] (swap! state assoc :done true))]))
-   {:pending true})))"""
+   {:pending true})))""".replace("$meant", _MEANT_IN_JAVASCRIPT)
 
 TEST_NBB_REST: Final = """(let [now @(.-codriverTests js/globalThis)]
  (if (:done now)
@@ -107,10 +168,18 @@ TEST_NBB_REST: Final = """(let [now @(.-codriverTests js/globalThis)]
    :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome) (:results now)))}
   {:pending true}))"""
 
+TEST_NBB_PARTIAL: Final = """(let [now @(.-codriverTests js/globalThis) v (:now now)]
+ {:tests (count (disj (:seen now) v))
+  :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome) (:results now)))
+  :stopped (when v {:test (str (:name (meta v))) :ns (str (ns-name (:ns (meta v)))) :file (:file (meta v))
+                    :line (:line (meta v)) :outcome "error"})})"""
+
 TEST_SQUINT: Final = """(let [within (fn [o k] (when (some? o) (aget o k)))
   home (reduce within js/globalThis (.split (.replaceAll $ns "-" "_") "."))
   known (if (= "" $ns) (codriver-tests/registered-tests) (codriver-tests/registered-tests $ns))
-  chosen (if (= "" $name) known (filterv (fn [t] (= $name (:name (meta t)))) known))
+  $meant
+  listed (filterv (fn [t] (or (empty? $spaces) (some (fn [n] (= n (:ns (meta t)))) $spaces))) known)
+  chosen (filterv (fn [t] (if (= "" $name) (meant? (:ns (meta t)) (:name (meta t))) (= $name (:name (meta t))))) listed)
   state {:done false :results [] :tests 0 :test nil}
   ended (fn [_] (set! codriver-tests/*current-reporter* "cljs.test/default") (aset state "done" true))]
  (cond
@@ -137,8 +206,12 @@ TEST_SQUINT: Final = """(let [within (fn [o k] (when (some? o) (aget o k)))
     (let [run (apply codriver-tests/run-tests chosen)]
      (if (instance? js/Promise run) (.then run ended ended) (ended nil)))
     (catch :default e (ended nil) (throw e)))
-   {:pending true})))"""
+   {:pending true})))""".replace("$meant", _MEANT_IN_JAVASCRIPT)
 """Of squint's `clojure.test`, which newer versions of it bring along."""
+
+TEST_SQUINT_PARTIAL: Final = """(let [now (aget js/globalThis "codriverTests") t (:test now)]
+ {:tests (dec (:tests now)) :results (vec (take 2000 (:results now)))
+  :stopped (when (some? t) {:test (:name t) :ns (:ns t) :outcome "error"})})"""
 
 TEST_SQUINT_REST: Final = """(let [now (aget js/globalThis "codriverTests")]
  (if (:done now) {:tests (:tests now) :results (vec (take 2000 (sort-by

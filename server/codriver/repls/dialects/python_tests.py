@@ -15,8 +15,10 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from codriver.repls.dialects.pytest_program import PYTEST
+
 _COMMON: Final = """
-import contextlib, fnmatch, gc, importlib, importlib.util, inspect, io, json, os, sys, traceback, unittest
+import contextlib, fnmatch, gc, importlib, importlib.util, inspect, io, json, os, signal, sys, traceback, unittest
 
 try:
     import pytest
@@ -25,8 +27,7 @@ except ImportError:
 if not hasattr(pytest, "version_tuple"):
     # Before version 7 its hooks were others.
     pytest = None
-TEXT, OUTPUT, ROWS = 4000, 50000, 2000
-
+TEXT, OUTPUT, ROWS, FRAMES = 4000, 50000, 2000, 40
 
 HY_SESSION = "hy-nrepl-session-"
 
@@ -50,6 +51,27 @@ def own(file):
     return bool(file) and file.startswith(os.path.realpath(os.getcwd()) + os.sep) and "site-packages" not in file
 
 
+def beneath(file):
+    # As a node id has it.
+    return os.path.relpath(file).replace(os.sep, "/") if own(file) else file
+
+
+def be_deaf():
+    # Who interrupts goes on until all is over, and what passed is yet to be told; the worker hears again afterwards.
+    if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "_on_signal":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def frames_of(frames):
+    run_by = [os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest")]
+    told = [
+        {"file": one.filename, "line": one.lineno, "function": one.name}
+        for one in reversed(frames)
+        if not any(name in one.filename for name in run_by)
+    ]
+    return told if len(told) <= FRAMES else told[:FRAMES // 2] + told[-FRAMES // 2:]
+
+
 def is_test(name, value, module):
     if getattr(value, "__module__", None) != module.__name__:
         return False
@@ -64,6 +86,11 @@ class Recorder(unittest.TestResult):
     def __init__(self):
         super().__init__()
         self.rows = []
+        self.running = None
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.running = test
 
     def row(self, test, outcome, error=None, message=None):
         function = inspect.unwrap(getattr(test, "_testFunc", None) or getattr(type(test), test._testMethodName))
@@ -76,7 +103,9 @@ class Recorder(unittest.TestResult):
         if error:
             kind, value, trace = error
             row["actual"] = "".join(traceback.format_exception_only(kind, value)).strip()
-            for frame in traceback.extract_tb(trace):
+            frames = traceback.extract_tb(trace)
+            row["frames"] = frames_of(frames)
+            for frame in frames:
                 if frame.filename == row["file"]:
                     row["line"] = frame.lineno
         self.rows.append(row)
@@ -126,183 +155,30 @@ def tests_of(module):
             yield name, name, unittest.FunctionTestCase(value)
 
 
-def by_unittest(modules, wanted):
+def by_unittest(modules, wanted, words, only):
     seen, suite = set(), unittest.TestSuite()
     for module in modules:
         for full, short, case in tests_of(module):
-            if (not wanted or wanted in (full, short)) and (module.__name__, full) not in seen:
+            home = shown(module.__name__)
+            is_meant = [home, full] in only if only else not wanted or wanted in (full, short)
+            if is_meant and matches(words, home + "/" + full) and (module.__name__, full) not in seen:
                 seen.add((module.__name__, full))
                 suite.addTest(case)
     recorder = Recorder()
-    suite.run(recorder)
-    return len(seen), recorder.rows
-"""
-
-_PYTEST: Final = """
-
-ELSEWHERE = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeout", "--timeout-method=signal"))
-wrapper = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
-
-
-class Plugin:
-    def __init__(self, names, wanted):
-        self.names = names
-        self.wanted = wanted.replace("::", ".")
-        self.rows, self.seen, self.output = [], set(), []
-        self.saved, self.errors = {}, {}
-        self.broken, self.is_known, self.is_stopped = None, False, False
-
-    def take(self, patterns):
-        # pytest would use what is loaded; a test file that was edited must be read again.
-        for name, module in list(sys.modules.items()):
-            file = file_of(module)
-            if own(file) and name != "__main__":
-                base = os.path.splitext(os.path.basename(file))[0] + ".py"
-                if any(fnmatch.fnmatch(base, pattern.rpartition("/")[2]) for pattern in patterns):
-                    self.saved[name] = sys.modules.pop(name)
-
-    def put_back(self):
-        for name in [name for name, module in list(sys.modules.items()) if name.rpartition(".")[2] == "conftest"]:
-            if own(file_of(sys.modules[name])):
-                del sys.modules[name]
-        for name, module in self.saved.items():
-            sys.modules[name] = module
-            parent, _, child = name.rpartition(".")
-            if parent in sys.modules:
-                setattr(sys.modules[parent], child, module)
-
-    @wrapper
-    def pytest_load_initial_conftests(self, early_config, args):
-        # Plugins that would run the tests in other processes, trace this one, or end it after a time.
-        for plugin, option in ELSEWHERE:
-            if early_config.pluginmanager.has_plugin(plugin):
-                args[:] = [*args, option]
-        early_config.known_args_namespace.no_cov = True
-        yield
-
-    def pytest_configure(self, config):
-        self.take(config.getini("python_files"))
-
-    def pytest_collect_file(self, file_path, parent):
-        if file_path.suffix == ".hy" and os.path.realpath(str(file_path)) in self.names:
-            return pytest.Module.from_parent(parent, path=file_path)
-
-    def pytest_collection_modifyitems(self, config, items):
-        if self.wanted:
-            kept = [item for item in items if self.is_wanted(full_name(item))]
-            config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-            self.is_known = bool(kept)
-            items[:] = kept
-
-    def is_wanted(self, name):
-        plain = name.partition("[")[0]
-        return self.wanted in (name, plain) or plain.startswith(self.wanted + ".")
-
-    def pytest_keyboard_interrupt(self, excinfo):
-        self.is_stopped = issubclass(excinfo.type, KeyboardInterrupt)
-
-    def pytest_exception_interact(self, node, call, report):
-        if not isinstance(node, pytest.Item) and call.excinfo is not None:
-            self.broken = call.excinfo.value.__cause__ or call.excinfo.value
-
-    def pytest_collectreport(self, report):
-        if not report.passed:
-            file = os.path.realpath(report.nodeid.partition("::")[0])
-            skipped = report.skipped and isinstance(report.longrepr, tuple)
-            self.rows.append({
-                "test": "(collection)", "ns": self.names.get(file, report.nodeid), "file": file,
-                "outcome": "pass" if report.skipped else "error",
-                "message": report.longrepr[2] if skipped else None,
-                "actual": None if report.skipped else str(report.longrepr)[-TEXT:],
-            })
-
-    def pytest_runtest_makereport(self, item, call):
-        self.errors[item.nodeid, call.when] = (item, call.excinfo)
-
-    def pytest_runtest_logreport(self, report):
-        # Plugins that run a test again tell of its parts when all of them are over.
-        known = (report.nodeid, report.when)
-        if known not in self.errors or report.outcome == "rerun":
-            return
-        item, error = self.errors[known]
-        self.seen.add(report.nodeid)
-        expected = getattr(report, "wasxfail", None)
-        if report.skipped:
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-            words = "skipped: " + reason.replace("Skipped: ", "", 1)
-            self.row(item, "pass", "failed as expected" if expected is not None else words)
-        elif report.failed:
-            wrong = error is None or issubclass(error.type, (AssertionError, pytest.fail.Exception))
-            words = getattr(report, "sub_test_description", str)() if report.when == "call" else "in its " + report.when
-            self.row(item, "fail" if wrong and report.when == "call" else "error", words or None, error, report)
-        elif report.when == "call":
-            self.row(item, "pass", None if expected is None else "was expected to fail and passed")
-
-    def row(self, item, outcome, message, error=None, report=None):
-        path, line, _ = item.reportinfo()
-        file = os.path.realpath(str(path))
-        row = {
-            "test": full_name(item), "ns": self.names.get(file) or file, "outcome": outcome,
-            "message": message, "file": file, "line": None if line is None else line + 1,
-        }
-        if report is not None:
-            row["actual"] = (words_of(error) if error else str(report.longrepr))[:TEXT]
-            for frame in traceback.extract_tb(error.tb) if error else ():
-                if os.path.realpath(frame.filename) == file:
-                    row["line"] = frame.lineno
-            for title, text in report.sections:
-                if title.endswith(report.when):
-                    self.output.append(f"--- {row['test']}: {title} ---\\n{text[-TEXT:].rstrip()}\\n")
-        self.rows.append(row)
-
-
-def words_of(error):
-    shown = getattr(error.value, "formatrepr", None)
-    return getattr(shown and shown(), "errorstring", None) or error.exconly()
-
-
-def full_name(item):
-    names = []
-    while item is not None and not isinstance(item, pytest.File):
-        names.insert(0, item.name)
-        item = item.parent
-    return ".".join(names)
-
-
-def options(files):
-    # What the project's settings say holds, but for what would take the output or the process.
-    given = ["--capture=sys", "-p", "no:faulthandler", "--continue-on-collection-errors"]
-    given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    # What pytest rewrites to explain a failure is Python's text, not Hy's.
-    given += ["--assert=plain"] if any(file.endswith(".hy") for file in files) else []
-    return [*given, *files]
-
-
-def by_pytest(names, wanted, is_one):
-    plugin, screen = Plugin(names, wanted), io.StringIO()
-    path, is_silent = sys.path[:], sys.dont_write_bytecode
-    importlib.invalidate_caches()
-    # Cached code is told apart by size and second alone, and an edit may come sooner.
-    sys.dont_write_bytecode = True
     try:
-        plugin.take(["conftest.py"])
-        with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
-            status = pytest.main(options(names), plugins=[plugin])
-    finally:
-        sys.path[:], sys.dont_write_bytecode = path, is_silent
-        plugin.put_back()
-    print("".join(plugin.output)[-OUTPUT:], end="")
-    if plugin.is_stopped:
-        raise KeyboardInterrupt
-    if status in (3, 4) and not plugin.rows:
-        raise RuntimeError("pytest could not run:\\n" + screen.getvalue().strip()[-TEXT:])
-    if status == 2:
-        print(screen.getvalue().strip()[-TEXT:])
-    if is_one and plugin.broken and not plugin.seen:
-        raise plugin.broken
-    if plugin.is_known and not plugin.seen:
-        raise LookupError(f"the test {wanted} is there, and the project's settings of pytest deselect it")
-    return len(plugin.seen), plugin.rows
+        suite.run(recorder)
+    except KeyboardInterrupt as error:
+        be_deaf()
+        if recorder.running is None:
+            raise
+        recorder.row(recorder.running, "error", (type(error), error, error.__traceback__))
+        return len(seen), recorder.rows[:-1], recorder.rows[-1]
+    return len(seen), recorder.rows, None
+
+
+def matches(words, text):
+    text = text.lower()
+    return not words or any(all((one.lstrip("!") in text) != one.startswith("!") for one in every) for every in words)
 """
 
 _ANSWER: Final = """
@@ -320,50 +196,92 @@ def is_there(ns):
         return False
 
 
-def chosen(ns, home):
+def chosen(ns, home, only):
+    # What pytest is given, the names that files have, the files it is given beside, and modules that are no files.
     if home and ns in ("Hy", "__main__"):
-        return {}, [home]
+        return [], {}, [], [home]
+    if not ns and only:
+        files, names, modules = [], {}, []
+        for name in dict.fromkeys(one for one, _ in only):
+            if not is_path(name) and not is_there(name):
+                continue
+            more = chosen("__main__" if name == "user" else name, home, ())
+            files += more[0]
+            names.update(more[1])
+            modules += more[3]
+        return files, names, [], modules
     if not ns:
         loaded = [one for _, one in sorted(sys.modules.items()) if isinstance(one, type(sys))]
         modules = [one for one in loaded if own(file_of(one)) or one.__name__ == "__main__"]
         modules += [home] if home else []
         modules = [one for one in modules if any(is_test(name, value, one) for name, value in list(vars(one).items()))]
-        files = {file_of(one): shown(one.__name__) for one in modules if pytest and file_of(one)}
-        return files, [one for one in modules if file_of(one) not in files]
+        names = {file_of(one): shown(one.__name__) for one in modules if pytest and file_of(one)}
+        return [], names, list(names), [one for one in modules if file_of(one) not in names]
+    if pytest and is_path(ns):
+        return [ns], {}, [], []
     module = sys.modules.get(ns)
     file = file_of(module) if module else importlib.util.find_spec(ns).origin
     file = file and os.path.realpath(file)
     if pytest and own(file) and os.path.isfile(file):
-        return {file: shown(ns)}, []
-    return {}, [module or importlib.import_module(ns)]
+        if os.path.basename(file) == "__init__.py":
+            return [os.path.dirname(file)], {}, [], []
+        return [file], {file: shown(ns)}, [], []
+    return [], {}, [], [module or importlib.import_module(ns)]
 
 
-def answer(ns, wanted, session=""):
+def is_path(ns):
+    folder = os.path.isdir(ns) and not os.path.isfile(os.path.join(ns, "__init__.py"))
+    return folder or os.path.isfile(ns) or (os.path.isdir(ns) and "/" in ns)
+
+
+def answer(ns, wanted, match, words, only, session=""):
     home = home_of(session)
-    ns = "__main__" if ns == "user" else ns
+    ns, _, node = ns.partition("::")
+    if node:
+        wanted = node
+    if session and not is_path(ns):
+        ns = ns.replace("-", "_")
+    ns = "__main__" if ns == "user" else ns.rstrip("/")
     # Hy's names may be written with hyphens, Python's have none.
     name, bracket, parameters = wanted.partition("[")
     wanted = name.replace("-", "_") + bracket + parameters
-    if ns and not (home and ns == "Hy") and not is_there(ns):
+    if ns and not (home and ns == "Hy") and not is_path(ns) and not is_there(ns):
         return json.dumps({"missing": True})
-    files, modules = chosen(ns, home)
-    count, rows = by_pytest(files, wanted, bool(ns)) if files else (0, [])
-    more, others = by_unittest(modules, wanted)
-    if wanted and not count + more:
+    if is_path(ns) and not pytest:
+        raise LookupError("files need pytest 7 or later in this REPL's environment; give a module as namespace")
+    targets, names, extra, modules = chosen(ns, home, only)
+    count, rows, stopped = 0, [], None
+    if pytest and (targets or not (ns or only)):
+        count, rows, stopped = by_pytest(targets, names, extra, wanted, match, only, bool(ns))
+    if modules and not stopped:
+        if match and not words:
+            raise ValueError(f"{match!r} is for pytest; write match here as: word and not other or word")
+        more, others, stopped = by_unittest(modules, wanted, words, only)
+        count, rows = count + more, rows + others
+    if wanted and not count and not stopped:
         raise LookupError(f"there is no test {wanted} in {shown(ns) or 'the loaded modules'}")
     worst = {"error": 0, "fail": 1, "pass": 2}
-    results = sorted(rows + others, key=lambda row: worst[row["outcome"]])[:ROWS]
-    return json.dumps({"tests": count + more, "results": results})
+    results = sorted(rows, key=lambda row: worst[row["outcome"]])[:ROWS]
+    for row in results[FRAMES:]:
+        row.pop("frames", None)
+    return json.dumps({"tests": count, "results": results, "stopped": stopped})
 """
 
-_PROGRAM: Final = _COMMON + _UNITTEST + _PYTEST + _ANSWER
+_PROGRAM: Final = _COMMON + _UNITTEST + PYTEST + _ANSWER
 
-TEST: Final = f'(lambda space: exec({_PROGRAM!r}, space) or space["answer"]($ns, $name))({{"__name__": "tests"}})'
-"""The expression; `$ns` and `$name` are string literals, empty for all."""
+TEST: Final = (
+    f'(lambda space: exec({_PROGRAM!r}, space) or space["answer"]($ns, $name, $match, $words, $only))'
+    '({"__name__": "tests"})'
+)
+"""The expression; `$ns`, `$name` and `$match` are string literals, empty for all; `$only` lists namespaces with tests.
+
+`$words` is `$match` as alternatives of words that all must hold, an exclamation mark before what must not.
+"""
 
 HY_TEST: Final = (
     f"((fn [space] (exec {json.dumps(_PROGRAM)} space)"
-    ' (.loads (__import__ "json") ((get space "answer") (.replace $ns "-" "_") $name $session))) {"__name__" "tests"})'
+    ' (.loads (__import__ "json") ((get space "answer") $ns $name $match $words $only $session)))'
+    ' {"__name__" "tests"})'
 )
 """The same in Hy, which runs the same program; its modules are imported and collected as Python's are.
 

@@ -1,4 +1,4 @@
-"""Introspection of code: completion, symbols, expansion, tests, stack traces; by the server's op, else by evaluation.
+"""Introspection of code: completion, symbols, expansion, stack traces; by the server's op, else by evaluation.
 
 What is evaluated runs in a session of ours, so the caller's `*1`, `*e` and namespace stay as they are, and it is
 answered while the caller's session is busy wherever the server can do two things at once.
@@ -15,22 +15,11 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, Capability, Failure, ValuePart
 from codriver.errors import CodriverError
-from codriver.repls.adapter_values import (
-    NAMESPACE_MISSING,
-    ClojureDocs,
-    Completion,
-    StackFrame,
-    StackTrace,
-    Symbol,
-    TestRun,
-)
 from codriver.repls.dialects import WORKER_OPS
 from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
 from codriver.repls.errors import (
     CapabilityMissingError,
     EvaluationFailedError,
-    NamespaceMissingError,
-    OpTimedOutError,
 )
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.failures import WRAPPERS, failure_of, read_failure, stack_of
@@ -41,15 +30,25 @@ from codriver.repls.nrepl.message import (
     as_map,
     as_text,
 )
-from codriver.repls.nrepl.responses import Reply, located
-from codriver.repls.nrepl.session_pool import TEST_SESSION, TOOL_SESSION
+from codriver.repls.nrepl.responses import Reply
+from codriver.repls.nrepl.session_pool import TOOL_SESSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from codriver.core.values import Profile
     from codriver.repls import adapter_values
-    from codriver.repls.adapter_values import Names, ThreadDump
+    from codriver.repls.adapter_values import (
+        ClojureDocs,
+        Completion,
+        Names,
+        StackFrame,
+        StackTrace,
+        Symbol,
+        ThreadDump,
+    )
+    from codriver.repls.dialects import Dialect
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
@@ -59,16 +58,9 @@ logger = logging.getLogger(__name__)
 EXPLAIN_S: Final = 5.0
 """How long a failure waits for its chain and the name of its class, which it can do without."""
 
-INTERRUPT_S: Final = 2.0
-"""How long a test run that nobody waits for is given to be interrupted."""
-
-
 NOT_KEPT: Final = "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
 
 NAMES_OP: Final = f"{WORKER_OPS}names"
-
-PENDING_S: Final = 0.05
-"""How often a REPL is asked for the end of a test run that it does not tell by itself."""
 
 
 class Introspection:
@@ -83,11 +75,10 @@ class Introspection:
         self._dialect = probed.dialect
         self._op_timeout_s = op_timeout_s
         self._workspace = workspace
-        self._testing = anyio.Lock()
 
     async def complete(self, prefix: str, namespace: str | None, session: str = MAIN_SESSION) -> tuple[Completion, ...]:
         """Completions of `prefix`. See `Adapter.complete`."""
-        support = self._require("complete")
+        support = require(self._profile, "complete")
         target = self._sessions.get(session)
         where = self._namespace(target, namespace)
         owner, slash, start = prefix.partition("/")
@@ -111,7 +102,7 @@ class Introspection:
 
     async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
         """What is known of `symbol`. See `Adapter.lookup`."""
-        support = self._require("lookup")
+        support = require(self._profile, "lookup")
         target = self._sessions.get(session)
         where = self._namespace(target, namespace)
         if support.adapted:
@@ -139,7 +130,7 @@ class Introspection:
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:
         """The expansion of a form. See `Adapter.macroexpand`."""
-        support = self._require("macroexpand")
+        support = require(self._profile, "macroexpand")
         target = self._sessions.get(session)
         where = self._namespace(target, namespace)
         if support.adapted:
@@ -147,31 +138,12 @@ class Introspection:
             return str(await self._ask("macroexpand", expand=expander, code=code, ns=where))
         expander = "macroexpand-all" if full else "macroexpand-1"
         answer = await self._send(support.op, target, code=code, expander=expander, ns=where)
-        self._check("the expansion", answer)
+        check("the expansion", answer, self._dialect)
         return next((text for message in answer if (text := message.text("expansion")) is not None), "")
-
-    async def run_tests(
-        self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
-    ) -> TestRun:
-        """Run tests. See `Adapter.run_tests`."""
-        support = self._require("test")
-        target = self._sessions.get(session)
-        if support.adapted:
-            run = await self._test_by_evaluation(target, namespace or "", test or "", timeout_s)
-            return located(run, self._workspace)
-        query: dict[str, Value] = {"ns": namespace} if namespace else {}
-        if test:
-            query["tests"] = [test]
-        op = support.op if namespace else self._all_tests_op(support.op)
-        answer = await self._send_until(op, target, timeout_s, **{**query, "load?": "true"})
-        if namespace and any(NAMESPACE_MISSING in message.status for message in answer):
-            raise NamespaceMissingError(namespace)
-        self._check("the test run", answer)
-        return located(responses.read_tests(answer), self._workspace)
 
     async def last_stacktrace(self, session: str = MAIN_SESSION) -> StackTrace | None:
         """The last error of `session`. See `Adapter.last_stacktrace`."""
-        support = self._require("stacktrace")
+        support = require(self._profile, "stacktrace")
         target = self._sessions.get(session)
         if self._dialect.sends_traceback:
             trace = stack_of(target.failure, self._dialect) if target.failure else None
@@ -223,7 +195,7 @@ class Introspection:
         connection = tool.connection
         fields |= tool.address()
         answer = await connection.ask(responses.KEEPS_VALUES, timeout_s=self._op_timeout_s, **fields)
-        self._check("the value", answer)
+        check("the value", answer, self._dialect)
         return responses.read_part(answer)
 
     async def tidy(self, session: str = MAIN_SESSION) -> None:
@@ -240,67 +212,19 @@ class Introspection:
 
     async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
         """What ClojureDocs says. See `Adapter.clojuredocs`."""
-        support = self._require("clojuredocs")
+        support = require(self._profile, "clojuredocs")
         namespace, _, name = symbol.rpartition("/")
         target = self._sessions.get(MAIN_SESSION)
         answer = await self._send(support.op, target, ns=namespace or "clojure.core", sym=name or symbol)
         return responses.read_clojuredocs(answer)
 
-    async def _test_by_evaluation(self, target: NreplSession, namespace: str, test: str, timeout_s: float) -> TestRun:
-        tool = await self._sessions.open(TEST_SESSION)
-        began = anyio.current_time()
-        # A run that goes on after its answer is kept in one place of the REPL: one at a time.
-        async with self._testing:
-            code = self._dialect.expression("test", ns=namespace, name=test, session=target.id or "")
-            answer = await self._send_until("eval", tool, timeout_s, code=code)
-            data = as_map(cast("Value", self._read("the test run", answer)))
-            while data.get("pending"):
-                if anyio.current_time() - began > timeout_s:
-                    raise OpTimedOutError("eval", timeout_s)
-                rest = await self._send("eval", tool, code=self._dialect.expression("test-rest"))
-                answer += rest
-                data = as_map(cast("Value", self._read("the test run", rest)))
-                if data.get("pending"):
-                    await anyio.sleep(PENDING_S)
-        output = [text for message in answer if (text := message.text("out") or message.text("err"))]
-        if data.get("missing"):
-            raise NamespaceMissingError(namespace)
-        return responses.tests_of(data, output="".join(output))
-
-    async def _send_until(self, op: str, session: NreplSession, timeout_s: float, **fields: Value) -> list[Message]:
-        """The answer to an op that runs the user's code: when nobody waits any more, it is interrupted if it can be."""
-        try:
-            return await self._send(op, session, timeout_s=timeout_s, **fields)
-        except (OpTimedOutError, anyio.get_cancelled_exc_class()):
-            if "interrupt" in self._profile.capabilities:
-                with anyio.CancelScope(shield=True), suppress(CodriverError):
-                    await self._send("interrupt", session, timeout_s=INTERRUPT_S)
-            raise
-
-    def _all_tests_op(self, op: str) -> str:
-        everything = f"{op}-all"
-        return everything if everything in self._ops else op
-
     def _mark(self, trace: StackTrace) -> StackTrace:
         """`trace` with the frames in files of the workspace as the user's, wherever the workspace lies."""
-        if self._workspace is None:
-            return trace
-        root = f"{self._workspace}/"
-        frames: list[StackFrame] = [
-            replace(frame, tooling=False)
-            if frame.file and frame.file.startswith(root) and "site-packages" not in frame.file
-            else frame
-            for frame in trace.frames
-        ]
-        return replace(trace, frames=tuple(frames), chain=tuple(self._mark(link) for link in trace.chain))
+        chain = tuple(self._mark(link) for link in trace.chain)
+        return replace(trace, frames=marked(trace.frames, self._workspace), chain=chain)
 
     def _namespace(self, session: NreplSession, namespace: str | None) -> str:
         return namespace or session.namespace or self._dialect.home
-
-    def _require(self, capability: str) -> Capability:
-        if (support := self._profile.capabilities.get(capability)) is None:
-            raise CapabilityMissingError(capability, self._profile.missing.get(capability))
-        return support
 
     async def _send(
         self, op: str, session: NreplSession, *, timeout_s: float | None = None, **fields: Value
@@ -313,25 +237,61 @@ class Introspection:
         tool = await self._sessions.open(TOOL_SESSION)
         code = self._dialect.expression(capability, **names)
         answer = await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
-        return self._read(capability, answer)
+        return read_data(capability, answer, self._dialect)
 
-    def _read(self, what: str, answer: list[Message]) -> object:
-        self._check(what, answer)
-        printed = [value for message in answer if (value := message.text("value")) is not None]
-        try:
-            return self._dialect.read(printed[-1]) if printed else None
-        except (ValueError, SyntaxError) as error:
-            shown = printed[-1][:200]
-            fault = Failure("unreadable", f"the REPL printed {shown!r} where JSON was expected")
-            raise EvaluationFailedError(what, fault) from error
 
-    def _check(self, what: str, answer: list[Message]) -> None:
-        if not any(message.is_failed for message in answer):
-            return
-        reply = Reply(None, lambda _evaluation, _event: None)
-        for message in answer:
-            reply.take(message)
-        raise EvaluationFailedError(what, read_failure(reply.failure, self._dialect))
+def require(profile: Profile, capability: str) -> Capability:
+    """How the REPL supports `capability`.
+
+    Raises:
+        CapabilityMissingError: not at all.
+    """
+    if (support := profile.capabilities.get(capability)) is None:
+        raise CapabilityMissingError(capability, profile.missing.get(capability))
+    return support
+
+
+def read_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
+    """The data that an answer to our own code gives.
+
+    Raises:
+        EvaluationFailedError: the code failed, or what it printed is no data.
+    """
+    check(what, answer, dialect)
+    printed = [value for message in answer if (value := message.text("value")) is not None]
+    try:
+        return dialect.read(printed[-1]) if printed else None
+    except (ValueError, SyntaxError) as error:
+        shown = printed[-1][:200]
+        fault = Failure("unreadable", f"the REPL printed {shown!r} where JSON was expected")
+        raise EvaluationFailedError(what, fault) from error
+
+
+def check(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
+    """Refuse an answer that says that it failed.
+
+    Raises:
+        EvaluationFailedError: it says so.
+    """
+    if not any(message.is_failed for message in answer):
+        return
+    reply = Reply(None, lambda _evaluation, _event: None)
+    for message in answer:
+        reply.take(message)
+    raise EvaluationFailedError(what, read_failure(reply.failure, dialect))
+
+
+def marked(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:
+    """The frames, those in files of the workspace as the user's, wherever the workspace lies."""
+    if workspace is None:
+        return frames
+    root = f"{workspace}/"
+    return tuple(
+        replace(frame, tooling=False)
+        if frame.file and frame.file.startswith(root) and "site-packages" not in frame.file
+        else frame
+        for frame in frames
+    )
 
 
 def _expression_of(pattern: str) -> str:

@@ -35,7 +35,7 @@ def read_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
 def stacktrace_of(data: object, dialect: Dialect) -> StackTrace | None:
     """The error that our own question reports, its links from the one that was caught inwards; None without one."""
     links = as_list(as_map(cast("Value", data)).get("links"))
-    return _chained([_trace(as_map(link), _frames(as_map(link), dialect)) for link in links])
+    return _chained([_trace(as_map(link), frames_of(as_map(link), dialect)) for link in links])
 
 
 def _chained(told: list[StackTrace]) -> StackTrace | None:
@@ -62,8 +62,11 @@ def _trace(fields: Mapping[str, Value], frames: Sequence[StackFrame]) -> StackTr
     )
 
 
-def _frames(fields: Mapping[str, Value], dialect: Dialect) -> list[StackFrame]:
-    """The frames that our own question tells, by class and method."""
+def frames_of(fields: Mapping[str, Value], dialect: Dialect) -> tuple[StackFrame, ...]:
+    """The frames that our own code tells: by class and method on the JVM, else by function."""
+    told = [as_map(item) for item in as_list(fields.get("frames"))]
+    if not any("class" in frame for frame in told):
+        return tuple(_frame(frame, dialect) for frame in told)
     frames: list[StackFrame] = []
     for frame, owner, method in _calls(fields.get("frames")):
         function = function_of(owner, method)
@@ -71,7 +74,13 @@ def _frames(fields: Mapping[str, Value], dialect: Dialect) -> list[StackFrame]:
         frames.append(
             StackFrame(f"{function} ({file}:{line})", file, line, function, owner.startswith(dialect.tooling))
         )
-    return frames
+    return tuple(frames)
+
+
+def _frame(frame: Mapping[str, Value], dialect: Dialect) -> StackFrame:
+    function, file = as_text(frame.get("function")) or "?", as_text(frame.get("file"))
+    line, is_tooling = as_int(frame.get("line")), any(part in (file or "") for part in dialect.tooling)
+    return StackFrame(f"{function} ({file}:{line})", file, line, function, is_tooling)
 
 
 def _cider_trace(fields: Mapping[str, Value]) -> StackTrace:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, NO_LIMITS
+from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
 from codriver.repls.adapter_values import Endpoint, Interruption
@@ -23,6 +23,7 @@ from codriver.repls.nrepl.introspection import Introspection
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
 from codriver.repls.nrepl.responses import NEED_INPUT, Reply
 from codriver.repls.nrepl.session_pool import OURS, Heartbeat, SessionPool, keep_watch
+from codriver.repls.nrepl.test_runner import TestRunner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -139,13 +140,18 @@ class NreplAdapter:
         self.lookup = introspection.lookup
         self.names = introspection.names
         self.macroexpand = introspection.macroexpand
-        self.run_tests = introspection.run_tests
+        self._tests = TestRunner(sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace)
+        self.run_tests = self._tests.run_tests
         self.last_stacktrace = introspection.last_stacktrace
         self.stacks = introspection.stacks
         self.read_value = introspection.read_value
         self.clojuredocs = introspection.clojuredocs
         self._evaluator = Evaluator(sessions, probed, listener, introspection, op_timeout_s=op_timeout_s)
-        self.end = self._evaluator.end
+
+    async def end(self) -> None:
+        """End all that runs, when its connection is over."""
+        await self._evaluator.end()
+        await self._tests.end()
 
     @property
     def profile(self) -> Profile:
@@ -154,7 +160,9 @@ class NreplAdapter:
 
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
         """Send code to be run, form by form, or a file to be loaded. See `Adapter.start_evaluation`."""
-        if request.kind == "load-file" and not (support := self._require("load-file")).adapted:
+        if request.kind == "run-tests":
+            self._tests.start(request, ended)
+        elif request.kind == "load-file" and not (support := self._require("load-file")).adapted:
             self._evaluator.start_load(request, ended, limits, support.op)
         elif request.kind == "load-forms":
             load = self.profile.capabilities.get("load-file")
@@ -164,6 +172,8 @@ class NreplAdapter:
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
         """Ask the server to stop what runs in `session`. See `Adapter.interrupt`."""
+        if session == TEST_SESSION and self._tests.give_up():
+            return Interruption("requested", note="the test run is given up; a test that never ends may still run")
         support = self._require("interrupt")
         target = self._sessions.get(session)
         if (running := target.running) is None:

@@ -26,6 +26,7 @@ from codriver.repls.adapter_values import (
     TestRun,
 )
 from codriver.repls.nrepl.failures import SentFailure
+from codriver.repls.nrepl.jvm_traces import frames_of
 from codriver.repls.nrepl.message import (
     FAILED,
     NOTHING,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from codriver.core.values import PrintLimits
+    from codriver.repls.dialects import Dialect
     from codriver.wire.bencode import Value
 
 ERR_CHARS: Final = 64 * 1024
@@ -211,7 +213,7 @@ def read_names(fields: Mapping[str, Value]) -> Names | None:
     return Names(tuple(listed), as_int(fields.get("omitted")) or 0)
 
 
-def read_tests(answer: Sequence[Message]) -> TestRun:
+def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
     """The run that cider-nrepl's `test` reports: results by namespace and test, and a summary."""
     results: list[TestResult] = []
     summary: Mapping[str, Value] = {}
@@ -219,15 +221,17 @@ def read_tests(answer: Sequence[Message]) -> TestRun:
         summary = as_map(message.fields.get("summary")) or summary
         for tests in as_map(message.fields.get("results")).values():
             for assertions in as_map(tests).values():
-                results += [_result(as_map(item)) for item in as_list(assertions)]
+                results += [_result(as_map(item), dialect) for item in as_list(assertions)]
     return _run(results, tests=as_int(summary.get("var")), output="")
 
 
-def tests_of(data: object, *, output: str) -> TestRun:
+def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
     """The run that our own question reports."""
     fields = as_map(cast("Value", data))
-    results = [_result(as_map(item)) for item in as_list(fields.get("results"))]
-    return _run(results, tests=as_int(fields.get("tests")), output=output)
+    results = [_result(as_map(item), dialect) for item in as_list(fields.get("results"))]
+    run = _run(results, tests=as_int(fields.get("tests")), output=output)
+    stopped = as_map(fields.get("stopped"))
+    return replace(run, stopped=_result(stopped, dialect)) if stopped else run
 
 
 def _run(results: list[TestResult], *, tests: int | None, output: str) -> TestRun:
@@ -242,7 +246,7 @@ def _run(results: list[TestResult], *, tests: int | None, output: str) -> TestRu
     )
 
 
-def _result(fields: Mapping[str, Value]) -> TestResult:
+def _result(fields: Mapping[str, Value], dialect: Dialect) -> TestResult:
     outcome = as_text(fields.get("outcome")) or as_text(fields.get("type"))
     file, line = read_file(as_text(fields.get("file"))), as_int(fields.get("line"))
     # An error is reported where it was thrown, which may be in a library; the test's own place says more.
@@ -258,6 +262,7 @@ def _result(fields: Mapping[str, Value]) -> TestResult:
         actual=(as_text(fields.get("actual")) or as_text(fields.get("error")) or "").rstrip() or None,
         file=file,
         line=line,
+        frames=frames_of(fields, dialect),
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION
+from codriver.core.values import MAIN_SESSION, TEST_SESSION
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.repls.errors import CapabilityMissingError, NotAnReplError, OpTimedOutError, SessionNotOpenError
 from codriver.repls.nrepl.connection import (
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 TOOL_SESSION: Final = "codriver/tool"
 """Our own session, where questions are asked, so that the caller's `*1`, `*e` and namespace stay as they are."""
-
-TEST_SESSION: Final = "codriver/test"
-"""Our own session for test runs, which may take minutes: meanwhile questions are still answered."""
 
 OURS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
 

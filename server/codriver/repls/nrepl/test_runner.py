@@ -1,0 +1,272 @@
+"""The tests of one nREPL server, run: by our own code in a session of ours, else by the server's op."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
+
+import anyio
+
+from codriver.core.values import MAIN_SESSION, TEST_SESSION, Failure, TestSelection
+from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
+from codriver.net.tasks import TaskSet
+from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, Output, TestResult, TestRun, Value
+from codriver.repls.errors import CapabilityMissingError, NamespaceMissingError, OpTimedOutError
+from codriver.repls.nrepl import responses, test_files
+from codriver.repls.nrepl.introspection import check, marked, read_data, require
+from codriver.repls.nrepl.message import Message, as_map
+from codriver.repls.nrepl.responses import Reply, located
+from codriver.repls.test_report import report_text, words_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.core.values import Request
+    from codriver.repls.adapter_values import Ended, Listener
+    from codriver.repls.dialects import Words
+    from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
+    from codriver.wire import bencode
+
+INTERRUPT_S: Final = 2.0
+"""How long a test run that nobody waits for is given to be interrupted."""
+PENDING_S: Final = 0.05
+"""How often a REPL is asked for the end of a test run that it does not tell by itself."""
+FOREVER_S: Final = 10 * 365 * 86_400.0
+"""A run that somebody else bounds."""
+
+
+class MatchUnreadableError(RefusedError):
+    """The words that tests are to match are more than this REPL's tests are chosen by."""
+
+    reason = "bad-arguments"
+
+    def __init__(self, match: str) -> None:
+        super().__init__(
+            f"match cannot be read: {match!r}",
+            hint="write words of test names with and, or and not before a word: parser and not slow or reader",
+        )
+
+
+class TestRunner:
+    """Runs the tests of one REPL. Lives as long as its adapter."""
+
+    __test__ = False  # for pytest: it is none
+
+    def __init__(
+        self,
+        sessions: SessionPool,
+        probed: ProbeResult,
+        listener: Listener,
+        *,
+        op_timeout_s: float,
+        workspace: Path | None,
+    ) -> None:
+        self._sessions = sessions
+        self._profile = probed.profile
+        self._ops = probed.ops
+        self._dialect = probed.dialect
+        self._listener = listener
+        self._op_timeout_s = op_timeout_s
+        self._workspace = workspace
+        self._testing = anyio.Lock()
+        self._given_up: anyio.Event | None = None
+        """Of a run that goes on after its answer."""
+        self._tasks = TaskSet()
+
+    async def end(self) -> None:
+        """End all that runs, when its connection is over."""
+        await self._tasks.end()
+
+    def start(self, request: Request, ended: Ended) -> None:
+        """Run tests as an evaluation. See `Adapter.start_evaluation`."""
+        self._sessions.get(request.session)
+        self._tasks.start(self._evaluate(request, ended))
+
+    def give_up(self) -> bool:
+        """Wait no more for a run that goes on after its answer; whether there is one."""
+        if self._given_up is not None:
+            self._given_up.set()
+        return self._given_up is not None
+
+    async def run_tests(
+        self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
+    ) -> TestRun:
+        """Run tests. See `Adapter.run_tests`."""
+        with anyio.move_on_after(timeout_s):
+            try:
+                return await self._run(TestSelection(namespace, test), session, None)
+            except anyio.get_cancelled_exc_class():
+                with anyio.CancelScope(shield=True), suppress(CodriverError):
+                    await self._interrupt()
+                raise
+        raise OpTimedOutError("test", timeout_s)
+
+    async def _interrupt(self) -> None:
+        if "interrupt" in self._profile.capabilities:
+            target = self._sessions.get(TEST_SESSION)
+            await target.connection.ask("interrupt", timeout_s=INTERRUPT_S, **target.address())
+
+    async def _evaluate(self, request: Request, ended: Ended) -> None:
+        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
+        try:
+            run = await self._run(request.tests or TestSelection(), request.session, request.id)
+            self._listener(request.id, Value(report_text(run)))
+            said = f"{request.code}: {words_of(run)}"
+            failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
+            status = "interrupted" if run.stopped else "failed" if failure else "done"
+            how = Ending(status, failure=failure, said=said)  # type: ignore[arg-type]
+        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
+            how = error
+        finally:
+            ended(how)
+
+    async def _run(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
+        support = require(self._profile, "test")
+        target = self._sessions.get(session)
+        is_plain = bool(asked.namespace) and not (asked.match or asked.only) and "::" not in (asked.namespace or "")
+        if support.adapted or (not is_plain and "test" in self._dialect.ask):
+            run = await self._by_evaluation(target, asked, evaluation)
+        elif asked.match or asked.only:
+            raise CapabilityMissingError("test", "this REPL runs tests by its own op, which takes no match and no list")
+        else:
+            run = await self._by_op(support.op, asked, evaluation)
+        results = tuple(self._marked(result) for result in run.results)
+        stopped = self._marked(run.stopped) if run.stopped else None
+        return located(replace(run, results=results, stopped=stopped), self._workspace)
+
+    def _marked(self, result: TestResult) -> TestResult:
+        return replace(result, frames=marked(result.frames, self._workspace)) if result.frames else result
+
+    async def _by_op(self, op: str, asked: TestSelection, evaluation: str | None) -> TestRun:
+        query: dict[str, bencode.Value] = {"ns": asked.namespace} if asked.namespace else {}
+        if asked.test:
+            query["tests"] = [asked.test]
+        everything = f"{op}-all"
+        op = op if asked.namespace or everything not in self._ops else everything
+        tool = await self._sessions.open(TEST_SESSION)
+        answer = await self._answer(tool, op, evaluation, **{**query, "load?": "true"})
+        if asked.namespace and any(NAMESPACE_MISSING in message.status for message in answer):
+            raise NamespaceMissingError(asked.namespace)
+        check("the test run", answer, self._dialect)
+        return responses.read_tests(answer, self._dialect)
+
+    async def _by_evaluation(self, target: NreplSession, asked: TestSelection, evaluation: str | None) -> TestRun:
+        tool = await self._sessions.open(TEST_SESSION)
+        names = await anyio.to_thread.run_sync(partial(self._names, asked))
+        # A run that goes on after its answer is kept in one place of the REPL: one at a time.
+        async with self._testing:
+            code = self._dialect.expression("test", **names, session=target.id or "")
+            answer = await self._answer(tool, "eval", evaluation, code=code)
+            if any("interrupted" in message.status for message in answer):
+                return await self._partial(tool, answer)
+            data = as_map(cast("bencode.Value", read_data("the test run", answer, self._dialect)))
+            if data.get("pending"):
+                return await self._rest(tool, answer)
+        if data.get("missing"):
+            raise NamespaceMissingError(asked.namespace or "")
+        return responses.tests_of(data, self._dialect, output=_printed(answer))
+
+    async def _rest(self, tool: NreplSession, answer: list[Message]) -> TestRun:
+        """The end of a run that goes on after its answer."""
+        self._given_up = given_up = anyio.Event()
+        try:
+            while True:
+                rest = await self._ask(tool, "test-rest")
+                answer += rest
+                data = as_map(cast("bencode.Value", read_data("the test run", rest, self._dialect)))
+                if not data.get("pending"):
+                    return responses.tests_of(data, self._dialect, output=_printed(answer))
+                with anyio.move_on_after(PENDING_S):
+                    await given_up.wait()
+                    return await self._partial(tool, answer)
+        finally:
+            self._given_up = None
+
+    async def _partial(self, tool: NreplSession, answer: list[Message]) -> TestRun:
+        """The part of a run that was over when it was interrupted."""
+        data: object = {}
+        if any(message.text("value") for message in answer) and "test-partial" not in self._dialect.ask:
+            with suppress(CodriverError):
+                data = read_data("the test run", answer, self._dialect)
+        elif "test-partial" in self._dialect.ask:
+            with suppress(CodriverError):
+                data = read_data("the test run", await self._ask(tool, "test-partial"), self._dialect)
+        run = responses.tests_of(data, self._dialect, output=_printed(answer))
+        return run if run.stopped else replace(run, stopped=TestResult("?", "?", "error"))
+
+    async def _ask(self, tool: NreplSession, capability: str) -> list[Message]:
+        code = self._dialect.expression(capability)
+        return await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
+
+    async def _answer(
+        self, session: NreplSession, op: str, evaluation: str | None, **fields: bencode.Value
+    ) -> list[Message]:
+        """The answer to what runs the user's code, whose output and requests for input are passed on as they come."""
+        messages: list[Message] = []
+        reply = Reply(evaluation, self._listener)
+
+        def heard(message: Message) -> None:
+            messages.append(message)
+            if evaluation is not None:
+                if text := message.text("out") or message.text("err"):
+                    self._listener(evaluation, Output("out", text))
+                reply.take(replace(message, fields={}))
+
+        connection = session.connection
+        session.running = exchange = connection.begin(heard)
+        try:
+            await connection.send(exchange, op, {**session.address(), **fields})
+            await exchange.over.wait()
+        finally:
+            session.running = None
+            connection.end(exchange)
+        if "interrupted" in exchange.status:
+            messages.append(Message(exchange.id, None, frozenset({"interrupted"}), {}))
+        elif not any(message.is_done for message in messages):
+            connection.check_open()
+        return messages
+
+    def _names(self, asked: TestSelection) -> dict[str, Words]:
+        """The names in our own code: where a path was given, the namespaces there and their files. In a thread."""
+        words = alternatives(asked.match or "")
+        names: dict[str, Words] = {"match": asked.match or "", "words": words, "only": asked.only}
+        namespace, test = asked.namespace or "", asked.test or ""
+        found: list[tuple[str, str]] = []
+        is_path = False
+        if not self._dialect.runs_files:
+            namespace, _, node = namespace.partition("::")
+            test = node or test
+            is_path = bool(namespace and self._workspace and (self._workspace / namespace).exists())
+            if "/" in namespace and not is_path:
+                namespace, _, test = namespace.rpartition("/")
+            if self._workspace is not None and (is_path or not (namespace or asked.only)):
+                found = test_files.find(self._workspace, self._dialect.name, namespace if is_path else "")
+            if asked.match and not words:
+                raise MatchUnreadableError(asked.match)
+        names |= {"files": found, "spaces": [one for one, _ in found] if is_path else []}
+        if is_path and not found:
+            raise NamespaceMissingError(namespace)
+        if is_path and test:
+            return {**names, "ns": "", "name": "", "only": [(one, test) for one, _ in found]}
+        return {**names, "ns": "" if is_path else namespace, "name": test}
+
+
+def alternatives(match: str) -> list[list[str]]:
+    """The words of `match` as alternatives of words that all hold, `!` before what must not; empty where it has more.
+
+    Small letters, as names are compared so.
+    """
+    if re.search(r"[()]", match) or not match.strip():
+        return []
+    either = re.split(r"\s+or\s+", match.strip().lower())
+    each = [re.split(r"\s+and\s+", part) for part in either]
+    words = [[re.sub(r"^not\s+", "!", word) for word in part] for part in each]
+    return words if all(re.fullmatch(r"!?[^\s!]+", word) for part in words for word in part) else []
+
+
+def _printed(answer: list[Message]) -> str:
+    return "".join([text for message in answer if (text := message.text("out") or message.text("err"))])

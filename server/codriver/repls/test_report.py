@@ -1,0 +1,61 @@
+"""The report of a test run: as text, which is the value of its evaluation, and as one line for the log."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codriver.repls.adapter_values import StackFrame, TestResult, TestRun
+
+TEXT_CHARS = 4000
+"""Longest text of one result's `expected` or `actual`."""
+NAMED = 10
+"""Failures that one line names."""
+
+
+def report_text(run: TestRun) -> str:
+    """The report as JSON: the counts, the results that failed, then those that passed, and the test it stopped in."""
+    rows = [_row(result) for result in run.results]
+    fields: dict[str, object] = {
+        "tests": run.tests,
+        "passed": run.passed,
+        "failed": run.failed,
+        "errors": run.errors,
+        "results": rows,
+    }
+    if run.stopped:
+        fields["stopped"] = _row(run.stopped)
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def words_of(run: TestRun) -> str:
+    """The counts, and the names of what failed."""
+    counts = f"{run.tests} tests, {run.passed} passed, {run.failed} failed, {run.errors} errors"
+    names = list(dict.fromkeys(_name(result) for result in run.results if result.outcome != "pass"))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    failed = f": {', '.join(names[:NAMED])}{more}" if names else ""
+    return counts + failed + (f"; stopped in {_name(run.stopped)}" if run.stopped else "")
+
+
+def _name(result: TestResult) -> str:
+    return f"{result.namespace}/{result.test}"
+
+
+def _row(result: TestResult) -> dict[str, object]:
+    pairs: dict[str, object] = {
+        "test": result.test,
+        "ns": result.namespace,
+        "outcome": result.outcome,
+        "file": result.file,
+        "line": result.line,
+        "frames": [_frame(frame) for frame in result.frames] or None,
+    }
+    for name, text in (("message", result.message), ("expected", result.expected), ("actual", result.actual)):
+        pairs[name] = (text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}…") if text else None
+    return {key: value for key, value in pairs.items() if value is not None}
+
+
+def _frame(frame: StackFrame) -> dict[str, object]:
+    pairs = {"function": frame.function, "file": frame.file, "line": frame.line, "tooling": frame.tooling or None}
+    return {key: value for key, value in pairs.items() if value is not None}
