@@ -38,6 +38,10 @@ ENDLESS = {
     "squint": """(ns endless (:require [clojure.test :refer [deftest]]))
 (deftest ^:async never (js-await (js/Promise. (fn [_] nil))))""",
 }
+UNREAD = """(ns shop.unread-test)
+(throw (js/Error. "never read"))
+(comment (deftest never))
+"""
 ENDED = "(ns endless (:require [{}.test :refer [deftest is]])) (deftest never (is true)) (ns user)"
 NAMES = tuple(TEXTS)
 
@@ -53,9 +57,9 @@ def script(request, tmp_path_factory):
             path = live.workspace / "test" / "shop" / "orders_test.cljs"
             path.parent.mkdir(parents=True)
             path.write_text(TEXTS[request.param])
-            assert client.call("load_file", filePath=str(path))["ok"]
-            # Both have one namespace for everybody, which the file moved.
-            assert client.call("evaluate_code", code="(ns user)")["ok"]
+            broken = path.with_name("unread_test.cljs")
+            broken.write_text(UNREAD)
+            # The REPL is others' too: whichever run comes first loads the files.
         live.name, live.path = request.param, path
         yield live
 
@@ -64,6 +68,15 @@ def script(request, tmp_path_factory):
 def client(script):
     with script.client() as connected:
         yield connected
+
+
+def test_files_of_tests_that_are_not_loaded_are_loaded_before_and_told_if_they_fail(script, client):
+    answer = ask(client, namespace="test")
+    assert counts(answer) == (5, 1, 2, 2)
+    unread = answer["results"][0]
+    assert (unread["ns"], unread["test"], unread["outcome"]) == ("shop.unread-test", "(load)", "error")
+    assert "never read" in unread["actual"]
+    assert client.call("evaluate_code", code="(+ 1 2)")["result"] == "3"
 
 
 def test_failures_come_first_with_their_place_and_what_ends_later_is_waited_for(script, client):

@@ -102,7 +102,8 @@ class Dialect:
     ask: Mapping[str, str] = field(default_factory=dict)
     """By capability, an expression that gives its answer; `$name`, `$ns`, `$code`, `$session` are string literals.
 
-    Of a test run that goes on after its answer, `pending`, `test-rest` asks for the rest.
+    Of a test run that goes on after its answer, `pending`, `test-rest` asks for the rest; `test-unloaded` gives the
+    namespaces of test files that are to be loaded before, where the expression of the run cannot.
     """
     before: Mapping[str, str] = field(default_factory=dict)
     """By capability, what the expression requires: a form is compiled whole before any of it runs."""
@@ -260,6 +261,7 @@ NBB: Final = Dialect(
     ask={
         "names": symbol_expressions.NAMES_NBB,
         "macroexpand": "(pr-str ($expand (read-string $code)))",
+        "test-unloaded": lisp_expressions.TEST_NBB_UNLOADED,
         "test": lisp_expressions.TEST_NBB,
         "test-rest": lisp_expressions.TEST_NBB_REST,
         "test-partial": lisp_expressions.TEST_NBB_PARTIAL,
@@ -284,6 +286,7 @@ SQUINT: Final = Dialect(
     json="(js/JSON.stringify %s)",
     facts="{:root (js/process.cwd) :pid js/process.pid}",
     ask={
+        "test-unloaded": lisp_expressions.TEST_SQUINT_UNLOADED,
         "test": lisp_expressions.TEST_SQUINT,
         "test-rest": lisp_expressions.TEST_SQUINT_REST,
         "test-partial": lisp_expressions.TEST_SQUINT_PARTIAL,

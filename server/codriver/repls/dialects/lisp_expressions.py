@@ -1,7 +1,8 @@
 """Expressions in the Lisps that servers have no op for: tests run, and names completed within their namespace.
 
 Tests: `$ns` and `$name` are string literals, `$spaces` the namespaces to run where there are several, `$files` those to
-load before, each with its file; `$words` and `$only` choose, as `python_tests.TEST` says. Each expression gives what
+load before, each with its file (JavaScript's are loaded by the server's op: a first expression tells which are not
+yet); `$words` and `$only` choose, as `python_tests.TEST` says. Each expression gives what
 `codriver.repls.nrepl.responses.tests_of` reads. What JavaScript runs may end later than its expression, which then
 gives `pending` and keeps the run in a property of the global object: another one gives what became of it. A third gives
 the part that was over when a run was interrupted.
@@ -25,7 +26,7 @@ _MEANT_ON_THE_JVM: Final = "has? (fn [^String a ^String b] (.contains a b))\n  "
 _MEANT_IN_JAVASCRIPT: Final = "has? (fn [a b] (.includes a b))\n  " + _MEANT.replace("LOWER", ".toLowerCase")
 _MEANT_IN_PYTHON: Final = "has? (fn [a b] (not= -1 (.find a b)))\n  " + _MEANT.replace("LOWER", ".lower")
 
-TEST_CLOJURE: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
+TEST_CLOJURE: Final = """(if (and (seq $ns) (empty? $files) (not (find-ns (symbol $ns)))
   (try (require (symbol $ns)) false (catch java.io.FileNotFoundException _ true)))
  {:missing true}
  (let [results (atom []) seen (atom #{}) now (atom nil)
@@ -38,8 +39,9 @@ TEST_CLOJURE: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
         :actual (apply str (interpose ": " (map (fn [^Throwable t] (.getMessage t))
           (take-while some? (iterate (fn [^Throwable t] (when t (.getCause t))) e)))))}))))
   $meant
-  spaces (cond (seq $ns) [(the-ns (symbol $ns))] (seq $spaces) (keep (comp find-ns symbol) $spaces) :else (all-ns))
-  tests (if (seq $name) [(or (ns-resolve (the-ns (symbol $ns)) (symbol $name))
+  home (when (seq $ns) (find-ns (symbol $ns)))
+  spaces (cond home [home] (seq $ns) [] (seq $spaces) (keep (comp find-ns symbol) $spaces) :else (all-ns))
+  tests (if (and home (seq $name)) [(or (ns-resolve home (symbol $name))
       (throw (ex-info (str "there is no test " $name " in " $ns) {})))]
     (filter (fn [v] (meant? (str (ns-name (:ns (meta v)))) (str (:name (meta v)))))
      (filter (comp :test meta) (mapcat (comp vals ns-interns) spaces))))
@@ -81,7 +83,7 @@ TEST_CLOJURE_PARTIAL: Final = """(let [run @(resolve 'codriver.tests/run) now @(
                     :line (:line m) :frames (:frames now)})})"""
 """A failure is reported with the base name of its file alone; its path is that of a var with such a file."""
 
-TEST_BASILISP: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
+TEST_BASILISP: Final = """(if (and (seq $ns) (empty? $files) (not (find-ns (symbol $ns)))
   (try (require (symbol $ns)) false
    (catch python/ImportError e
     (or (.startswith (str (munge $ns) ".") (str (python/getattr (or (.-__cause__ e) e) "name" nil) "."))
@@ -93,9 +95,10 @@ TEST_BASILISP: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
         (if (= -1 (.find (python/str e) (str "'" n "'"))) (throw e) (load-file f))))) nil
       (catch python/Exception e [{:test "(load)" :ns n :outcome "error" :file f :actual (python/repr e)}])))) $files))
   $meant
-  spaces (cond (seq $ns) [(the-ns (symbol $ns))] (seq $spaces) (keep (comp find-ns symbol) $spaces) :else (all-ns))
-  tests (if (seq $name)
-    [(or (get (ns-interns (the-ns (symbol $ns))) (symbol $name))
+  home (when (seq $ns) (find-ns (symbol $ns)))
+  spaces (cond home [home] (seq $ns) [] (seq $spaces) (keep (comp find-ns symbol) $spaces) :else (all-ns))
+  tests (if (and home (seq $name))
+    [(or (get (ns-interns home) (symbol $name))
        (throw (ex-info (str "there is no test " $name " in " $ns) {})))]
     (filter (fn [v] (and (is-test v) (meant? (str (:ns (meta v))) (name (:name (meta v))))))
      (mapcat (comp vals ns-interns) spaces)))
@@ -126,6 +129,7 @@ TEST_BASILISP: Final = """(if (and (seq $ns) (not (find-ns (symbol $ns)))
 TEST_BASILISP_PARTIAL: Final = """(let [state @(.-codriver-tests (python/__import__ "sys")) results @(:results state)]
  {:tests (count (set (map (fn [row] [(:ns row) (:test row)]) results))) :results results :stopped (:stopped state)})"""
 
+TEST_NBB_UNLOADED: Final = "(vec (keep (fn [[n _]] (when-not (find-ns (symbol n)) n)) $files))"
 TEST_NBB: Final = """(let [home (when (seq $ns) (find-ns (symbol $ns)))]
  (if (and (seq $ns) (nil? home))
   {:missing true}
@@ -174,6 +178,8 @@ TEST_NBB_PARTIAL: Final = """(let [now @(.-codriverTests js/globalThis) v (:now 
   :stopped (when v {:test (str (:name (meta v))) :ns (str (ns-name (:ns (meta v)))) :file (:file (meta v))
                     :line (:line (meta v)) :outcome "error"})})"""
 
+TEST_SQUINT_UNLOADED: Final = """(mapv first
+ (filterv (fn [one] (empty? (codriver-tests/registered-tests (first one)))) $files))"""
 TEST_SQUINT: Final = """(let [within (fn [o k] (when (some? o) (aget o k)))
   home (reduce within js/globalThis (.split (.replaceAll $ns "-" "_") "."))
   known (if (= "" $ns) (codriver-tests/registered-tests) (codriver-tests/registered-tests $ns))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
+from codriver.files import workspace_walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,12 +16,14 @@ SUFFIXES: Final = {
     "clojure": (".clj", ".cljc"),
     "babashka": (".clj", ".cljc", ".bb"),
     "basilisp": (".lpy", ".cljc"),
+    "nbb": (".cljs", ".cljc"),
+    "squint": (".cljs", ".cljc"),
 }
-"""By dialect that can load a file into the namespace it names."""
 FOLDERS: Final = ("test", "tests", "src/test/clojure", "src/test")
 """Where projects keep tests, from the workspace."""
 MAX_FILES: Final = 2000
-RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
+MAX_ENTRIES: Final = 50_000
+RULES: Final = files.Rules(files.Links.WITHIN, files.MEBIBYTE)
 _NAMESPACE: Final = re.compile(r"^\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\";]+)", re.MULTILINE)
 
 
@@ -32,23 +34,23 @@ def find(workspace: Path, dialect: str, where: str = "") -> list[tuple[str, str]
     found: dict[str, str] = {}
     for place in places:
         for path in _paths(place, suffixes):
-            if len(found) < MAX_FILES and (name := _namespace(path)):
-                found.setdefault(name, str(path))
+            if len(found) < MAX_FILES and (text := read(path, workspace)) and (match := _NAMESPACE.search(text)):
+                found.setdefault(match[1], path)
     return sorted(found.items())
 
 
-def _paths(place: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    if place.is_file():
-        yield place
-    for folder, below, names in os.walk(place):
-        below[:] = sorted(name for name in below if not name.startswith((".", "node_modules")))
-        yield from (Path(folder, name) for name in sorted(names) if name.endswith(suffixes))
-
-
-def _namespace(path: Path) -> str | None:
+def read(path: str, workspace: Path) -> str | None:
+    """The text of a file with tests; None of what has none or cannot be read."""
     try:
-        text = files.read_text(path, RULES)
+        text = files.read_text(Path(path), RULES, root=workspace)
     except (OSError, UnicodeDecodeError):
         return None
-    match = _NAMESPACE.search(text)
-    return match[1] if match and "(deftest" in text else None
+    return text if "(deftest" in text else None
+
+
+def _paths(place: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
+    if place.is_file():
+        yield str(place)
+        return
+    for _folder, _depth, entries in workspace_walk.walk(place, max_entries=MAX_ENTRIES):
+        yield from sorted(entry.path for entry in entries if entry.name.endswith(suffixes))

@@ -14,7 +14,12 @@ from codriver.core.values import MAIN_SESSION, TEST_SESSION, Failure, TestSelect
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, Output, TestResult, TestRun, Value
-from codriver.repls.errors import CapabilityMissingError, NamespaceMissingError, OpTimedOutError
+from codriver.repls.errors import (
+    CapabilityMissingError,
+    EvaluationFailedError,
+    NamespaceMissingError,
+    OpTimedOutError,
+)
 from codriver.repls.nrepl import responses, test_files
 from codriver.repls.nrepl.introspection import check, marked, read_data, require
 from codriver.repls.nrepl.message import Message, as_map
@@ -35,8 +40,6 @@ INTERRUPT_S: Final = 2.0
 """How long a test run that nobody waits for is given to be interrupted."""
 PENDING_S: Final = 0.05
 """How often a REPL is asked for the end of a test run that it does not tell by itself."""
-FOREVER_S: Final = 10 * 365 * 86_400.0
-"""A run that somebody else bounds."""
 
 
 class MatchUnreadableError(RefusedError):
@@ -159,16 +162,40 @@ class TestRunner:
         names = await anyio.to_thread.run_sync(partial(self._names, asked))
         # A run that goes on after its answer is kept in one place of the REPL: one at a time.
         async with self._testing:
+            unread = await self._load(tool, names, target.namespace)
             code = self._dialect.expression("test", **names, session=target.id or "")
             answer = await self._answer(tool, "eval", evaluation, code=code)
             if any("interrupted" in message.status for message in answer):
                 return await self._partial(tool, answer)
             data = as_map(cast("bencode.Value", read_data("the test run", answer, self._dialect)))
             if data.get("pending"):
-                return await self._rest(tool, answer)
-        if data.get("missing"):
+                return _with(unread, await self._rest(tool, answer))
+        if data.get("missing") and not unread:
             raise NamespaceMissingError(asked.namespace or "")
-        return responses.tests_of(data, self._dialect, output=_printed(answer))
+        return _with(unread, responses.tests_of(data, self._dialect, output=_printed(answer)))
+
+    async def _load(self, tool: NreplSession, names: dict[str, Words], namespace: str | None) -> list[TestResult]:
+        """Load the files of tests that are not loaded, by the server's op where no expression can; what fails."""
+        if not names["files"] or self._workspace is None or "test-unloaded" not in self._dialect.ask:
+            return []
+        answer = await self._ask(tool, "test-unloaded", files=names["files"])
+        unloaded = read_data("the test run", answer, self._dialect)
+        unread = []
+        for name, file in cast("list[tuple[str, str]]", names["files"]):
+            text = await anyio.to_thread.run_sync(test_files.read, file, self._workspace)
+            if text is None or name not in cast("list[str]", unloaded):
+                continue
+            fields = {"file": text, "file-path": file, "file-name": file.rpartition("/")[2]}
+            try:
+                check("the load", await self._answer(tool, "load-file", None, **fields), self._dialect)
+            except EvaluationFailedError as error:
+                words = f"{error.error.type}: {error.error.message}"
+                unread.append(TestResult("(load)", name, "error", actual=words, file=file))
+        if self._dialect.namespace_by == "ns":
+            await tool.connection.ask(
+                "eval", timeout_s=self._op_timeout_s, code=f"(ns {namespace or 'user'})", **tool.address()
+            )
+        return unread
 
     async def _rest(self, tool: NreplSession, answer: list[Message]) -> TestRun:
         """The end of a run that goes on after its answer."""
@@ -198,8 +225,8 @@ class TestRunner:
         run = responses.tests_of(data, self._dialect, output=_printed(answer))
         return run if run.stopped else replace(run, stopped=TestResult("?", "?", "error"))
 
-    async def _ask(self, tool: NreplSession, capability: str) -> list[Message]:
-        code = self._dialect.expression(capability)
+    async def _ask(self, tool: NreplSession, capability: str, **names: Words) -> list[Message]:
+        code = self._dialect.expression(capability, **names)
         return await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
 
     async def _answer(
@@ -243,8 +270,9 @@ class TestRunner:
             is_path = bool(namespace and self._workspace and (self._workspace / namespace).exists())
             if "/" in namespace and not is_path:
                 namespace, _, test = namespace.rpartition("/")
-            if self._workspace is not None and (is_path or not (namespace or asked.only)):
+            if self._workspace is not None and not asked.only:
                 found = test_files.find(self._workspace, self._dialect.name, namespace if is_path else "")
+                found = [one for one in found if is_path or namespace in ("", one[0])]
             if asked.match and not words:
                 raise MatchUnreadableError(asked.match)
         names |= {"files": found, "spaces": [one for one, _ in found] if is_path else []}
@@ -266,6 +294,12 @@ def alternatives(match: str) -> list[list[str]]:
     each = [re.split(r"\s+and\s+", part) for part in either]
     words = [[re.sub(r"^not\s+", "!", word) for word in part] for part in each]
     return words if all(re.fullmatch(r"!?[^\s!]+", word) for part in words for word in part) else []
+
+
+def _with(unread: list[TestResult], run: TestRun) -> TestRun:
+    """The run, the files that did not load before what it reports."""
+    count = len(unread)
+    return replace(run, tests=run.tests + count, errors=run.errors + count, results=(*unread, *run.results))
 
 
 def _printed(answer: list[Message]) -> str:
