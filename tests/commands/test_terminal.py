@@ -4,13 +4,15 @@ import contextlib
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
-from live_server import environ, serving, until
+from live_server import Live, environ, own_settings, serving, until
 from terminal import Terminal
 
 from relay.relay_process import claimed
@@ -67,6 +69,74 @@ def test_no_byte_of_a_stranger_is_obeyed_by_the_terminal(live, client, name):
     assert obeyed(output) == set()
     if name in ("log", "history", "status", "eval", "eval that fails"):
         assert SEEN in output.decode()
+
+
+@pytest.mark.parametrize("words", [["status"], ["log"], ["doctor"]], ids=" ".join)
+def test_colours_are_there_for_a_terminal_and_for_who_asks_for_them(live, client, words):
+    colour = b"\x1b["
+    word, *options = words
+
+    def is_coloured(on, *more, **variables):
+        env = {name: text for name, text in live.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")} | variables
+        if on == "terminal":
+            return colour in on_terminal(live.command(word, *options, *more), {**env, "TERM": "xterm-256color"})[1]
+        done = subprocess.run(
+            live.command(word, *options, *more), env=env, capture_output=True, timeout=WAIT_S, check=False
+        )
+        return colour in done.stdout.replace(EVIL.encode(), b"")
+
+    assert is_coloured("terminal")
+    assert not is_coloured("terminal", NO_COLOR="1")
+    assert is_coloured("terminal", "--color", "always", NO_COLOR="1")
+    assert not is_coloured("terminal", "--color", "never")
+    if word != "log":  # there the program's own colours are piped, too
+        assert not is_coloured("pipe")
+        assert not is_coloured("pipe", "--color", "never", FORCE_COLOR="1")
+    assert is_coloured("pipe", FORCE_COLOR="1")
+    assert is_coloured("pipe", "--color", "always")
+
+
+PATIENT = """
+import sys, threading
+from codriver.commands import terminal
+terminal.PATIENCE_S = 0.01
+asked = threading.Event()
+with terminal.patience(lambda: (asked.set(), "it takes a while")[1]):
+    if sys.argv[1] == "slow":
+        asked.wait(60)
+        [thread.join() for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+with terminal.patience(lambda: ""):
+    [thread.join() for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+print("done", threading.active_count())
+"""
+
+
+def test_what_takes_long_is_said_once_and_on_a_terminal_alone():
+    env = environ(Path.cwd()) | {"TERM": "dumb"}
+    assert on_terminal([sys.executable, "-c", PATIENT, "slow"], env)[1] == b"codriver: it takes a while\r\ndone 1\r\n"
+    piped = [sys.executable, "-c", PATIENT, "fast"]
+    done = subprocess.run(piped, env=env, capture_output=True, timeout=WAIT_S, check=True)
+    assert (done.stdout, done.stderr) == (b"done 1\n", b"")
+
+
+def test_who_waits_for_a_repl_that_starts_is_told_so(tmp_path):
+    own_settings(tmp_path).write_text(f"repl = [\"sh -c 'read line < {tmp_path}/gate'\"]\n")
+    os.mkfifo(tmp_path / "gate")
+    with serving(tmp_path) as live, Terminal(live.command("eval", "1"), live.environ, columns=200) as terminal:
+        terminal.shows("codriver: waiting for the REPL repl: starting sh")
+        (tmp_path / "gate").write_text("go\n")
+
+
+def test_a_quiet_server_says_nothing_and_quiet_commands_only_what_was_asked(tmp_path):
+    quiet = Live(tmp_path, "--repl", "python", "--quiet", is_awaited=False)
+    try:
+        until(quiet.port_file.exists, "the server")
+        assert quiet.run("eval", "--start", "list(range(9))", "--max-length", "2", "-q").stderr == ""
+        report = quiet.run("doctor", "-q").stdout
+        assert not [line for line in report.splitlines() if line.startswith("ok ")]
+    finally:
+        quiet.process.send_signal(signal.SIGTERM)
+        assert quiet.process.communicate(timeout=WAIT_S)[0] == ""
 
 
 def test_a_followed_log_is_as_harmless(live, client):

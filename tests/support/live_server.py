@@ -38,7 +38,7 @@ def own_settings(folder):
 class Live:
     """One running server."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, is_awaited=True):
         self.folder = folder
         self.workspace = folder / "workspace"
         self.workspace.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ class Live:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.greeting = self.process.stdout.readline()
+        self.greeting = self.process.stdout.readline() if is_awaited else ""
 
     def command(self, name, *options):
         return [sys.executable, "-m", "codriver", name, "--workspace", str(self.workspace), *options]

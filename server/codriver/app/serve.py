@@ -15,7 +15,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 
@@ -73,6 +73,7 @@ LANGUAGES_REST_TIMES = 100
 """Searches take no more than this part of the time."""
 MAX_SEARCHED = 50_000
 SKILLS_S = 2.0
+Says = Literal["quiet", "usual", "verbose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,8 @@ class ServeOptions:
     ends_when_idle: bool = False
     on_reached: Callable[[], None] | None = None
     is_on_demand: bool = False
+    says: Says = "usual"
+    """What is said on the terminal: only what goes wrong; also that it can be reached; also what it does."""
 
 
 class UvloopMissingError(StartError):
@@ -107,7 +110,7 @@ def run(options: ServeOptions) -> int:
     Raises:
         StartError: it could not start, for the reason said.
     """
-    with on_stderr():
+    with on_stderr(logging.INFO if options.says == "verbose" else logging.WARNING):
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
         for words in loaded.settings.repl if "repl" in options.overrides else ():
             check_word(words, options.workspace.resolve(), os.environ)
@@ -259,7 +262,8 @@ class Server:
         # What was made until here stays for good: looking through it again and again for garbage takes 100 ms a time.
         gc.freeze()
         said = greeting(self._core.state, self._claim.port_file, has_token=self._claim.token is not None)
-        print(one_line(said), flush=True)  # noqa: T201  # the one line serve prints
+        if self._options.says != "quiet":
+            print(one_line(said), flush=True)  # noqa: T201  # the one line serve prints
         if self._options.on_reached:
             self._options.on_reached()
         if life.port_note:

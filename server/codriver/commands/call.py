@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codriver.commands.answer_reading import reading
-from codriver.commands.options import complete_session, complete_tool, json_option, workspace_option
-from codriver.commands.terminal import say, say_json
+from codriver.commands.options import complete_session, complete_tool, json_option, quiet_option, workspace_option
+from codriver.commands.terminal import patience, say, say_json
+from codriver.errors import CodriverError
 from codriver.log.control_characters import one_line, visible
 from codriver.net import client
 
@@ -30,6 +31,8 @@ NO_REPL_HERE = (
     "no REPL is here: `codriver stop`, then `codriver serve --repl python` (or lisp, clojure, …) starts one; a running "
     "nREPL is found by its port file"
 )
+STARTING = frozenset({"starting", "connecting"})
+"""The phases of a REPL that an evaluation waits for."""
 GOING_ON = ("get_evaluation", "send_input", "interrupt_evaluation")
 """The tools that an answer names where its evaluation has not ended."""
 
@@ -47,6 +50,7 @@ length_option = click.option(
     metavar="COUNT",
     help="Print so many elements of a collection (all; of a Lisp's 100000).",
 )
+quiet = quiet_option("Print the output and the values, and nothing about them.")
 timeout_option = click.option(
     "--timeout",
     type=click.FloatRange(1, 600),
@@ -66,8 +70,9 @@ STATUSES = "Exit status: 0 ok, 1 failed, 2 wrong usage, 3 no server, 4 not ended
 @timeout_option
 @start_option
 @workspace_option
+@quiet
 @json_option
-def eval_command(  # one argument an option
+def eval_command(  # noqa: PLR0913  # one argument an option
     *,
     code: str,
     namespace: str | None,
@@ -76,6 +81,7 @@ def eval_command(  # one argument an option
     timeout: float,
     start: bool,
     workspace: Path,
+    is_quiet: bool,
     as_json: bool,
 ) -> None:
     """Evaluate CODE in the running REPL and print its output and its result.
@@ -92,7 +98,7 @@ def eval_command(  # one argument an option
         arguments["namespace"] = namespace
     if max_length:
         arguments["maxLength"] = max_length
-    _evaluate("evaluate_code", arguments, session, workspace, start=start, as_json=as_json)
+    _evaluate("evaluate_code", arguments, session, workspace, start=start, as_json=as_json, is_quiet=is_quiet)
 
 
 @click.command("load", short_help="Load FILE into the REPL.", epilog=STATUSES)
@@ -102,6 +108,7 @@ def eval_command(  # one argument an option
 @timeout_option
 @start_option
 @workspace_option
+@quiet
 @json_option
 def load_command(
     *,
@@ -111,13 +118,14 @@ def load_command(
     timeout: float,
     start: bool,
     workspace: Path,
+    is_quiet: bool,
     as_json: bool,
 ) -> None:
     """Load FILE into the REPL as that file, so that its definitions take effect."""
     arguments: dict[str, Any] = {"filePath": file, "timeoutMs": int(timeout * 1000), "who": "codriver-cli"}
     if max_length:
         arguments["maxLength"] = max_length
-    _evaluate("load_file", arguments, session, workspace, start=start, as_json=as_json)
+    _evaluate("load_file", arguments, session, workspace, start=start, as_json=as_json, is_quiet=is_quiet)
 
 
 @click.command("call", short_help="Call a tool as an agent would.", epilog=STATUSES)
@@ -174,22 +182,32 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
 def _connect(workspace: Path, *, start: bool) -> client.Connection:
     """The server of the workspace, started where there is none if `--start` or the settings say so."""
     try:
-        return client.connect(workspace, start=start)
+        with patience(lambda: f"a server is started for {workspace}" if start else ""):
+            return client.connect(workspace, start=start)
     except client.NoServerError:
         from codriver.settings.layers import load  # noqa: PLC0415  # a running server is reached without it
 
         if start or not load(workspace, environ=os.environ).settings.auto_start_mcp_server:
             raise
-    return client.connect(workspace, start=True, is_asked=False)
+    with patience(lambda: f"a server is started for {workspace}"):
+        return client.connect(workspace, start=True, is_asked=False)
 
 
 def _evaluate(
-    tool: str, arguments: dict[str, Any], session: str | None, workspace: Path, *, start: bool, as_json: bool
+    tool: str,
+    arguments: dict[str, Any],
+    session: str | None,
+    workspace: Path,
+    *,
+    start: bool,
+    as_json: bool,
+    is_quiet: bool,
 ) -> None:
     if session:
         arguments["replSessionKey"] = session
     with _connect(workspace.resolve(), start=start) as connection:
-        answer = connection.call(tool, arguments)
+        with patience(lambda: _coming(workspace.resolve())):
+            answer = connection.call(tool, arguments)
         lacks_repl = answer.get("reason") in {"capability-missing", "no-repl"} and not _repls(connection)
     if lacks_repl and not as_json:
         say(NO_REPL_HERE, err=True)
@@ -197,7 +215,7 @@ def _evaluate(
     if as_json:
         say_json(answer, indent=2)
     else:
-        _print(answer, workspace)
+        _print(answer, workspace, is_quiet=is_quiet)
     sys.exit(_status(answer))
 
 
@@ -216,13 +234,24 @@ def _status(answer: dict[str, Any]) -> int:
     return 0 if answer.get("ok") else FAILED
 
 
-def _print(answer: dict[str, Any], workspace: Path) -> None:
+def _coming(workspace: Path) -> str:
+    """The REPLs that are starting and what they say of it, in words; blank where none is."""
+    try:
+        with client.connect(workspace, name="codriver-progress") as connection, reading("server_health"):
+            rows = connection.call("server_health", {})["repls"]
+            coming = [f"{row['key']}: {row.get('note') or row['phase']}" for row in rows if row["phase"] in STARTING]
+    except (CodriverError, OSError):
+        return ""
+    return one_line(f"waiting for the REPL {'; '.join(coming)}") if coming else ""
+
+
+def _print(answer: dict[str, Any], workspace: Path, *, is_quiet: bool = False) -> None:
     """Output as the program printed it, results on standard output, everything else on standard error."""
     with reading("the evaluation"):
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
         is_done = answer.get("status") == "done" and answer.get("ok")
         lines = _ways_on(answer, workspace) if answer.get("status") in NOT_ENDED else _explained(answer)
-        words = list(_cuts(answer) if is_done else lines)
+        words = list(() if is_quiet and is_done else _cuts(answer) if is_done else lines)
         if not (words or is_done or answer.get("stderr")):
             raise ValueError("it says neither a result nor why there is none")
     say(str(answer.get("stdout", "")), end="")

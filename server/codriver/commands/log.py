@@ -12,7 +12,7 @@ import click
 
 from codriver.commands.answer_reading import reading
 from codriver.commands.log_follower import WHOLE, Follower, FollowError, followed
-from codriver.commands.options import json_option, workspace_option
+from codriver.commands.options import color_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, say, say_json
 from codriver.files.paths import presence_folder, workspace_state_folder
 from codriver.log.control_characters import one_line
@@ -56,6 +56,7 @@ SIGNS = {"evaluatedCode": "»", "evaluationResults": "=", "evaluationErrorOutput
 @click.option("--input", "inputs", multiple=True, metavar="JSON", help="With --query: the next value that :in names.")
 @click.option("--run", metavar="RUN", help="Of an earlier run: -1 for the last, or as `codriver runs` says.")
 @workspace_option
+@color_option
 @json_option
 def log_command(  # noqa: PLR0913  # one argument an option
     *,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from codriver.commands.answer_reading import reading
-from codriver.commands.terminal import say
+from codriver.commands.terminal import COLOUR, say
 from codriver.errors import CodriverError
 from codriver.files.paths import presence_folder
 from codriver.log.control_characters import one_line
@@ -37,7 +37,7 @@ def workspace_option(function: F) -> F:
         found = workspace or _before(click.get_current_context())
         if found is None:
             above = workspace_above(Path.cwd())
-            if above is not None and not others.get("as_json"):
+            if above is not None and not (others.get("as_json") or others.get("is_quiet")):
                 say(f"codriver: this is in the workspace {one_line(str(above))}", err=True)
             found = above or Path()
         return function(*given, workspace=found, **others)
@@ -99,6 +99,28 @@ def _is_boundary(folder: Path) -> bool:
         return True
     is_others = hasattr(os, "geteuid") and status.st_uid != os.geteuid()
     return is_others or bool(status.st_mode & OTHERS_WRITE) or os.path.realpath(folder) in places
+
+
+def color_option(function: F) -> F:
+    """`--color`, which `codriver.commands.terminal` heeds."""
+
+    def keep(ctx: click.Context, _param: click.Parameter, choice: str) -> None:
+        ctx.meta[COLOUR] = choice
+
+    return click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        expose_value=False,
+        is_eager=True,
+        callback=keep,
+        help="Colours; auto: on a terminal, unless NO_COLOR is set, or anywhere with FORCE_COLOR.",
+    )(function)
+
+
+def quiet_option(text: str) -> Callable[[F], F]:
+    """`--quiet`, with what it leaves out."""
+    return click.option("--quiet", "-q", "is_quiet", is_flag=True, help=text)
 
 
 def json_option(function: F) -> F:

@@ -6,14 +6,23 @@ import os
 import signal
 import sys
 import time
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from codriver.commands.answer_reading import reading
 from codriver.commands.call import NO_REPL_HERE
-from codriver.commands.options import exact_workspace_option, json_option, workspace_above, workspace_option
-from codriver.commands.terminal import say, say_json
+from codriver.commands.options import (
+    color_option,
+    exact_workspace_option,
+    json_option,
+    quiet_option,
+    workspace_above,
+    workspace_option,
+)
+from codriver.commands.terminal import Styled, patience, say, say_json
 from codriver.errors import CodriverError
 from codriver.files.paths import presence_folder
 from codriver.log.control_characters import one_line
@@ -24,12 +33,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from codriver.app.serve import Says
     from codriver.net.server_record import ServerRecord
 
 STOP_S = 15.0
 COMING_S = 15.0
 """How long `stop` waits for a server that is just starting: one that starts can be reached within a second or two."""
 POLL_S = 0.02
+PHASES = {"connected": "green", "stopped": "red"}
+"""The colours of the phases of a REPL; any other is one that it passes through."""
 
 
 class _ReplOption(click.Option):
@@ -63,6 +75,8 @@ class _ReplOption(click.Option):
 @click.option(
     "--on-demand", is_flag=True, help="Stop when nobody was connected for idleExitSeconds, as a relay starts it."
 )
+@quiet_option("Say only what goes wrong, and not that it can be reached.")
+@click.option("--verbose", "-v", "is_verbose", is_flag=True, help="Say on standard error what the server does, too.")
 @click.option("--detach", is_flag=True, hidden=True, help="Be no child of whoever starts it, once it is reached.")
 def serve_command(  # noqa: PLR0913  # one argument an option
     *,
@@ -75,15 +89,19 @@ def serve_command(  # noqa: PLR0913  # one argument an option
     idle_exit: int | None,
     on_demand: bool,
     detach: bool,
+    is_quiet: bool,
+    is_verbose: bool,
 ) -> None:
     """Run the server of a workspace until it is stopped.
 
     It prints one line with its address when it can be reached, and finds REPLs that are started later by their port
     files. `codriver stop`, Ctrl-C or SIGTERM end it, and with it the REPLs that it started.
     """
-    on_reached = daemonize() if detach else None
+    if is_quiet and is_verbose:
+        raise click.UsageError("--quiet and --verbose exclude one another")
+    on_reached = daemonize() if detach else _stay
     above = None if on_demand else workspace_above(workspace.resolve())
-    if above is not None and server_record.is_claimed(presence_folder(above)):
+    if above is not None and not is_quiet and server_record.is_claimed(presence_folder(above)):
         place = one_line(str(above))
         say(f"codriver: a server of the folder above runs, too: `codriver status -w {place}`", err=True)
     from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
@@ -98,11 +116,21 @@ def serve_command(  # noqa: PLR0913  # one argument an option
     }
     overrides = {name: value for name, value in given.items() if value is not None}
     ends_when_idle = on_demand or idle_exit is not None
-    sys.exit(run(ServeOptions(workspace, overrides, ends_when_idle, on_reached, is_on_demand=on_demand)))
+    with ExitStack() as waiting:
+        waiting.enter_context(patience(lambda: "the server starts: it reads what it remembers of this workspace"))
+
+        def reached() -> None:
+            waiting.close()
+            on_reached()
+
+        says: Says = "quiet" if is_quiet else "verbose" if is_verbose else "usual"
+        options = ServeOptions(workspace, overrides, ends_when_idle, reached, is_on_demand=on_demand, says=says)
+        sys.exit(run(options))
 
 
 @click.command("status")
 @workspace_option
+@color_option
 @json_option
 def status_command(*, workspace: Path, as_json: bool) -> None:
     """Say whether a server runs for the workspace, and how it is. Exit status 3: none runs."""
@@ -124,25 +152,28 @@ def status_command(*, workspace: Path, as_json: bool) -> None:
     with reading("server_health"):
         lines = list(_health_lines(health))
     for line in lines:
-        say(one_line(line))
+        say(replace(line, text=one_line(line.text)))
 
 
-def _health_lines(health: dict[str, Any]) -> Iterator[str]:
+def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
     """How a server is, for a person."""
-    yield f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}"
+    yield Styled(
+        f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}", bold=True
+    )
     if not health["repls"]:
-        yield f"  {NO_REPL_HERE}"
+        yield Styled(f"  {NO_REPL_HERE}", fg="yellow")
     for repl in health["repls"]:
         note = f": {repl['note']}" if "note" in repl else ""
-        yield f"  REPL {repl['key']} ({repl['origin']}, {repl['dialect']}): {repl['phase']}{note}"
+        text = f"  REPL {repl['key']} ({repl['origin']}, {repl['dialect']}): {repl['phase']}{note}"
+        yield Styled(text, fg=PHASES.get(repl["phase"], "yellow"))
         if "caution" in repl:
-            yield f"    note: {repl['caution']}"
+            yield Styled(f"    note: {repl['caution']}", fg="yellow")
     names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
-    yield f"  clients: {', '.join(names) or 'none'}"
+    yield Styled(f"  clients: {', '.join(names) or 'none'}")
     if keepers := _keepers(health):
-        yield f"  kept alive by {keepers}: `codriver stop --for-good` ends it all the same"
+        yield Styled(f"  kept alive by {keepers}: `codriver stop --for-good` ends it all the same")
     for latch in health["errors"]:
-        yield f"  error: {latch['message']} ({latch['count']} times)"
+        yield Styled(f"  error: {latch['message']} ({latch['count']} times)", fg="red")
 
 
 def _keepers(health: dict[str, Any]) -> str:

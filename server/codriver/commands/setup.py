@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import codriver_relay
-from codriver.commands.options import complete_client, exact_workspace_option, json_option, workspace_option
-from codriver.commands.terminal import say, say_json
+from codriver.commands.options import (
+    color_option,
+    complete_client,
+    exact_workspace_option,
+    json_option,
+    quiet_option,
+    workspace_option,
+)
+from codriver.commands.terminal import Styled, patience, say, say_json
 from codriver.errors import StartError
 from codriver.files.paths import relay_file
 from codriver.log.control_characters import one_line
@@ -19,6 +26,9 @@ from codriver.net import client, registration
 
 if TYPE_CHECKING:
     from codriver.setup.clients import Scope
+
+TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
+"""The colours of the doctor's report."""
 
 
 @click.command("init")
@@ -102,8 +112,10 @@ def _accept(workspace: Path, held: tuple[str, ...] | None) -> None:
 
 @click.command("doctor", short_help="Find out what is wrong, and what mends it.")
 @workspace_option
+@quiet_option("Print only what is wrong or may surprise.")
+@color_option
 @json_option
-def doctor_command(*, workspace: Path, as_json: bool) -> None:
+def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
     """Look at everything that has to fit together, and say what mends what does not.
 
     Versions, settings, skills, server, port file, relay, clients, permissions, REPLs and what each of them can do.
@@ -121,11 +133,15 @@ def doctor_command(*, workspace: Path, as_json: bool) -> None:
         except client.NoServerError as error:
             raise StartError(error.why) from error  # the doctor has its own advice
 
-    report = diagnose(Launch.here(workspace), ask, Environment.here())
+    with patience(lambda: "looking at the installation: the relay, the interpreters and the clients are tried"):
+        report = diagnose(Launch.here(workspace), ask, Environment.here())
     if as_json:
         say_json(report.to_json(), indent=2)
     else:
-        say(report.to_text())
+        pieces = [
+            Styled(text, fg=TONES.get(tone), bold=tone == "head") for tone, text in report.pieces(is_brief=is_quiet)
+        ]
+        say(*pieces, end="" if is_quiet else "\n")
     sys.exit(report.exit_status)
 
 

@@ -65,10 +65,10 @@ class NonBlockingHandler(logging.Handler):
 
 
 @contextmanager
-def on_stderr() -> Iterator[None]:
-    """Write warnings and worse to stderr for the length of the context."""
+def on_stderr(level: int = logging.WARNING) -> Iterator[None]:
+    """Write warnings and worse, or from another `level` on, to stderr for the length of the context."""
     handler = NonBlockingHandler()
-    logging.basicConfig(level=logging.WARNING, format="codriver: %(message)s", handlers=[handler])
+    logging.basicConfig(level=level, format="codriver: %(message)s", handlers=[handler])
     try:
         yield
     finally:

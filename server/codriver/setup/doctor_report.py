@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 State = Literal["ok", "note", "wrong"]
 Support = Literal["works", "adapted", "missing"]
+Tone = Literal["ok", "note", "wrong", "fix", "head", "plain"]
+"""What a piece of the report is to its reader, for who colours it."""
 
+_TONES: Final[dict[Support, Tone]] = {"works": "ok", "adapted": "plain", "missing": "note"}
 _MARKS: Final = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 
 
@@ -66,24 +69,30 @@ class Report:
 
     def to_text(self) -> str:
         """The report for a terminal of any width: a line for each check, and below it what mends it."""
-        return "\n".join([*self._check_lines(), *self._repl_lines(), self._verdict()]) + "\n"
+        return "".join(text for _, text in self.pieces())
 
-    def _check_lines(self) -> Iterator[str]:
+    def pieces(self, *, is_brief: bool = False) -> Iterator[tuple[Tone, str]]:
+        """The same in pieces, each with its tone. If brief, without what is well."""
+        checks = [check for check in self.checks if not (is_brief and check.state == "ok")]
         width = max((len(check.area) for check in self.checks), default=0)
-        for check in self.checks:
-            yield f"{_MARKS[check.state]}  {check.area:<{width}}  {check.text}"
+        for check in checks:
+            yield check.state, _MARKS[check.state]
+            yield "plain", f"  {check.area:<{width}}  {check.text}\n"
             if check.fix:
-                yield f"{'':<{width + 7}}  → {check.fix}"
-
-    def _repl_lines(self) -> Iterator[str]:
-        for repl in self.repls:
-            yield ""
-            yield f"{repl.key}: {repl.title} ({repl.state})"
-            for row in repl.rows:
-                yield f"  {row.capability:<13} {row.support:<8} {row.detail}".rstrip()
-            for note in repl.notes:
-                yield f"  note: {note}"
-
-    def _verdict(self) -> str:
+                yield "fix", f"{'':<{width + 7}}  → {check.fix}\n"
+        if not is_brief:
+            yield from self._repl_pieces()
         wrong = sum(check.state == "wrong" for check in self.checks)
-        return "\nAll is well." if not wrong else f"\n{wrong} of {len(self.checks)} checks are wrong."
+        if wrong:
+            yield "wrong", f"\n{wrong} of {len(self.checks)} checks are wrong.\n"
+        elif not is_brief:
+            yield "ok", "\nAll is well.\n"
+
+    def _repl_pieces(self) -> Iterator[tuple[Tone, str]]:
+        for repl in self.repls:
+            yield "head", f"\n{repl.key}: {repl.title} ({repl.state})\n"
+            for row in repl.rows:
+                yield "plain", f"  {row.capability:<13} "
+                yield _TONES[row.support], f"{row.support:<8} {row.detail}".rstrip() + "\n"
+            for note in repl.notes:
+                yield "note", f"  note: {note}\n"
