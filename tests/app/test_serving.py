@@ -180,6 +180,15 @@ def test_who_else_evaluated_since_is_said(live, client):
     assert "second" in client.call("evaluate_code", code="1", who="first")["otherWhosSinceLast"]
 
 
+def test_a_clients_first_answer_names_only_who_evaluated_since_it_connected(live, client):
+    client.call("evaluate_code", code="1", who="long-ago")
+    with live.client(name="newcomer") as newcomer:
+        client.call("evaluate_code", code="1", who="meanwhile")
+        assert newcomer.call("evaluate_code", code="1")["otherWhosSinceLast"] == ["meanwhile"]
+    with live.client(name="newcomer") as again:
+        assert "otherWhosSinceLast" not in again.call("evaluate_code", code="1")
+
+
 def test_an_isolated_session_keeps_its_names_to_itself(client):
     client.call("evaluate_code", code="mine = 1", who="loner", isolate=True)
     assert client.call("evaluate_code", code="mine", who="loner", isolate=True)["result"] == "1"

@@ -111,6 +111,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
 
 
 def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> Evaluation:
+    client = state.clients.get(action.client or "")
     return Evaluation(
         id=action.request.id,
         number=state.evaluated + 1,
@@ -122,7 +123,7 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
         head=action.head[:HEAD_CHARACTERS],
         status="queued",
         generation=repl.generation,
-        previous=session.last_evaluation_by.get(action.who, 0),
+        previous=max(session.last_evaluation_by.get(action.who, 0), client.since if client else 0),
         kind=action.request.kind,
     )
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def connected(state: State, action: ClientConnected) -> Outcome:
     """One client more."""
-    return Outcome(replace(state, clients=with_item(state.clients, action.client, Client(action.client))))
+    client = Client(action.client, since=state.evaluated)
+    return Outcome(replace(state, clients=with_item(state.clients, client.id, client)))
 
 
 def told(state: State, action: ClientTold) -> Outcome:

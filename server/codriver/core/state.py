@@ -77,6 +77,8 @@ class Client:
     """One connected MCP client, as far as others' evaluations concern it."""
 
     id: str
+    since: int = 0
+    """The number of the newest evaluation when it connected."""
     told: Mapping[str, Told] = field(default_factory=lambda: MappingProxyType({}))
     """By `who`, as several callers can share one connection: what each knows, the newest last."""
 

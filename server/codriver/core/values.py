@@ -204,7 +204,8 @@ class Evaluation:
     failure: Failure | None = None
     notes: tuple[str, ...] = ()
     previous: int = 0
-    """The number of the same caller's evaluation before this one in the same session, 0 for none."""
+    """The number of the same caller's evaluation before this one in the same session; without one, of the newest when
+    its client connected."""
     stop_asked: str | None = None
     """Who last wanted it to end, and why."""
     is_orphan: bool = False
