@@ -180,6 +180,24 @@ def test_who_else_evaluated_since_is_said(live, client):
     assert "second" in client.call("evaluate_code", code="1", who="first")["otherWhosSinceLast"]
 
 
+def test_the_log_is_filtered_by_a_caller_and_who_is_whose_question_it_is(client):
+    for who in ("pine", "oak"):
+        client.call("evaluate_code", code="'tree'", who=who)
+    rows = client.call("repl_output_log", by="pine", who="oak", limit=10_000)["result"]
+    assert {row["who"] for row in rows} == {"pine"}
+    rows = client.call("repl_output_log", who="pine", limit=10_000)["result"]
+    assert {row.get("who") for row in rows} >= {"pine", "oak"}
+
+
+def test_an_evaluation_is_told_to_the_caller_who_asks_for_it(client):
+    identity = client.call("evaluate_code", code="1 + 1", who="pine")["evaluationId"]
+    told = {
+        who: client.call("get_evaluation", evaluationId=identity, detail=False, **({"who": who} if who else {}))
+        for who in ("pine", "oak", None)
+    }
+    assert (told["oak"]["who"], "who" in told["pine"], "who" in told[None]) == ("pine", False, False)
+
+
 def test_a_clients_first_answer_names_only_who_evaluated_since_it_connected(live, client):
     client.call("evaluate_code", code="1", who="long-ago")
     with live.client(name="newcomer") as newcomer:

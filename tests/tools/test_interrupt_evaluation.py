@@ -34,9 +34,10 @@ def test_where_the_code_was_and_what_it_printed_is_in_the_timed_out_answer(clien
     assert client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"] == whole["text"]
 
 
-def test_an_interrupt_asked_for_keeps_it_too(client):
+def test_an_interrupt_asked_for_keeps_it_too_and_says_who_asked(client):
     began = client.call("evaluate_code", code=LOOPS["py"][0], replSessionKey="py", timeoutMs=5000)
-    ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"])
+    ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"], who="stopper")
+    assert "stopper asked for it with interrupt_evaluation" in str(ended["notes"])
     assert (ended["status"], "in spin" in ended["stacks"]) == ("interrupted", True)
 
 

@@ -77,13 +77,15 @@ def test_any_tool_runs_by_its_name_with_the_same_answer(client):
     by_name = client.call("symbol_info", symbol="len")
     assert by_name["ok"]
     assert client.call("codriver", tool="symbol_info", arguments={"symbol": "len"}) == by_name
+    refused = client.call("codriver", tool="symbol_info", arguments={"symbol": "len"}, who="ui")
+    assert refused["reason"] == "bad-who"
 
 
 def test_a_call_through_it_is_in_the_log_as_any_other(client, lean):
     (lean.workspace / "orders.py").write_text("TOTAL = 42\n")
     loaded = client.call("codriver", tool="load_file", arguments={"filePath": "orders.py", "who": "order-reader"})
     assert loaded["ok"]
-    entities = client.call("repl_output_log", who="order-reader")["result"]
+    entities = client.call("repl_output_log", by="order-reader")["result"]
     assert [entity["category"] for entity in entities][:1] == ["evaluatedCode"]
 
 

@@ -56,9 +56,25 @@ def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
     for word in ('"title"', '"null"', "$ref", "minimum", '"minLength"', '"default": null'):
         assert word not in text
     assert not re.search(r'"maxLength": \d', text), "the bound of a text; an argument may be called so"
-    # That any of them takes `detail` is said once, in the first tool's.
-    detail = set() if tool.name == "evaluate_code" else {"detail"}
-    assert set(tool.schema["properties"]) == {field.alias for field in tool.arguments.model_fields.values()} - detail
+    taken = {field.alias for field in tool.arguments.model_fields.values()}
+    # That any of them takes `detail` and `who` is said once, in the first tool's.
+    unlisted = taken - set(tool.schema["properties"])
+    assert set(tool.schema["properties"]) <= taken
+    assert unlisted <= (set() if tool.name == "evaluate_code" else {"detail", "who"})
+
+
+GIVEN = {
+    "code": "1", "filePath": "x.lpy", "evaluationId": "x", "text": "x", "symbol": "x", "prefix": "x",
+    "query": "[:find ?e :where [?e :output/line 1]]", "edits": [{"type": "create", "filePath": "x.lpy", "content": ""}],
+}  # fmt: skip
+
+
+def test_every_tool_takes_who_and_refuses_one_that_names_nobody(lisp):
+    with lisp.client() as client:
+        asked = {tool.name: {name: GIVEN[name] for name in tool.schema.get("required", ())} for tool in MANIFEST}
+        reasons = {name: client.call(name, who="UI", **asked[name]).get("reason") for name in listed(client)}
+    assert reasons == dict.fromkeys(reasons, "bad-who")
+    assert set(reasons) == set(BY_NAME) - {"macroexpand"}
 
 
 def test_the_hints_of_every_tool_are_exact(lisp):

@@ -144,7 +144,7 @@ def _newest(
     """
     asked: dict[str, Any] = {"limit": limit, "maxTextBytes": max_bytes}
     if who:
-        asked["who"] = who
+        asked["by"] = who
     if categories:
         asked["category"] = list(categories)
     if since is not None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from codriver.errors import RefusedError
@@ -38,10 +38,21 @@ Stamp = tuple[int, int, int]
 """When a file was written, how long it is, and which one it is: another stamp, another save."""
 
 
-class Arguments(BaseModel):
-    """The arguments of a tool: camelCase outside, snake_case inside, nothing unknown, never changed."""
+UNLISTED: Final = "unlisted"
+"""The mark, in a model's schema, of an argument that is taken and not listed, as it costs more than it is worth."""
+
+
+class Given(BaseModel):
+    """An object that a caller gives: camelCase outside, snake_case inside, nothing unknown, never changed."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=False)
+
+
+class Arguments(Given):
+    """The arguments of a tool."""
+
+    who: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    """The caller, for `Call.who`. Every tool takes it; `evaluate_code` lists it and says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +192,6 @@ TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 ROWS: Final = {"type": "array", "items": {"type": "object"}}
 """The schema of a list of objects."""
 
-UNLISTED: Final = "unlisted"
-"""The mark, in a model's schema, of an argument that is taken and not listed, as it costs more than it is worth."""
 SAID_BY_REFUSALS: Final = frozenset(
     {"title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 )

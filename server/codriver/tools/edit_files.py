@@ -15,7 +15,7 @@ from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace, TextEdit
 from codriver.lisp.targeting import Target
-from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.base import ROWS, Answer, Arguments, Call, Given, Tool, answer_schema
 from codriver.tools.edit_loads import EditLoads, unwatched
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
 from codriver.tools.gate import switched_off
@@ -53,7 +53,7 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 """What each type of edit must have and what it may have, beside its type and its file."""
 
 
-class EditArguments(Arguments):
+class EditArguments(Given):
     """One edit of `edit_files`; what each type takes is for clients to read in its schema."""
 
     model_config = ConfigDict(
@@ -118,7 +118,6 @@ class EditFilesArguments(Evaluating):
     edits: list[EditArguments] = Field(min_length=1, max_length=MAX_EDITS)
     dry_run: bool = False
     load: bool = False
-    who: str | None = None
 
 
 class UndoArguments(Arguments):

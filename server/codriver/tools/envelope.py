@@ -12,7 +12,7 @@ from codriver.tools.base import Answer, BadArgumentsError, Call, Tool
 from codriver.tools.gate import await_search, refusal
 
 if TYPE_CHECKING:
-    from codriver.tools.base import Json
+    from codriver.tools.base import Arguments, Json
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ REASONS = frozenset(
 
 
 async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
-    """What the tool answers, if it can be used now.
+    """What the tool answers, if it can be used now. Whatever the tool, who calls it has to be named well.
 
     Raises:
         RefusedError: it cannot, or will not.
@@ -74,7 +74,9 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     refused = refusal(tool, call.state, call.services.settings)
     if refused is not None:
         raise refused
-    return await tool.run(call, parse(tool, arguments))
+    given = parse(tool, arguments)
+    call.who(given.who)
+    return await tool.run(call, given)
 
 
 async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
@@ -95,7 +97,7 @@ async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
     return Answer({"ok": False, **fields}, ok=False)
 
 
-def parse(tool: Tool, arguments: Json) -> object:
+def parse(tool: Tool, arguments: Json) -> Arguments:
     """The arguments as the tool's own type.
 
     Raises:

@@ -108,7 +108,7 @@ class EvaluateArguments(Evaluating):
     code: str
     namespace: str | None = Field(None, description="Python: module.")
     repl_session_key: str | None = Field(None, description="From list_sessions, if several.")
-    who: str | None = Field(None, description="Kebab-case slug of you.")
+    who: str | None = Field(None, description="Slug of you in any tool.")
     description: str | None = Field(None, description="Why, for the log.")
     timeout_ms: int | None = Field(None, ge=1000, le=600_000, description="Of the wait (25000).")
     on_timeout: Literal["continue", "interrupt"] = "continue"
@@ -125,7 +125,6 @@ class LoadFileArguments(Evaluating):
 
     file_path: str
     repl_session_key: str | None = None
-    who: str | None = None
     timeout_ms: int | None = Field(None, ge=1000, le=600_000)
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
 

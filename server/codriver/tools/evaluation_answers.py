@@ -77,7 +77,8 @@ async def describe(
     if evaluation.over and transcript is not None:
         said += await notes_of_repetition(call, evaluation, transcript)
     said += _notes_of_standing(call, evaluation)
-    who = evaluation.who if evaluation.client == call.client else call.who(None)
+    is_own = evaluation.client == call.client and asked.who is None
+    who = evaluation.who if is_own else call.who(asked.who)
     reader = reader_of(call, asked, who, evaluation)
     session, stands = key_of(call.state, evaluation), Seen(evaluation.generation, namespace or reader.namespace_seen)
     told = [*notes_of_others(call, who, session, stands), *notes_of_background(call, who, evaluation)]

@@ -185,7 +185,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         evaluation = running[0]
     else:
         raise NothingToInterruptError
-    who = call.who(None)
+    who = call.who(arguments.who)
     did = await stop(
         call, evaluation, f"{who} asked for it with interrupt_evaluation", allow_restart=arguments.allow_restart
     )

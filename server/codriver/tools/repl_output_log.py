@@ -32,7 +32,7 @@ class LogArguments(Arguments):
     inputs: list[Input] = Field(default_factory=list, description="For :in.")
     since: int | None = Field(None, description="Log line.")
     category: list[Category] | None = None
-    who: str | None = None
+    by: str | None = None
     limit: int = Field(100, ge=1, le=10_000)
     max_images: int = Field(0, ge=0, le=100)
     max_text_bytes: int | None = MAX_TEXT_BYTES
@@ -43,7 +43,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     log, work = call.services.log, call.services.work
     if arguments.query is None:
         entries = log.entries(
-            since=arguments.since, category=arguments.category, who=arguments.who, limit=arguments.limit
+            since=arguments.since, category=arguments.category, who=arguments.by, limit=arguments.limit
         )
         result: object = [entry.to_json() for entry in entries]
         count, cut = len(entries), None
@@ -87,7 +87,7 @@ TOOLS = (
         name="repl_output_log",
         title="REPL output log",
         description=(
-            "What passed through the REPLs, by whoever. Filter by since, category, who, or query: "
+            "What passed through the REPLs, by whoever. Filter: since, category, by (who), query: "
             "[:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]"
         ),
         arguments=LogArguments,

@@ -23,7 +23,6 @@ class RestartArguments(Arguments):
     """Arguments of `restart_repl`."""
 
     repl_session_key: str | None = None
-    who: str | None = None
     timeout_ms: int = Field(25_000, ge=1000, le=600_000)
 
 

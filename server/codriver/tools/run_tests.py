@@ -75,7 +75,6 @@ class TestArguments(Evaluating):
     match: str | None = Field(None, description="As pytest -k.")
     failed: bool = False
     repl_session_key: str | None = None
-    who: str | None = None
     timeout_ms: int = Field(25_000, ge=1000, le=600_000)
     passed: bool = Field(default=False, description="List these too.")
 
