@@ -306,6 +306,9 @@ async def test_sessions_keep_their_state_apart_or_are_refused(name):
         if name in {"hy", "python", MEMORY}:
             await evaluate(opened, evaluation(WORDS[name].define.format("apart", 1), session="mine"))
             assert (await evaluate(opened, evaluation("apart"))).status == "failed"
+            await evaluate(opened, evaluation(WORDS[name].define.format("common", 1)))
+            is_read = (await evaluate(opened, evaluation("common", session="mine"))).status == "done"
+            assert is_read is ("names are read" in opened.profile.shares)
         else:
             await evaluate(opened, evaluation("(ns apart.place)", session="mine"))
             events.clear()

@@ -60,6 +60,7 @@ def test_another_end_is_said_with_how_it_ended_then(client):
 
 def test_the_same_code_in_another_place_is_not_the_same(client):
     client.call("evaluate_code", code="'here or there'")
+    client.call("evaluate_code", code="0", who="loner", isolate=True)
     assert client.call("evaluate_code", code="'here or there'", who="loner", isolate=True)["notes"] == []
 
 

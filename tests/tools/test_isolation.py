@@ -68,9 +68,15 @@ def test_two_windows_of_one_client_have_a_session_each(live):
 
 def test_a_caller_named_like_the_shared_session_has_one_of_its_own_too(client):
     client.call("evaluate_code", code="shared = 1")
-    answer = client.call("evaluate_code", code="shared", who="main", isolate=True)
-    assert answer["sessionKey"] == "py/main-2"
-    assert answer["error"]["class"] == "NameError"
+    answer = client.call("evaluate_code", code="shared += 1\nshared", who="main", isolate=True)
+    assert (answer["sessionKey"], answer["result"]) == ("py/main-2", "2")
+    assert client.call("evaluate_code", code="shared")["result"] == "1"
+
+
+def test_the_first_answer_of_a_session_of_ones_own_says_what_is_shared(client):
+    first, second = (client.call("evaluate_code", code="1", who="sharer", isolate=True) for _ in range(2))
+    assert any("shared names are read, and your own kept apart" in note for note in first["notes"])
+    assert "a session of your own" not in str(second.get("notes"))
 
 
 def test_sessions_that_share_one_thread_queue_and_say_who_holds_it(live, client):
@@ -90,6 +96,7 @@ def test_on_the_jvm_what_a_client_left_is_interrupted_not_done(tmp_path):
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
         leaver = live.client(name="leaver")
         running = leaver.call("evaluate_code", code="(while true)", isolate=True, timeoutMs=5000)
+        assert "a session of your own: namespaces and what is defined in them are shared" in str(running["notes"])
         beside = client.call("evaluate_code", code="(+ 1 2)")
         assert (running["status"], beside["result"]) == ("running", "3")
         leaver.close()

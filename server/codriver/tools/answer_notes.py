@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core import activity, repl_connections
 from codriver.core.actions import ClientTold
+from codriver.core.values import MAIN_SESSION
 from codriver.log.transcripts import read
 from codriver.tools.session_choice import key_of
 from codriver.tools.text_parts import is_same
@@ -70,6 +71,20 @@ def _line(call: Call, evaluation: Evaluation) -> str:
     if evaluation.failure:
         how += f": {evaluation.failure.type or evaluation.failure.message}"
     return f"meanwhile {evaluation.who} in {key_of(call.state, evaluation)}: {code} ({evaluation.id}, {how})"
+
+
+def notes_of_isolation(call: Call, evaluation: Evaluation) -> list[str]:
+    """With the first evaluation in a session of one's own: what it shares with the others."""
+    repl = call.state.repls.get(evaluation.repl)
+    if repl is None or repl.profile is None or evaluation.session == MAIN_SESSION or not repl.profile.shares:
+        return []
+    place = (evaluation.repl, evaluation.generation, evaluation.session)
+    is_first = not any(
+        (other.repl, other.generation, other.session) == place
+        for other in call.state.evaluations.values()
+        if other.number < evaluation.number
+    )
+    return [f"a session of your own: {repl.profile.shares}"] if is_first else []
 
 
 def notes_of_home(call: Call, evaluation: Evaluation) -> list[str]:

@@ -10,7 +10,13 @@ from codriver.core.state import Seen
 from codriver.log.transcripts import Transcript, read
 from codriver.repls.adapter_values import NAMESPACE_MISSING
 from codriver.tools.answer_budget import Images, head, json_bytes, shorten, tail
-from codriver.tools.answer_notes import notes_of_background, notes_of_home, notes_of_others, notes_of_repetition
+from codriver.tools.answer_notes import (
+    notes_of_background,
+    notes_of_home,
+    notes_of_isolation,
+    notes_of_others,
+    notes_of_repetition,
+)
 from codriver.tools.base import Answer, Call
 from codriver.tools.evaluation_waits import queue_notes
 from codriver.tools.lean_answers import lean, reader_of, wants_detail
@@ -54,7 +60,7 @@ async def describe(
     It leaves out what its reader knows, unless `asked` wants detail.
     """
     fields = _standing(call, evaluation)
-    said: list[str] = [*notes_of_home(call, evaluation), *evaluation.notes]
+    said: list[str] = [*notes_of_home(call, evaluation), *notes_of_isolation(call, evaluation), *evaluation.notes]
     if evaluation.failure:
         error, _ = shorten(call.services.transcripts.cleared(failure_json(evaluation.failure)), max_bytes // 2)
         fields["error"] = error

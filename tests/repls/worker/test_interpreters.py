@@ -88,3 +88,115 @@ def test_it_shows_what_its_threads_do(python):
 def test_what_is_forked_and_what_c_code_prints_is_heard(python):
     code = "import os\nif not os.fork():\n    os.write(1, b'child'); os._exit(0)\n_ = os.wait()"
     assert text(python.evaluate(code), "out") == "child"
+
+
+SHARED = """\
+import json
+total, trail, max = 10, [], lambda *_: "mine"
+gone = 1
+def double(n):
+    return n * 2 + total - total
+class Basket:
+    size = 3
+"""
+
+
+@pytest.fixture
+def apart(process):
+    """A session apart, beside the first one, which has names to share."""
+    process.connect()
+    process.evaluate(SHARED)
+    with process.fresh_session() as repl:
+        yield repl
+    process.connect()
+    process.evaluate("for name in ['json', 'total', 'trail', 'max', 'gone', 'double', 'Basket']: globals().pop(name)")
+    process.socket.close()
+
+
+def in_first(repl, code):
+    """What the first session, whose names are shared, answers."""
+    own, repl.session = repl.session, None
+    try:
+        return repl.evaluate(code)
+    finally:
+        repl.session = own
+
+
+READINGS = {
+    "at the top": "total",
+    "a function": "def f(): return total\nf()",
+    "a function that is called again": "def f(): return total\n[f() for _ in range(100)][-1]",
+    "a closure": "def f():\n    def g(): return total\n    return g\nf()()",
+    "a lambda": "(lambda: total)()",
+    "a comprehension": "[total for _ in range(3)][-1]",
+    "a generator in a class": "class C: found = [n + total for n in range(1)]\nC.found[0]",
+    "a class body": "class C: found = total\nC.found",
+    "a default": "def f(n=total): return n\nf()",
+    "exec": "exec('found = total')\nfound",
+    "exec with the globals": "exec('found = total', globals())\nfound",
+    "eval": "eval('total')",
+    "a coroutine": "import asyncio\nasync def f(): return total\nawait f()",
+    "a method": "class C(Basket):\n    def f(self): return total\nC().f()",
+    "a shared function": "double(5)",
+    "a shared module": "json.loads('10')",
+    "a subclass": "class C(Basket): pass\nC().size + 7",
+    "a thread": "import threading\nfound = []\nt = threading.Thread(target=lambda: found.append(total))\n"
+    "t.start(); t.join()\nfound[0]",
+}
+
+
+@pytest.mark.parametrize("how", READINGS)
+def test_a_session_apart_reads_the_shared_names(apart, how):
+    answer = apart.evaluate(READINGS[how])
+    assert texts(answer, "value")[-1:] == ["10"], texts(answer, "err")
+
+
+def test_a_session_apart_keeps_what_it_writes(apart):
+    writes = (
+        "total += 1",
+        "def f():\n    global gone, new\n    gone += 1\n    new = 5\nf()",
+        "for max in [3]: pass",
+        "import json as trail",
+        "def double(n): return 'own'",
+        "class Basket: size = 'own'",
+        "exec('made = 1', globals())",
+    )
+    for code in writes:
+        assert not texts(apart.evaluate(code), "ex"), code
+    own = "(total, gone, new, max, double(1), Basket.size, trail.__name__, made)"
+    assert texts(apart.evaluate(own), "value") == ["(11, 2, 5, 3, 'own', 'own', 'json', 1)"]
+    shared = texts(in_first(apart, "(total, gone, max(1), double(1), Basket.size, trail)"), "value")
+    assert shared == ["(10, 1, 'mine', 2, 3, [])"]
+    assert texts(in_first(apart, "new"), "ex") == texts(in_first(apart, "made"), "ex") == ["NameError"]
+
+
+def test_a_session_apart_deletes_its_own_names_alone(apart):
+    assert texts(apart.evaluate("del total"), "ex") == ["NameError"]
+    assert texts(apart.evaluate("total = 1\ndel total\ntotal"), "value") == ["10"]
+    assert texts(apart.evaluate("def f():\n    global gone\n    del gone\nf()"), "ex") == ["NameError"]
+    assert texts(in_first(apart, "gone"), "value") == ["1"]
+    assert texts(apart.evaluate("'total' in globals(), 'total' in dir()"), "value") == ["(False, False)"]
+
+
+def test_a_session_apart_has_the_builtins_and_sees_what_is_shared_later(apart):
+    in_first(apart, "'the last value of another'")
+    assert texts(apart.evaluate("_"), "ex") == ["NameError"]
+    assert texts(apart.evaluate("max(1, 2), len('ab'), __name__ != '__main__'"), "value") == ["('mine', 2, True)"]
+    in_first(apart, "del max\nlater = 7\nimport builtins\nbuiltins.everywhere = 8")
+    assert texts(apart.evaluate("max(1, 2), later, everywhere"), "value") == ["(2, 7, 8)"]
+    assert texts(
+        apart.evaluate("import fractions\nassert fractions.Fraction(1, 2)\nclass C: pass\nC().__module__ == __name__"),
+        "value",
+    ) == ["True"]
+    in_first(apart, "max, later = 0, 0\ndel later, builtins.everywhere")
+    (parts,) = texts(apart.evaluate("def f(): return everywhere\nf()"), "codriver/error")
+    assert (parts["type"], parts["message"]) == ("NameError", "name 'everywhere' is not defined")
+    assert len(parts["trace"]) == 2
+
+
+def test_what_a_session_apart_makes_can_be_pickled_and_looked_up(apart):
+    made = "import dataclasses, pickle\n@dataclasses.dataclass\nclass Item:\n    pieces: int = total\n"
+    assert texts(apart.evaluate(made + "pickle.loads(pickle.dumps(Item())).pieces"), "value") == ["10"]
+    assert texts(apart.ask("lookup", sym="double"), "info")[0]["arglists-str"] == "(n)"
+    (found,) = texts(apart.ask("completions", prefix="dou"), "completions")
+    assert found == [{"candidate": "double", "type": "function"}]

@@ -141,6 +141,8 @@ class Dialect:
     """Its server answers questions while code runs."""
     keeps_apart: Literal["session", "connection", "none"] | None = None
     """What the dialect's one server keeps apart; None: asked of each server."""
+    shares: str = "namespaces and what is defined in them are shared: define in one of your own"
+    """What a session apart shares with the others, in words."""
     is_serial: bool = False
     """Sessions keep their namespaces apart and still wait for each other: everything runs on one thread."""
     runs_files: bool = False
@@ -346,6 +348,7 @@ HY: Final = Dialect(
     adapted={"load-file": "eval", "stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
     keeps_apart="session",
+    shares="imported modules are shared, names are not",
     notes=(
         "hy-nrepl serves one client at a time: another one waits until this one leaves",
         "hy-nrepl interrupts Python code between two instructions, not a call that blocks",
@@ -366,6 +369,7 @@ WORKER_PYTHON: Final = Dialect(
     print_limits="[1, 2, 3]",
     answers_while_busy=True,
     keeps_apart="session",
+    shares="shared names are read, and your own kept apart; modules, and objects changed in place, are shared",
     is_serial=True,
 )
 

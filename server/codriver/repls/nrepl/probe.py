@@ -147,6 +147,7 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         capabilities=support,
         missing={name: line for name in CAPABILITIES if name not in support and (line := missing(name, dialect.name))},
         isolation=isolation,
+        shares=dialect.shares,
         is_serial=dialect.is_serial,
         process_id=process_id,
         project_root=root if isinstance(root, str) else None,

@@ -18,6 +18,7 @@ from .dialect import Dialect, NamespaceMissingError, Sources
 from .error_report import begin_parts, in_phase, place, trim
 from .printing import Printer, limits, part_at
 from .python_names import complete, lookup, names
+from .shared_names import SharedNames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +60,15 @@ class Python(Dialect):
     def new_home(self) -> types.ModuleType:
         """See `Dialect`."""
         module = _new_module(f"user{next(self._homes)}")
+        # It reads the names of the first module, and keeps what it writes to itself.
+        module.__dict__["__builtins__"] = SharedNames(self.home.__dict__, self._is_kept)
         sys.modules[module.__name__] = module
         return module
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether a name of the first module is `_` for its last value: a session's own, and none of the user's."""
+        kept = self._kept.get("__main__", self)
+        return name == "_" and self.home.__dict__.get("_") is kept
 
     def drop_home(self, namespace: types.ModuleType) -> None:
         """See `Dialect`."""
@@ -80,6 +88,9 @@ class Python(Dialect):
             self._load(job)
             return
         module = session.namespace
+        names = module.__dict__.get("__builtins__")
+        if isinstance(names, SharedNames):
+            names.refresh()
         if message.get("ns"):
             module = self.find(message["ns"])
             if module is None:

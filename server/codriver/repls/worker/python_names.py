@@ -11,6 +11,7 @@ import sys
 import types
 
 from .dialect import COMPLETIONS, LISTED, first_line, kind_of, matcher
+from .shared_names import names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
             return []
         names = {name: inspect.getattr_static(owner, name, None) for name in _names_in(owner)}
     else:
-        names = {**dict.fromkeys(keyword.kwlist), **vars(builtins), **vars(module)}
+        names = {**dict.fromkeys(keyword.kwlist), **names_of(module)}
     is_private = start.startswith("_")
     found = sorted(name for name in names if name.startswith(start) and (is_private or not name.startswith("_")))
     return [{"candidate": holder + dot + name, "type": kind_of(names[name], name)} for name in found[:COMPLETIONS]]
@@ -71,7 +72,7 @@ def _resolve(dotted: str, module: types.ModuleType) -> Any:
     import inspect
 
     first, *rest = dotted.split(".")
-    value: Any = module.__dict__.get(first, getattr(builtins, first, sys.modules.get(first, MISSING)))
+    value: Any = names_of(module).get(first, sys.modules.get(first, MISSING))
     for name in rest:
         if isinstance(value, types.ModuleType):
             value = getattr(value, name, MISSING)
