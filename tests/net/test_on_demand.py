@@ -8,6 +8,7 @@ import pytest
 from live_server import WAIT_S, Relayed, environ, serving, until
 
 import codriver_relay
+from codriver.net.registration import allow_start, is_stopped_for_good, stop_for_good
 
 
 @pytest.fixture
@@ -116,7 +117,11 @@ def test_a_server_stopped_for_good_stays_away_until_somebody_starts_one(run, rel
     assert f"`codriver serve --workspace {workspace}`" in refused
     status = run("status")
     assert (status.returncode, "it was stopped for good" in status.stdout) == (3, True)
-    assert run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true").returncode == 3
+    refused = run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true")
+    assert (refused.returncode, "it was stopped for good, by `codriver stop --for-good`; start" in refused.stderr) == (
+        3,
+        True,
+    )
     assert run("eval", "--start", "1 + 1").stdout == "2\n"
     assert "result" in call(relayed, "server_health")
     run("stop")
@@ -129,6 +134,21 @@ def test_a_server_started_by_hand_ends_a_stop_for_good(tmp_path, run):
     with serving(tmp_path, "--repl", "none") as live:
         assert live.greeting.startswith("codriver listens")
     assert run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true").stdout == "2\n"
+
+
+def test_only_a_mark_that_codriver_made_keeps_a_server_stopped(tmp_path, workspace, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    stop_for_good(workspace)
+    assert is_stopped_for_good(workspace)
+    assert not is_stopped_for_good(tmp_path)
+    (mark,) = tmp_path.rglob("stopped-for-good")
+    assert not mark.is_relative_to(workspace)
+    allow_start(workspace)
+    allow_start(workspace)
+    assert not is_stopped_for_good(workspace)
+    mark.mkdir()
+    allow_start(workspace)
+    assert not is_stopped_for_good(workspace)
 
 
 def ancestors(process_id):

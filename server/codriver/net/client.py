@@ -243,6 +243,8 @@ def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli",
             return _connect(workspace, folder, name)
         except NoServerError:
             status = process.poll()
+            if status == server_record.STOPPED_FOR_GOOD:
+                raise NoServerError(workspace, "it was stopped for good, by `codriver stop --for-good`") from None
             if status:
                 raise ServerFailedError(workspace, folder / "serve.log", status) from None
             if time.monotonic() > deadline:

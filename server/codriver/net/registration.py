@@ -20,7 +20,7 @@ from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.locking import try_lock
 from codriver.files.paths import workspace_state_folder
-from codriver.net.server_record import ServerRecord, place, read_port, read_record, read_token
+from codriver.net.server_record import STOPPED_FOR_GOOD, ServerRecord, place, read_port, read_record, read_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,7 +57,7 @@ class ClaimError(StartError):
 class StoppedForGoodError(StartError):
     """The user wants no server that nobody starts by hand."""
 
-    exit_status = 5
+    exit_status = STOPPED_FOR_GOOD
     """The relay knows it."""
 
     def __init__(self, workspace: Path) -> None:
@@ -191,7 +191,8 @@ def is_stopped_for_good(workspace: Path) -> bool:
     """Whether no server is wanted but one that is started by hand."""
     try:
         with files.locate(_stop_mark(workspace), Links.ANY) as mark:
-            return mark.status() is not None
+            status = mark.status()
+            return status is not None and stat.S_ISREG(status.st_mode)
     except OSError:
         return False
 

@@ -32,6 +32,8 @@ TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 """What `secrets.token_urlsafe(32)` gives. Anything else is no token, but perhaps a key that a link led to."""
 LARGEST_PORT: Final = 65535
 LOG_BYTES: Final = 4096
+STOPPED_FOR_GOOD: Final = 5
+"""The exit status of a server on demand where the user wants none."""
 
 LOOPBACK: Final = "127.0.0.1"
 WILDCARDS: Final = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104  # compared, not bound
