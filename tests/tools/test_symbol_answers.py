@@ -139,6 +139,35 @@ def test_asking_for_names_runs_no_code_of_the_users(client):
     assert lines(client, "py", "quie*") == ["quiet(x=...)"]
 
 
+def test_references_to_a_name_are_told_by_file_and_line(live, client):
+    (live.workspace / "paint.py").write_text(
+        "import shapes\nfrom shapes import area as size\nsize(1)\nshapes.area(2)\n"
+    )
+    (live.workspace / "paint.lpy").write_text("(ns paint (:require [shapes.core :as s]))\n(s/area 1)\n")
+    answer = ask(client, symbol="shapes.area", references=True, replSessionKey="py")
+    assert answer["references"] == [
+        "paint.py:2: from shapes import area as size", "paint.py:3: size(1)", "paint.py:4: shapes.area(2)",
+        "shapes.py:12: def area(width, height=1, *, scale=LIMIT):",
+    ]  # fmt: skip
+    assert (answer["count"], answer["name"]) == (4, "area")
+    answer = ask(client, symbol="shapes.core/area", references=True, replSessionKey="lpy")
+    assert [line.rpartition(": ")[0] for line in answer["references"]] == [
+        "paint.lpy:2",
+        "shapes.lpy:5",
+        "shapes.lpy:8",
+    ]
+
+
+def test_references_to_a_module_and_to_an_unloaded_name_are_told(live, client):
+    (live.workspace / "paint.py").write_text("import shapes\nunloaded = 1\nprint(unloaded)\n")
+    answer = ask(client, symbol="shapes", references=True, replSessionKey="py")
+    assert (answer["references"], "names" in answer) == (["paint.py:1: import shapes"], False)
+    answer = ask(client, symbol="unloaded", references=True, replSessionKey="py")
+    assert [line.partition(": ")[0] for line in answer["references"]] == ["paint.py:2", "paint.py:3"]
+    answer = ask(client, symbol="nowhere_at_all", references=True, replSessionKey="py")
+    assert answer["reason"] == "unknown-symbol"
+
+
 def test_names_are_told_while_the_session_is_busy(live, client):
     gate = live.workspace / "gate"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
@@ -157,6 +186,10 @@ def test_no_secret_is_in_a_list_of_names_not_even_half_of_it(tmp_path, monkeypat
         client.call("evaluate_code", code="import os\ndef leak(): ...\nleak.__doc__ = os.environ['SHOP_TOKEN']")
         assert os.environ["SHOP_TOKEN"] == secret
         assert ask(client, symbol="leak*")["names"] == ["leak() — <<redacted:SHOP_TOKEN>>"]
+        (live.workspace / "leaks.py").write_text(f"leak('{secret}')\n")
+        assert ask(client, symbol="leak", references=True)["references"] == [
+            "leaks.py:1: leak('<<redacted:SHOP_TOKEN>>')"
+        ]
 
 
 DEFINE = {

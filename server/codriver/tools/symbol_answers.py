@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from codriver.editing.references import Wanted, find_references
 from codriver.errors import RefusedError
 from codriver.repls.errors import CapabilityMissingError
-from codriver.tools.answer_budget import fit, head
+from codriver.repls.kinds import KINDS
+from codriver.tools.answer_budget import budget, fit, head
 from codriver.tools.session_choice import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codriver.repls.adapter_values import Listed, Names, Symbol
-    from codriver.tools.base import Services
+    from codriver.tools.base import Call, Services
+    from codriver.tools.session_choice import Target
 
 LINE_CHARACTERS = 160
 """Of a name in a list, with its parameters and what it is for."""
 PARAMETERS_CHARACTERS = 80
+IN_NO_FILE = frozenset({"", "user", "__main__", "builtins"})
+"""Modules whose names are looked for wherever they stand."""
 SPACES = frozenset({"module", "namespace"})
 """What a symbol is that has names in it."""
 
@@ -58,6 +64,53 @@ async def describe_symbol(
         if names is not None:
             fields = {**fields, **_names_json(names, services, most)}
     return {**fields, "sessionKey": target.key}
+
+
+async def describe_references(
+    call: Call, key: str | None, namespace: str | None, symbol: str, known: dict[str, object]
+) -> dict[str, object]:
+    """Where the workspace's files use `symbol`, of which this much is known, under the keys of an answer."""
+    target = resolve(call.state, key)
+    dialect = target.repl.dialect
+    kinds = [kind for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)]
+    suffixes = tuple({ending for kind in kinds for ending in kind.suffixes})
+    if dialect == "python":
+        wanted = await _wanted_python(call, target, namespace, symbol, known)
+    else:
+        owner, _, name = symbol.rpartition("/")
+        space = str(known.get("ns") or owner)
+        wanted = Wanted(str(known.get("name", name)), None if space in IN_NO_FILE else space)
+        if "names" in known:
+            wanted = Wanted(symbol, is_space=True)
+    search = partial(find_references, call.services.workspace, wanted, suffixes)
+    found = await call.services.work.files.run(call.client, search)
+    clean = call.services.log.without_secrets
+    lines = [f"{one.file}:{one.line}: {_cut(clean(one.text), LINE_CHARACTERS)}" for one in found.places]
+    rows, note, left = fit(lines, budget(call))
+    fields: dict[str, object] = {"references": rows, "count": len(rows)}
+    if found.omitted + left:
+        fields["omitted"] = found.omitted + left
+    if found.skipped:
+        note = f"{found.skipped} files were not searched: too long, not readable, or the time was up"
+    return {**fields, **({"notes": [note]} if note else {})}
+
+
+async def _wanted_python(
+    call: Call, target: Target, namespace: str | None, symbol: str, known: dict[str, object]
+) -> Wanted:
+    """The name to look for: of a function, class or value its module's, and of what is in a class by the name alone."""
+    extra = known.get("extra")
+    kind = extra.get("type") if isinstance(extra, dict) else None
+    if kind == "module":
+        return Wanted(symbol, is_space=True)
+    owner, _, name = symbol.rpartition(".")
+    space = str(known.get("ns") or "") if kind in ("function", "class") else owner or namespace or ""
+    if owner:
+        adapter = call.services.repls.adapter(target.repl.id)
+        found = await adapter.lookup(owner, namespace, target.session.name)
+        if found is None or found.extra.get("type") != "module":
+            space = ""
+    return Wanted(name, space if space not in IN_NO_FILE else None)
 
 
 def _is_space(symbol: Symbol) -> bool:

@@ -8,9 +8,11 @@ from codriver.core.values import LISP
 from codriver.tools.answer_budget import budget, head
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
-from codriver.tools.symbol_answers import describe_symbol
+from codriver.tools.symbol_answers import UnknownSymbolError, describe_references, describe_symbol
 
-MAX_COMPLETIONS = 200
+COMPLETIONS, MAX_COMPLETIONS = 50, 200
+OF_LISTS = frozenset({"names", "count", "omitted", "notes"})
+"""What an answer says of a list of names, in whose place one of references may stand."""
 
 
 class SymbolArguments(Arguments):
@@ -18,6 +20,7 @@ class SymbolArguments(Arguments):
 
     symbol: str = Field(min_length=1, max_length=500)
     namespace: str | None = None
+    references: bool = False
     repl_session_key: str | None = None
 
 
@@ -27,7 +30,7 @@ class CompleteArguments(Arguments):
     prefix: str = Field(min_length=1, max_length=500)
     namespace: str | None = None
     repl_session_key: str | None = None
-    limit: int = Field(50, ge=1, le=MAX_COMPLETIONS)
+    limit: int | None = Field(None, ge=1, le=MAX_COMPLETIONS)
 
 
 class ExpandArguments(Arguments):
@@ -42,7 +45,21 @@ class ExpandArguments(Arguments):
 async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
     """What is known of a symbol, of what is in a namespace, or of the names that match a pattern."""
     key, namespace = arguments.repl_session_key, arguments.namespace
-    return Answer(await describe_symbol(call.services, key, namespace, arguments.symbol, most=budget(call)))
+    symbol = arguments.symbol
+    try:
+        known = await describe_symbol(call.services, key, namespace, symbol, most=budget(call))
+    except UnknownSymbolError:
+        if not arguments.references:
+            raise
+        known = {"sessionKey": resolve(call.state, key).key}
+        used = await describe_references(call, key, namespace, symbol, known)
+        if not used["count"]:
+            raise
+        return Answer({**known, **used})
+    if arguments.references and "*" not in symbol:
+        used = await describe_references(call, key, namespace, symbol, known)
+        known = {name: value for name, value in known.items() if name not in OF_LISTS} | used
+    return Answer(known)
 
 
 async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
@@ -51,7 +68,7 @@ async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
     adapter = call.services.repls.adapter(target.repl.id)
     found = await adapter.complete(arguments.prefix, arguments.namespace, target.session.name)
     rows = []
-    for completion in found[: arguments.limit]:
+    for completion in found[: arguments.limit or COMPLETIONS]:
         row = {"candidate": completion.candidate, "type": completion.type, "ns": completion.namespace}
         rows.append({key: value for key, value in row.items() if value is not None})
     fields: dict[str, object] = {"completions": rows, "count": len(rows), "sessionKey": target.key}
@@ -76,7 +93,7 @@ TOOLS = (
     Tool(
         name="symbol_info",
         title="Symbol info",
-        description="A name's doc, arglists, place; a namespace's names; with * those that match.",
+        description="Doc and place of a name; a namespace's names; those like a*b.",
         arguments=SymbolArguments,
         output=answer_schema(
             name="string",
@@ -89,6 +106,7 @@ TOOLS = (
             column="integer",
             extra="object",
             names=TEXTS,
+            references=TEXTS,
             count="integer",
             omitted="integer",
             notes=TEXTS,
@@ -103,7 +121,7 @@ TOOLS = (
     Tool(
         name="complete_symbol",
         title="Complete symbol",
-        description="Names in the REPL that begin so.",
+        description="Names that begin so.",
         arguments=CompleteArguments,
         output=answer_schema(
             completions=ROWS,

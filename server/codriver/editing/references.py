@@ -1,0 +1,286 @@
+"""References: where a name is used in the files of a workspace, Lisp read by its scopes and Python by its parser."""
+
+from __future__ import annotations
+
+import ast
+import os
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codriver.files import MEBIBYTE, Links, Rules, read
+from codriver.files.workspace_walk import walk
+from codriver.lisp.rename.binding_forms import occurrences
+from codriver.lisp.source_text import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codriver.lisp.reader import Form
+
+MAX_LISTED: Final = 50
+MAX_ENTRIES: Final = 100_000
+MAX_BYTES: Final = 16 * MEBIBYTE
+"""Of all files together."""
+MAX_S: Final = 5.0
+RULES: Final = Rules(Links.WITHIN, 256 * 1024)
+"""Parsing a longer file at once holds up everybody."""
+LINE_CHARACTERS: Final = 2000
+NO_NAME: Final = "codriver--no-name"
+"""In the place of a second name, where the walk through scopes knows two."""
+_HELD = frozenset({"reference", "global", "type", "protocol", "referred", "hint"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A name that is looked for. `space`: the namespace or module that defines it; None: wherever it stands.
+
+    `is_space`: it is a namespace or module itself.
+    """
+
+    name: str
+    space: str | None = None
+    is_space: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place where the name is used: the file below the workspace, and the line with its text."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(slots=True)
+class References:
+    """The first places, in the order of the walk; how many more there are; how many files were not read."""
+
+    places: list[Place] = field(default_factory=list)
+    omitted: int = 0
+    skipped: int = 0
+
+
+def find_references(workspace: Path, wanted: Wanted, suffixes: tuple[str, ...]) -> References:
+    """Where `wanted` is used in files that end so. Blocks: call it in a thread.
+
+    Skipped, and counted, are files that are too long, cannot be read or parsed, or come when the time or bytes are up.
+    """
+    found = References()
+    deadline, left = time.monotonic() + MAX_S, MAX_BYTES
+    plain = wanted.name.rpartition("/")[2].rpartition(".")[2].encode()
+    for path in _files(workspace, suffixes):
+        if time.monotonic() > deadline or left <= 0:
+            found.skipped += 1
+            continue
+        try:
+            data = read(path, RULES, root=workspace)
+            left -= len(data)
+            # A name of Hy may be written with hyphens or not.
+            if plain not in data and plain.replace(b"_", b"-") not in data:
+                continue
+            text = data.decode("utf-8-sig")
+            parts = path.relative_to(workspace).with_suffix("").parts
+            lines = _in_python(text, wanted, parts) if path.suffix == ".py" else _in_lisp(text, wanted, path.suffix)
+        except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+            found.skipped += 1
+            continue
+        rows = text.splitlines()
+        for line in sorted(lines):
+            if len(found.places) < MAX_LISTED:
+                shown = rows[line - 1].strip()[:LINE_CHARACTERS] if line <= len(rows) else ""
+                found.places.append(Place(path.relative_to(workspace).as_posix(), line, shown))
+            else:
+                found.omitted += 1
+    return found
+
+
+def _files(workspace: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    for _folder, _depth, entries in walk(workspace, max_entries=MAX_ENTRIES):
+        yield from (Path(entry.path) for entry in sorted(entries, key=os.fspath) if entry.name.endswith(suffixes))
+
+
+# Lisp
+
+
+def _in_lisp(text: str, wanted: Wanted, suffix: str) -> set[int]:
+    document = Document(text, is_hy=suffix == ".hy")
+    if document.reading.fault is not None:
+        raise ValueError(document.complaint)
+    if wanted.is_space or wanted.name.startswith(":"):
+        atoms = (form for form in _all(document.reading.forms) if form.kind == "atom")
+        return {document.places.line(form.start) for form in atoms if text[form.start : form.end] == wanted.name}
+    names = [wanted.name, wanted.name.replace("_", "-")] if document.is_hy else [wanted.name]
+    found: set[int] = set()
+    for name in dict.fromkeys(names):
+        words = {name} if document.is_hy else _words(document, name, wanted.space)
+        for one in occurrences(document, document.reading.forms, (name, NO_NAME), words):
+            if one.role in _HELD and (one.role != "reference" or "/" in one.word or one.scope.old is None):
+                found.add(document.places.line(one.start))
+    return found
+
+
+def _words(document: Document, name: str, space: str | None) -> set[str]:
+    """How the text writes the name: alone where it is its own or referred to, qualified, and by an alias."""
+    if space is None:
+        return {name}
+    text = document.text
+    found = {f"{space}/{name}"}
+    for form in _all(document.reading.forms):
+        words = [text[one.start : one.end] for one in form.children] if form.kind in ("list", "vector") else []
+        if words[:1] == ["ns"] and _unquoted(document, form) == space:
+            found.add(name)
+        if words[:1] != [space]:
+            continue
+        for key, one in zip(words[1:], form.children[2:], strict=False):
+            given = text[one.start : one.end]
+            if key in (":as", ":as-alias"):
+                found.add(f"{given}/{name}")
+            elif key in (":refer", ":only", ":refer-macros"):
+                referred = [text[child.start : child.end] for child in one.children]
+                found |= {name} if given == ":all" or name in referred else set()
+    return found | ({name} if _uses_whole(document, space) else set())
+
+
+def _unquoted(document: Document, form: Form) -> str:
+    """The name that an `ns` form declares, without metadata."""
+    name = next((one for one in form.children[1:2]), form)
+    while name.kind == "prefixed" and name.children:
+        name = name.children[-1]
+    return document.text[name.start : name.end]
+
+
+def _uses_whole(document: Document, space: str) -> bool:
+    """Whether all names of the namespace are used as they are: `(:use space)`."""
+    text = document.text
+    heads = (
+        [text[one.start : one.end] for one in form.children]
+        for form in _all(document.reading.forms)
+        if form.kind == "list"
+    )
+    return any(words[:1] == [":use"] and space in words for words in heads)
+
+
+def _all(forms: Sequence[Form]) -> Iterator[Form]:
+    pending = list(reversed(forms))
+    while pending:
+        form = pending.pop()
+        yield form
+        pending.extend(reversed(form.children))
+
+
+# Python
+
+
+def _in_python(text: str, wanted: Wanted, parts: tuple[str, ...]) -> set[int]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are about the user's code, and nobody's question
+        tree = ast.parse(text)
+    uses = _PythonUses(wanted, parts[:-1] if parts[-1] == "__init__" else parts, is_package=parts[-1] == "__init__")
+    uses.read_imports(tree)
+    if not wanted.is_space:
+        uses.visit(tree, at_top=True)
+    return uses.lines
+
+
+class _PythonUses:
+    """The uses of a name in one Python file, whose path below the workspace has these parts."""
+
+    def __init__(self, wanted: Wanted, parts: tuple[str, ...], *, is_package: bool) -> None:
+        self._wanted = wanted
+        self._package = parts if is_package else parts[:-1]
+        self.lines: set[int] = set()
+        self._is_home = wanted.space is not None and self._is_space(".".join(parts), wanted.space)
+        self._bare = {wanted.name} if wanted.space is None or self._is_home else set()
+        self._owners: set[str] = set()
+
+    @staticmethod
+    def _is_space(dotted: str, space: str) -> bool:
+        """Whether a path's dotted name is the module's, whose root may be a folder such as `src`."""
+        return dotted == space or dotted.endswith(f".{space}")
+
+    def read_imports(self, tree: ast.AST) -> None:
+        """Note under which names the file knows the name, and the module that it is in."""
+        space = self._wanted.name if self._wanted.is_space else self._wanted.space
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.name == space:
+                        self._note_module(node.lineno, alias.asname or alias.name)
+            elif isinstance(node, ast.ImportFrom):
+                self._read_from(node, space)
+
+    def _read_from(self, node: ast.ImportFrom, space: str | None) -> None:
+        base = ".".join(self._package[: len(self._package) + 1 - node.level]) if node.level else ""
+        source = ".".join(part for part in (base, node.module or "") if part)
+
+        def means(dotted: str) -> bool:
+            return dotted == space or (bool(node.level and space) and self._is_space(dotted, str(space)))
+
+        for alias in node.names:
+            own = alias.asname or alias.name
+            if means(f"{source}.{alias.name}"):
+                self._note_module(node.lineno, own)
+            elif self._wanted.is_space and means(source):
+                self.lines.add(node.lineno)
+            elif alias.name == self._wanted.name and (space is None or means(source)):
+                self.lines.add(getattr(alias, "lineno", node.lineno))
+                self._bare.add(own)
+            elif alias.name == "*" and means(source):
+                self._bare.add(self._wanted.name)
+
+    def _note_module(self, line: int, own: str) -> None:
+        self._owners.add(own)
+        if self._wanted.is_space:
+            self.lines.add(line)
+
+    def visit(self, node: ast.AST, *, at_top: bool, hidden: frozenset[str] = frozenset()) -> None:
+        """Note the uses in a part of the file; `hidden`: names that are a function's own there."""
+        name = self._wanted.name
+        match node:
+            case ast.Name():
+                if node.id in self._bare and node.id not in hidden:
+                    self.lines.add(node.lineno)
+            case ast.Attribute():
+                is_owned = node.attr == name and (not self._wanted.space or _dotted(node.value) in self._owners)
+                if is_owned:
+                    self.lines.add(node.end_lineno or node.lineno)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                if node.name == name and (not self._wanted.space or (self._is_home and at_top)):
+                    self.lines.add(node.lineno)
+        for child in ast.iter_child_nodes(node):
+            inner = hidden | (self._own_names(node) if isinstance(node, _FUNCTIONS) else frozenset())
+            self.visit(child, at_top=at_top and not isinstance(node, (*_FUNCTIONS, ast.ClassDef)), hidden=inner)
+
+    @staticmethod
+    def _own_names(function: ast.AST) -> frozenset[str]:
+        """The names that a function binds for itself: parameters, and what it assigns and does not call global."""
+        bound: set[str] = set()
+        free: set[str] = set()
+        nodes = list(ast.iter_child_nodes(function))
+        while nodes:
+            node = nodes.pop()
+            match node:
+                case ast.arg():
+                    bound.add(node.arg)
+                case ast.Name(ctx=ast.Store()):
+                    bound.add(node.id)
+                case ast.Global() | ast.Nonlocal():
+                    free.update(node.names)
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                    bound.add(node.name)
+                    continue
+            nodes += ast.iter_child_nodes(node)
+        return frozenset(bound - free)
+
+
+def _dotted(node: ast.expr) -> str:
+    """A chain of names as it is written; empty for anything else."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else ""
