@@ -139,6 +139,47 @@ def test_asking_for_names_runs_no_code_of_the_users(client):
     assert lines(client, "py", "quie*") == ["quiet(x=...)"]
 
 
+def source(client, key, symbol, **arguments):
+    answer = ask(client, symbol=symbol, replSessionKey=key, source=True, **arguments)
+    assert answer["ok"], answer
+    return answer.get("source")
+
+
+def test_the_source_of_what_is_in_a_file_is_told(client):
+    assert source(client, "py", "shapes.area") == PYTHON[PYTHON.index("def area") : PYTHON.index("\ndef _")]
+    assert source(client, "py", "shapes.Round") == 'class Round:\n    """A round shape."""\n'
+    assert source(client, "py", "shapes.LIMIT") == "LIMIT = 3\n"
+    assert source(client, "py", "json.dumps").startswith("def dumps(obj, ")
+    assert source(client, "lpy", "shapes.core/area") == LISP[LISP.index("(defn area") : LISP.index("\n\n(defmacro")]
+    assert source(client, "lpy", "map-indexed").startswith("(defn map-indexed")
+
+
+def test_the_source_of_what_was_evaluated_is_told_as_it_was_evaluated(client):
+    code = "rate = 1\n@staticmethod\ndef paid(x):\n    return x\nclass Paid:\n    class Late:\n        fee = 2\n"
+    client.call("evaluate_code", code=code, replSessionKey="py")
+    client.call("evaluate_code", code="rate = [\n  2]", replSessionKey="py")
+    assert source(client, "py", "rate") == "rate = [\n  2]"
+    assert source(client, "py", "paid") == "@staticmethod\ndef paid(x):\n    return x\n"
+    assert source(client, "py", "Paid.Late") == "    class Late:\n        fee = 2\n"
+    client.call("evaluate_code", code="1 (defn paid\n  [x] x) 2", replSessionKey="lpy")
+    assert source(client, "lpy", "paid") == "(defn paid\n  [x] x)"
+
+
+def test_a_source_that_is_not_known_is_said_to_be(client):
+    answer = ask(client, symbol="len", source=True, replSessionKey="py")
+    assert (answer["ok"], "source" in answer, "not known" in answer["notes"][0]) == (True, False, True)
+
+
+def test_a_long_source_is_cut_and_the_way_to_the_rest_is_told(live, client):
+    (live.workspace / "long.py").write_text("def endless():\n" + "    x = 1\n" * 3000)
+    client.call("load_file", filePath="long.py", replSessionKey="py")
+    answer = ask(client, symbol="endless", namespace="long", source=True, replSessionKey="py")
+    shown = answer["source"].count("\n")
+    assert 100 < shown < 3000
+    place = f"{live.workspace / 'long.py'} from line {shown + 1} on"
+    assert answer["notes"] == [f"source: its first {shown} of 3002 lines; the rest is in {place}"]
+
+
 def test_references_to_a_name_are_told_by_file_and_line(live, client):
     (live.workspace / "paint.py").write_text(
         "import shapes\nfrom shapes import area as size\nsize(1)\nshapes.area(2)\n"
@@ -213,6 +254,9 @@ def test_a_real_lisp_tells_its_names(tmp_path, name):
         matching = ask(client, symbol="*map*")
         assert matching["count"] <= 50
         assert any(line.split()[0].endswith(".core/map-indexed") for line in matching["names"])
+        assert source(client, "r", f"{space}/area") == LISP[LISP.index("(defn area") : LISP.index("\n\n(defmacro")]
+        if name != "nbb":  # whose files are in its program
+            assert source(client, "r", "map-indexed").startswith("(defn map-indexed")
         refused = ask(client, symbol="no.such.namespace")
         assert refused["reason"] == "unknown-symbol"
 
@@ -222,6 +266,7 @@ def test_hy_tells_the_names_of_modules_and_of_the_session(tmp_path):
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         code = '(import json) (defn area-of [w [h 1]] "The area." (* w h))'
         assert client.call("evaluate_code", code=code)["ok"]
+        assert source(client, "r", "area-of").startswith("(defn area-of [w")
         assert lines(client, "r", "area-o*") == ["area_of(w, h) — The area."]
         assert any(line.startswith("dumps(obj, ") for line in lines(client, "r", "json"))
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Interruption,
         Listener,
         Names,
+        Source,
         StackTrace,
         Symbol,
         TestRun,
@@ -134,6 +135,14 @@ class Adapter(Protocol):
         given, the nearest to the user's code first.
 
         None where there is no such namespace, or the REPL has no way to tell.
+
+        Raises:
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        return None
+
+    async def source(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Source | None:
+        """The text that defines `symbol`; None where that is not known. In a Lisp it may go on behind its form.
 
         Raises:
             EvaluationFailedError: the REPL failed in answering.

@@ -130,6 +130,15 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """The text that defines a name, which may go on behind its end; and where it begins, where that is known."""
+
+    text: str
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
     """A name in a list of names, for one line: its parameters, and the first line of its documentation."""
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
 from codriver.editing.references import Wanted, find_references
 from codriver.errors import RefusedError
+from codriver.lisp.reader import top_level_forms
 from codriver.repls.errors import CapabilityMissingError
 from codriver.repls.kinds import KINDS
 from codriver.tools.answer_budget import budget, fit, head
 from codriver.tools.session_choice import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from codriver.repls.adapter_values import Listed, Names, Symbol
     from codriver.tools.base import Call, Services
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 LINE_CHARACTERS = 160
 """Of a name in a list, with its parameters and what it is for."""
 PARAMETERS_CHARACTERS = 80
+_DEFINITION = re.compile(r"\((?:\S+/)?(?:def\S*|setv)\s")
+MAX_EVALUATED = 100_000
+"""Characters of evaluated code that is read for a definition."""
 IN_NO_FILE = frozenset({"", "user", "__main__", "builtins"})
 """Modules whose names are looked for wherever they stand."""
 SPACES = frozenset({"module", "namespace"})
@@ -64,6 +69,55 @@ async def describe_symbol(
         if names is not None:
             fields = {**fields, **_names_json(names, services, most)}
     return {**fields, "sessionKey": target.key}
+
+
+async def describe_source(
+    call: Call, key: str | None, namespace: str | None, symbol: str, known: dict[str, object]
+) -> dict[str, object]:
+    """The text that defines `symbol`, of which this much is known, under the keys of an answer.
+
+    It is the REPL's, from a file or as it was evaluated; else the newest evaluated code of the log that defines it.
+    """
+    target = resolve(call.state, key)
+    found = await call.services.repls.adapter(target.repl.id).source(symbol, namespace, target.session.name)
+    is_lisp = target.repl.dialect != "python"
+    text = None if found is None else _first_form(found.text, str(known.get("name", symbol))) if is_lisp else found.text
+    if text is None and is_lisp:
+        entries = call.services.log.entries(category={"evaluatedCode"}, session_key=target.key)
+        codes = [one.text for one in entries if len(one.text) <= MAX_EVALUATED]
+        text = _newest_definition(codes, str(known.get("name", symbol)))
+    if text is None:
+        return {"notes": ["its source is not known: it is built in, or what defined it is in no file"]}
+    clean = call.services.log.without_secrets(text)
+    cut = head(clean, budget(call))
+    fields: dict[str, object] = {"source": cut.text}
+    if cut.omitted:
+        shown, whole = cut.text.count("\n"), clean.count("\n") + 1
+        place = "the evaluated code, in the log"
+        if found and found.file:
+            place = f"{found.file} from line {(found.line or 1) + shown} on"
+        fields["notes"] = [f"source: its first {shown} of {whole} lines; the rest is in {place}"]
+    return fields
+
+
+def _first_form(text: str, name: str) -> str | None:
+    """The form on the first line of a text that goes on behind it; of several the one that defines the name."""
+    forms = [text[span.start : span.end] for span in top_level_forms(text) if span.line == 1]
+    return next((form for form in forms if _defines(form, name)), forms[0] if forms else None)
+
+
+def _defines(form: str, name: str) -> bool:
+    return _DEFINITION.match(form) is not None and name in form.split(maxsplit=4)[1:4]
+
+
+def _newest_definition(codes: Sequence[str], name: str) -> str | None:
+    """The last form that defines a name, in evaluated code, the oldest first."""
+    for code in reversed(codes):
+        for span in reversed(top_level_forms(code) if name in code else ()):
+            form = code[span.start : span.end]
+            if _defines(form, name):
+                return form
+    return None
 
 
 async def describe_references(

@@ -8,7 +8,7 @@ from codriver.core.values import LISP
 from codriver.tools.answer_budget import budget, head
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
-from codriver.tools.symbol_answers import UnknownSymbolError, describe_references, describe_symbol
+from codriver.tools.symbol_answers import UnknownSymbolError, describe_references, describe_source, describe_symbol
 
 COMPLETIONS, MAX_COMPLETIONS = 50, 200
 OF_LISTS = frozenset({"names", "count", "omitted", "notes"})
@@ -20,6 +20,7 @@ class SymbolArguments(Arguments):
 
     symbol: str = Field(min_length=1, max_length=500)
     namespace: str | None = None
+    source: bool = False
     references: bool = False
     repl_session_key: str | None = None
 
@@ -56,6 +57,8 @@ async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
         if not used["count"]:
             raise
         return Answer({**known, **used})
+    if arguments.source and "*" not in symbol:
+        known |= await describe_source(call, key, namespace, symbol, known)
     if arguments.references and "*" not in symbol:
         used = await describe_references(call, key, namespace, symbol, known)
         known = {name: value for name, value in known.items() if name not in OF_LISTS} | used
@@ -93,7 +96,7 @@ TOOLS = (
     Tool(
         name="symbol_info",
         title="Symbol info",
-        description="Doc and place of a name; a namespace's names; those like a*b.",
+        description="Name's doc, place; names in a module or like a*b.",
         arguments=SymbolArguments,
         output=answer_schema(
             name="string",
@@ -106,6 +109,7 @@ TOOLS = (
             column="integer",
             extra="object",
             names=TEXTS,
+            source="string",
             references=TEXTS,
             count="integer",
             omitted="integer",
@@ -121,7 +125,7 @@ TOOLS = (
     Tool(
         name="complete_symbol",
         title="Complete symbol",
-        description="Names that begin so.",
+        description="Completions.",
         arguments=CompleteArguments,
         output=answer_schema(
             completions=ROWS,

@@ -210,6 +210,7 @@ CLOJURE: Final = Dialect(
     ask={
         "lookup": _CLOJURE_LOOKUP,
         "names": symbol_expressions.NAMES_CLOJURE,
+        "source": symbol_expressions.SOURCE_CLOJURE,
         "complete": _CLOJURE_COMPLETE,
         "macroexpand": _CLOJURE_EXPAND,
         "stacktrace": _CLOJURE_STACKTRACE,
@@ -218,7 +219,7 @@ CLOJURE: Final = Dialect(
         "test": lisp_expressions.TEST_CLOJURE,
         "test-partial": lisp_expressions.TEST_CLOJURE_PARTIAL,
     },
-    before={"test": "(require 'clojure.test 'clojure.java.io)"},
+    before={"test": "(require 'clojure.test 'clojure.java.io)", "source": "(require 'clojure.java.io)"},
     tooling=_JAVA_TOOLING,
     print_limits="[1 2 3]",
     answers_while_busy=True,
@@ -244,12 +245,13 @@ BABASHKA: Final = Dialect(
     ask={
         "lookup": _CLOJURE_LOOKUP,
         "names": symbol_expressions.NAMES_CLOJURE,
+        "source": symbol_expressions.SOURCE_CLOJURE,
         "complete": _CLOJURE_COMPLETE,
         "macroexpand": _CLOJURE_EXPAND,
         "test": lisp_expressions.TEST_CLOJURE,
         "test-partial": lisp_expressions.TEST_CLOJURE_PARTIAL,
     },
-    before={"test": "(require 'clojure.test 'clojure.java.io)"},
+    before={"test": "(require 'clojure.test 'clojure.java.io)", "source": "(require 'clojure.java.io)"},
     tooling=_JAVA_TOOLING,
     notes=("babashka's nREPL server cannot interrupt: stop an endless loop by restarting it",),
 )
@@ -315,6 +317,7 @@ BASILISP: Final = Dialect(
     ask={
         "lookup": _BASILISP_LOOKUP,
         "names": symbol_expressions.NAMES_BASILISP,
+        "source": symbol_expressions.SOURCE_BASILISP,
         "macroexpand": "(pr-str ($expand (read-string $code)))",
         "test": lisp_expressions.TEST_BASILISP,
         "test-partial": lisp_expressions.TEST_BASILISP_PARTIAL,

@@ -37,6 +37,21 @@ NAMES_CLOJURE: Final = _NAMES.replace("LOWER", "(.toLowerCase ^String s)")
 NAMES_NBB: Final = _NAMES.replace("LOWER", "(.toLowerCase s)")
 NAMES_BASILISP: Final = _NAMES.replace("LOWER", "(.lower s)")
 
+SOURCE_CLOJURE: Final = """(let [v (try (ns-resolve (or (find-ns (symbol $ns)) *ns*) (symbol $name))
+   (catch Throwable _ nil))
+  m (meta v) file (:file m) plain (when file (clojure.java.io/file file))
+  from (when (and file (:line m)) (or (when-not (.isAbsolute ^java.io.File plain) (clojure.java.io/resource file))
+    (when (.isFile ^java.io.File plain) plain)))]
+ (if from (with-open [r (clojure.java.io/reader from)]
+   {:text (apply str (interpose "\n" (take 2000 (drop (dec (:line m)) (line-seq r)))))
+    :file file :line (:line m)}) {}))"""
+"""From the file that the var names, also in a jar: the text from its line on."""
+
+SOURCE_BASILISP: Final = """(let [v (ns-resolve (or (find-ns (symbol $ns)) *ns*) (symbol $name)) m (meta v)
+  lines (when (and (:file m) (:line m)) (.getlines (python/__import__ "linecache") (:file m)))
+  from (when (seq lines) (take 2000 (drop (dec (:line m)) lines)))]
+ (if (seq from) {:text (apply str from) :file (:file m) :line (:line m)} {}))"""
+
 _PYTHON: Final = """
 import gc, inspect, re, sys
 

@@ -15,6 +15,7 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, Capability, Failure, ValuePart
 from codriver.errors import CodriverError
+from codriver.repls.adapter_values import Source
 from codriver.repls.dialects import WORKER_OPS
 from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
 from codriver.repls.errors import (
@@ -26,11 +27,12 @@ from codriver.repls.nrepl.failures import WRAPPERS, failure_of, read_failure, st
 from codriver.repls.nrepl.jvm_traces import read_stacktrace, stacktrace_of
 from codriver.repls.nrepl.message import (
     Message,
+    as_int,
     as_list,
     as_map,
     as_text,
 )
-from codriver.repls.nrepl.responses import Reply
+from codriver.repls.nrepl.responses import Reply, read_file
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ EXPLAIN_S: Final = 5.0
 NOT_KEPT: Final = "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
 
 NAMES_OP: Final = f"{WORKER_OPS}names"
+SOURCE_OP: Final = f"{WORKER_OPS}source"
 
 
 class Introspection:
@@ -125,6 +128,19 @@ class Introspection:
         pattern = _expression_of(wanted) if "*" in wanted else ""
         names = {"pattern": pattern, "name": wanted, "ns": where, "session": target.id or ""}
         return responses.read_names(as_map(cast("Value", await self._ask("names", **names))))
+
+    async def source(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Source | None:
+        """The text that defines a symbol. See `Adapter.source`."""
+        target = self._sessions.get(session)
+        where = self._namespace(target, namespace)
+        fields: Mapping[str, Value] = {}
+        if SOURCE_OP in self._ops:
+            (answer, *_) = await self._send(SOURCE_OP, target, name=symbol, ns=where)
+            fields = answer.fields
+        elif "source" in self._dialect.ask:
+            fields = as_map(cast("Value", await self._ask("source", name=symbol, ns=where)))
+        text = as_text(fields.get("text"))
+        return Source(text, read_file(as_text(fields.get("file"))), as_int(fields.get("line"))) if text else None
 
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False

@@ -114,6 +114,13 @@ class Dialect:
         """What is known of a name; None if it does not resolve."""
         raise NotImplementedError
 
+    def source(self, name: str, namespace: Any) -> tuple[str, str, int] | None:
+        """The text that defines a name, its file and its first line; None where that is not known.
+
+        Of Lisp, where a reader is needed to find the end, the text goes on behind it.
+        """
+        raise NotImplementedError
+
     def names(self, wanted: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
         """The public names of the namespace `wanted` or, where there is a `*` in it, names and namespaces that match.
 
@@ -157,6 +164,10 @@ class Sources:
 
     def __init__(self) -> None:
         self._files: collections.deque[str] = collections.deque()
+
+    def newest_first(self) -> list[str]:
+        """The names of the texts."""
+        return list(reversed(self._files))
 
     def keep(self, file: str, text: str) -> None:
         """Let tracebacks show the lines of code that is in no file; None as its time keeps it from being looked for."""

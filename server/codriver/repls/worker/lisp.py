@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import importlib.util
 import itertools
+import linecache
 import os
 import sys
 
@@ -27,6 +28,8 @@ LENGTH = 10_000
 DATA_LENGTH, DATA_LEVEL = 50, 5
 """How much is printed of the data of an error."""
 DATA_CHARACTERS = 4000
+SOURCE_LINES = 2000
+"""How much of a file is told from where a definition begins."""
 ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\b": "\\b"})
 
 
@@ -230,6 +233,15 @@ class Lisp(Dialect):
         if info["type"] == "macro":
             info["macro"] = "true"
         return {key: item for key, item in info.items() if isinstance(item, (str, int))}
+
+    def source(self, name: str, namespace: Any) -> tuple[str, str, int] | None:
+        """See `Dialect`."""
+        found = self.lookup(name, namespace) or {}
+        file, line = found.get("file"), found.get("line")
+        if not isinstance(file, str) or not isinstance(line, int):
+            return None
+        text = "".join(linecache.getlines(file)[line - 1 : line - 1 + SOURCE_LINES])
+        return (text, file, line) if text else None
 
     def names(self, wanted: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
         """See `Dialect`."""

@@ -60,6 +60,7 @@ class Server:
             "lookup": self._lookup,
             "ls-sessions": self._ls_sessions,
             "codriver/names": self._names,
+            "codriver/source": self._source,
             "codriver/stacks": self._stacks,
             "codriver/value": self._enqueue,
         }
@@ -208,6 +209,12 @@ class Server:
             {"rows": found[0], "omitted": found[1], "status": ["done"]} if found else {"status": ["done", "no-info"]}
         )
         connection.answer(message, answer)
+
+    def _source(self, message: Message, connection: Connection, session: Session) -> None:
+        namespace = self._dialect.find(message.get("ns")) or session.namespace
+        found = self._dialect.source(message.get("name") or "", namespace)
+        answer = dict(zip(("text", "file", "line"), found or ()))
+        connection.answer(message, {**answer, "status": ["done"]})
 
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
         connection.answer(message, {"stacks": stacks(), "status": ["done"]})

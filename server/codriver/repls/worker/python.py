@@ -14,10 +14,11 @@ import sys
 import traceback
 import types
 
+from .definitions import definition_of
 from .dialect import Dialect, NamespaceMissingError, Sources
 from .error_report import begin_parts, in_phase, place, trim
 from .printing import Printer, limits, part_at
-from .python_names import complete, lookup, names
+from .python_names import complete, find, lookup, names
 from .shared_names import SharedNames
 
 TYPE_CHECKING = False
@@ -232,6 +233,11 @@ class Python(Dialect):
     def lookup(self, name: str, namespace: types.ModuleType) -> dict[str, Any] | None:
         """See `Dialect`."""
         return lookup(name, namespace, self.name_of(namespace))
+
+    def source(self, name: str, namespace: types.ModuleType) -> tuple[str, str, int] | None:
+        """See `Dialect`."""
+        value, module, dotted = find(name, namespace)
+        return None if module is None else definition_of(value, dotted, module, self._sources.newest_first())
 
     def names(self, wanted: str, namespace: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
         """See `Dialect`."""

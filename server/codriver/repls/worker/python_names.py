@@ -67,6 +67,21 @@ def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] |
     return {key: item for key, item in info.items() if isinstance(item, (str, int))}
 
 
+def find(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleType | None, str]:
+    """The value of a dotted name, the module that it is in, and its name there; no module if it does not resolve."""
+    value = _resolve(symbol, module)
+    if value is MISSING:
+        return None, None, symbol
+    owner, _, rest = symbol.partition(".")
+    home = _resolve(owner, module)
+    while rest and isinstance(home, types.ModuleType):
+        module = home
+        owner, _, rest = rest.partition(".")
+        home = _resolve(owner, module)
+    own = sys.modules.get(getattr(value, "__module__", None) or "") if isinstance(value, DEFINED) else None
+    return value, own or module, (owner + "." + rest).rstrip(".")
+
+
 def _resolve(dotted: str, module: types.ModuleType) -> Any:
     """The value of a dotted name, MISSING if there is none."""
     import inspect
