@@ -7,6 +7,7 @@ from codriver.editing.batch import HY, Create, EditsRefusedError, FileResult, Li
 from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Editor, NothingToUndoError, Outcome
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
+from codriver.editing.other_files import Elsewhere
 
 __all__ = [
     "HY",
@@ -14,6 +15,7 @@ __all__ = [
     "Diagnostics",
     "Editor",
     "EditsRefusedError",
+    "Elsewhere",
     "FileResult",
     "FilesChangedError",
     "FilesUnwritableError",

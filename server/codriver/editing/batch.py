@@ -118,6 +118,8 @@ class Wanted:
 
     file: str
     edit: TextEdit | Create
+    is_everywhere: bool = False
+    """Of a renaming: whether it goes for the other files of the workspace too."""
 
 
 @dataclass(frozen=True, slots=True)

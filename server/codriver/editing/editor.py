@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
@@ -24,11 +24,14 @@ from codriver.editing.file_changes import (
     read,
     show,
 )
+from codriver.editing.other_files import Elsewhere, find_elsewhere, renamed_by
 from codriver.errors import RefusedError
-from codriver.lisp.targeting import Problem
+from codriver.lisp.edit import Rename
+from codriver.lisp.rename import Renamed
+from codriver.lisp.targeting import Problem, ProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from codriver.lisp.edit import TextEdit
@@ -62,6 +65,8 @@ class Outcome:
     """What came of a batch, file by file in the order they were first named."""
 
     files: tuple[FileResult, ...]
+    elsewhere: Mapping[int, Elsewhere] = field(default_factory=dict)
+    """Of each renaming, by its index in the batch, the other files that name it."""
 
 
 class Editor:
@@ -85,6 +90,8 @@ class Editor:
         """
         locate_all = partial(self._locate, wanted, allow_outside=allow_outside)
         paths, problems = await self._in_thread(locate_all)
+        elsewhere = await self._in_thread(partial(self._look_elsewhere, paths))
+        problems += self._spread(paths, elsewhere, wanted)
         async with self._locked(paths):
             results = await self._in_thread(partial(self._plan, paths, limits, problems, wanted))
             changes = tuple(result.change for result in results if result.change.before.data != result.change.after)
@@ -94,7 +101,7 @@ class Editor:
                         await self._in_thread(partial(commit, changes, self._workspace))
                     # Also when it changed nothing: else to take it back would take back the one before.
                     self._remember(caller, changes)
-        return Outcome(tuple(results))
+        return Outcome(tuple(results), elsewhere)
 
     async def undo(self, caller: str) -> tuple[Outcome, int]:
         """Take back the last batch of `caller` that is left; and how many are left then.
@@ -138,6 +145,44 @@ class Editor:
                 paths.setdefault(path, {})[index] = want.edit
         return paths, problems
 
+    def _look_elsewhere(self, paths: Mapping[Path, Mapping[int, TextEdit | Create]]) -> dict[int, Elsewhere]:
+        """Of each renaming that other files may have to follow, by its index, where they name it."""
+        found = {}
+        for path, edits in paths.items():
+            for index, edit in edits.items():
+                try:
+                    name = renamed_by(path, self._workspace, edit) if isinstance(edit, Rename) else None
+                except (OSError, ValueError, ProblemError):
+                    found[index] = Elsewhere(None)  # what is wrong with it, its plan says
+                    continue
+                if name is not None:
+                    found[index] = find_elsewhere(self._workspace, path, name)
+        return found
+
+    def _spread(
+        self,
+        paths: dict[Path, dict[int, TextEdit | Create]],
+        elsewhere: dict[int, Elsewhere],
+        wanted: Sequence[Wanted],
+    ) -> list[tuple[int, str, Problem]]:
+        """Add what renamings that are everywhere change in other files to `paths`; what is wrong with those."""
+        problems = []
+        for index, want in enumerate(wanted):
+            if not want.is_everywhere:
+                continue
+            found = elsewhere.get(index)
+            if found is None:
+                words = (
+                    "files: all is for a name of the file's own namespace, or a keyword, in all of a file; not in Hy"
+                )
+                problems.append((index, want.file, Problem(words)))
+                continue
+            problems += [(index, file, problem) for file, problem in found.unread]
+            if found.name is not None:
+                for path in found.files:
+                    paths.setdefault(path, {})[index] = found.name
+        return problems
+
     def _plan(
         self,
         paths: dict[Path, dict[int, TextEdit | Create]],
@@ -156,7 +201,11 @@ class Editor:
             if isinstance(result, FileResult):
                 results.append(result)
             else:
-                problems = problems + [(index, wanted[index].file, problem) for index, problem in result]
+                name = show(self._workspace, path)
+                is_own = [index for index in edits if not isinstance(edits[index], Renamed)]
+                problems = problems + [
+                    (index, wanted[index].file if index in is_own else name, problem) for index, problem in result
+                ]
         if problems:
             raise EditsRefusedError(sorted(problems, key=lambda problem: problem[0]), len(wanted))
         return results

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
-from codriver.lisp.rename import find_names
+from codriver.lisp.rename import Renamed, find_names, find_references
 from codriver.lisp.rewriting import Naming, assemble, rename_within
 from codriver.lisp.splices import (
     Splice,
@@ -41,6 +41,7 @@ from codriver.lisp.tokens import Places
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from codriver.lisp.rename.symbol_rename import Found
     from codriver.lisp.source_text import Document, Unit
 
 __all__ = ["Append", "Done", "Edited", "Insert", "Move", "Refused", "Rename", "Replace", "TextEdit", "apply"]
@@ -90,7 +91,8 @@ class Rename:
     target: Target | None = None
 
 
-TextEdit = Replace | Insert | Append | Move | Rename
+TextEdit = Replace | Insert | Append | Move | Rename | Renamed
+"""Of these, `Renamed` changes the places that name what a `Rename` changes in another file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,9 @@ class _Plan:
                     self._move(number, edit)
                 case Rename():
                     self._rename(number, edit)
+                case Renamed():
+                    self._check_sound("renamed in")
+                    self._name(number, find_references(self._document, edit))
         except ProblemError as error:
             self.problems.append((number, error.problem))
 
@@ -234,6 +239,11 @@ class _Plan:
         self._check_sound("renamed in")
         unit = None if edit.target is None else self._find(number, edit.target)
         found = find_names(self._document, edit.old, edit.new, None if unit is None else (unit.start, unit.end))
+        self._name(number, found)
+
+    def _name(self, number: int, found: Found) -> None:
+        if not found.places:
+            return
         line = self._document.places.line
         self.lines[number] = line(found.places[0][0])
         self.left[number] = {why: [line(at) for at in places] for why, places in found.left.items()}

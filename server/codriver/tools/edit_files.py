@@ -16,7 +16,7 @@ from codriver.lisp.balance import balance
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace, TextEdit
 from codriver.lisp.targeting import Target
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Given, Tool, answer_schema
-from codriver.tools.edit_loads import EditLoads, unwatched
+from codriver.tools.edit_loads import EditLoads, Gone, unwatched
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
 from codriver.tools.gate import switched_off
 from codriver.tools.lean_answers import Evaluating
@@ -24,7 +24,7 @@ from codriver.tools.lean_answers import Evaluating
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.editing import Diagnostics, FileResult
+    from codriver.editing import Diagnostics, Elsewhere, FileResult, Outcome
     from codriver.lisp.edit import Done
     from codriver.lisp.reader import Unbalanced
 
@@ -48,7 +48,7 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "append": (frozenset({"code"}), frozenset()),
     "create": (frozenset({"content"}), frozenset({"overwrite"})),
     "move": (frozenset({"line", "target_line_text", "to_line", "to_line_text"}), frozenset({"side"})),
-    "rename": (frozenset({"old_name", "new_name"}), frozenset({"line", "target_line_text"})),
+    "rename": (frozenset({"old_name", "new_name"}), frozenset({"line", "target_line_text", "files"})),
 }
 """What each type of edit must have and what it may have, beside its type and its file."""
 
@@ -58,8 +58,8 @@ class EditArguments(Given):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "description": "append: code; create: content, overwrite?; rename: oldName, newName; others (rename?): "
-            "line, targetLineText; replace, insert (before): newForm; move: toLine, toLineText, side?"
+            "description": "append: code; create: content, overwrite?; rename: oldName, newName, files?: all; others "
+            "(rename?): line, targetLineText; replace, insert before: newForm; move: toLine, toLineText, side?"
         }
     )
 
@@ -76,16 +76,17 @@ class EditArguments(Given):
     side: Literal["before", "after"] | None = None
     old_name: str | None = None
     new_name: str | None = None
+    files: str | None = None
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
         needed, possible = _FIELDS[self.type]
         given = {name for name in self.model_fields_set if getattr(self, name) is not None} - {"type", "file_path"}
-        if self.type == "rename" and given & possible:
-            needed |= possible
+        if self.type == "rename" and given & {"line", "target_line_text"}:
+            needed |= {"line", "target_line_text"}
         lacking, strange = sorted(needed - given), sorted(given - needed - possible)
         names = {name: field.alias or name for name, field in type(self).model_fields.items()}
-        problems = []
+        problems = [] if self.files in (None, "all") else ["files is all, or left out for this file alone"]
         if lacking:
             problems.append(f"{self.type} needs {', '.join(names[name] for name in lacking)}")
         if strange:
@@ -160,7 +161,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     who = call.who(arguments.who)
     if arguments.load and (refused := switched_off(EVALUATE, settings, by="edit_files with load")):
         raise refused
-    wanted = [Wanted(edit.file_path, edit.to_edit()) for edit in arguments.edits]
+    wanted = [Wanted(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in arguments.edits]
     edit = partial(
         services.editor.edit,
         _caller(call, arguments.who),
@@ -172,6 +173,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     outcome = await (unwatched(call, edit) if arguments.load else edit())
     types = [edit.type for edit in arguments.edits]
     rows = _rows(outcome.files, types, applied=not arguments.dry_run)
+    _add_elsewhere(rows, wanted, outcome.elsewhere)
     fields: dict[str, object] = {"files": rows, "count": len(rows)}
     if arguments.dry_run:
         fields["dryRun"] = True
@@ -184,7 +186,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     if not arguments.load or arguments.dry_run:
         return Answer(fields)
     loads = EditLoads(call, who, arguments)
-    await loads.run(outcome.files)
+    await loads.run(outcome.files, _gone(outcome, wanted))
     for place, row in enumerate(rows):
         row.update(loads.rows.get(place, {}))
     return Answer({**fields, **loads.failure}, ok=not loads.failure)
@@ -263,6 +265,31 @@ def _add_diagnostics(
             row["diagnostics"] = diagnostics.rows[result.change.path]
 
 
+def _add_elsewhere(
+    rows: Sequence[dict[str, object]], wanted: Sequence[Wanted], elsewhere: Mapping[int, Elsewhere]
+) -> None:
+    """Say of each renaming of one file where other files name it, once."""
+    left = {index: found.told() for index, found in elsewhere.items() if not wanted[index].is_everywhere}
+    for row in rows:
+        edits = row.get("edits")
+        for edit in edits if isinstance(edits, list) else []:
+            edit.update(left.pop(edit["index"], {}))
+
+
+def _gone(outcome: Outcome, wanted: Sequence[Wanted]) -> dict[int, list[Gone]]:
+    """The names that renamings took away, by the place of the file in which they are known."""
+    gone: dict[int, list[Gone]] = {}
+    for place, result in enumerate(outcome.files):
+        for index in result.done:
+            edit, found = wanted[index].edit, outcome.elsewhere.get(index)
+            if found is not None and found.name is not None and found.name.namespace is not None:
+                names = [Gone(old, found.name.namespace) for old in found.name.changes]
+                gone.setdefault(place, []).extend(names)
+            elif result.change.path.suffix == HY and isinstance(edit, Rename) and edit.target is None:
+                gone.setdefault(place, []).append(Gone(edit.old, ""))
+    return gone
+
+
 TOOLS = (
     Tool(
         name="balance_brackets",
@@ -280,8 +307,8 @@ TOOLS = (
         name="edit_files",
         title="Edit Lisp files",
         description=(
-            "Edit Lisp files by whole top-level forms, all or none. line, targetLineText: a form's first line before "
-            "the call. Answers a diff. load runs the changed forms."
+            "Edit Lisp by top-level forms, all or none. line, targetLineText: a form's first line now. "
+            "load runs the changed forms."
         ),
         arguments=EditFilesArguments,
         output=answer_schema(files=ROWS, count="integer", problems={"type": "array"}, error="object"),

@@ -18,6 +18,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.lisp.reader import top_level_forms
 from codriver.lisp.rename import namespace_of, ns_form
 from codriver.lisp.source_text import Document
+from codriver.repls.dialects.lisp_expressions import removal
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answer_budget import budget
 from codriver.tools.evaluate_code import begin
@@ -27,7 +28,7 @@ from codriver.tools.gate import await_search
 from codriver.tools.session_choice import Target, server_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from codriver.core.state import Repl
@@ -56,6 +57,14 @@ class Changed:
     fault: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A name that a renaming took away, and the namespace that it was defined in."""
+
+    name: str
+    home: str
+
+
 class EditLoads:
     """The loads of one batch, for the caller `who`: what the row of each file says of it, and the failure, if any."""
 
@@ -66,8 +75,10 @@ class EditLoads:
         self._who = who
         self._asked = asked
 
-    async def run(self, results: Sequence[FileResult]) -> None:
+    async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[Gone]]) -> None:
         """Load the changed forms of each file, those files first that others require; the first failure ends it.
+
+        The names that are `gone`, by the file's place, are taken out of its namespace when it is loaded.
 
         Nothing is sent twice. Each file that was not loaded says so, with the way to load it.
         """
@@ -81,17 +92,19 @@ class EditLoads:
             repl = None if why else server_of(path, call.state.repls.values(), call.services.workspace)
             if repl is None or isinstance(repl, str):
                 self.rows[file.place] = {"notLoaded": why or _unserved(path, repl)}
-            elif not await self._load(file, path, repl, ends_at):
+            elif not await self._load(file, path, repl, ends_at, gone.get(file.place, ())):
                 held_up = f"{file.name} comes first, and its load is not done: load_file afterwards"
 
-    async def _load(self, file: Changed, path: Path, repl: Repl, ends_at: float) -> bool:
+    async def _load(self, file: Changed, path: Path, repl: Repl, ends_at: float, gone: Sequence[Gone]) -> bool:
         """Whether the load of a file is done when its time is over."""
         call = self._call
+        codes = [removal(repl.dialect, file.namespace or "", name.name, name.home) for name in gone]
+        removals = [Form(code, 1, 1) for code in codes if code]
         request = Request(
             id=evaluation_queue.next_id(call.state),
             code=file.text,
             namespace=file.namespace,
-            forms=file.forms,
+            forms=(*file.forms, *removals),
             file=str(path),
             kind="load-forms",
             description=f"edit_files loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",

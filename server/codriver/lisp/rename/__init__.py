@@ -1,6 +1,7 @@
 """Renaming of symbols and keywords in the code of one text, by lexical scope."""
 
 from codriver.lisp.rename.ns_form import namespace_of, ns_form
+from codriver.lisp.rename.references import Renamed, find_references
 from codriver.lisp.rename.symbol_rename import find_names
 
-__all__ = ["find_names", "namespace_of", "ns_form"]
+__all__ = ["Renamed", "find_names", "find_references", "namespace_of", "ns_form"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from codriver.lisp.reader import Form
     from codriver.lisp.source_text import Document
 
@@ -28,3 +31,72 @@ def namespace_of(document: Document) -> str | None:
     while name.kind == "prefixed" and name.children:
         name = name.children[-1]
     return document.text[name.start : name.end]
+
+
+@dataclass(frozen=True, slots=True)
+class Required:
+    """A text's knowledge of another namespace: its aliases, the places of its specifications, the names it refers to.
+
+    `refers_all`: it refers to all names but those `excluded`, which it may also know by names of its own.
+    """
+
+    aliases: frozenset[str]
+    spans: tuple[tuple[int, int], ...]
+    referred: frozenset[str]
+    excluded: frozenset[str]
+    refers_all: bool
+
+    def refers(self, name: str) -> bool:
+        """Whether the name alone is that namespace's."""
+        return name not in self.excluded and (self.refers_all or name in self.referred)
+
+
+def required(document: Document, namespace: str) -> Required:
+    """What `document` requires of `namespace`, in its `ns` form or by calls of `require` and `use`."""
+    text, aliases, spans, referred, excluded = document.text, set[str](), [], set[str](), set[str]()
+    refers_all = False
+    for items, is_use in _specifications(document, namespace):
+        spans.append((items[0].start, items[-1].end))
+        options = {text[key.start : key.end]: value for key, value in zip(items[1::2], items[2::2], strict=False)}
+        for key, value in options.items():
+            names = [text[child.start : child.end] for child in value.children]
+            if key in (":as", ":as-alias"):
+                aliases.add(text[value.start : value.end])
+            elif key in (":refer", ":only", ":refer-macros"):
+                referred.update(names)
+                refers_all |= text[value.start : value.end] == ":all"
+            elif key == ":rename":
+                excluded.update(names[::2])
+            elif key == ":exclude":
+                excluded.update(names)
+        refers_all |= is_use and ":only" not in options and ":refer" not in options
+    return Required(frozenset(aliases), tuple(spans), frozenset(referred), frozenset(excluded), refers_all)
+
+
+def _specifications(document: Document, namespace: str) -> Iterator[tuple[Sequence[Form], bool]]:
+    """The items of each specification of `namespace`, and whether it is used and not only required."""
+    text = document.text
+    header = ns_form(document)
+    waiting: list[tuple[Form, str, bool]] = []
+    for form in document.reading.forms:
+        parts = [child for child in form.children if child.kind != "discard"]
+        head = text[parts[0].start : parts[0].end] if parts else ""
+        if form is header or (header is not None and form.start == header.start):
+            waiting += [(part, "", False) for part in parts[2:]]
+        elif form.kind == "list" and head in ("require", "use", "require-macros"):
+            waiting += [(part, "", head == "use") for part in parts[1:]]
+    while waiting:
+        form, prefix, is_use = waiting.pop()
+        items = [child for child in form.children if child.kind != "discard"]
+        first = text[items[0].start : items[0].end] if items else ""
+        second = text[items[1].start : items[1].end] if len(items) > 1 else ":"
+        if form.kind == "prefixed" or first.startswith(":") or (items and items[0].kind != "atom"):
+            is_use |= first in (":use", ":use-macros")
+            waiting += [(item, prefix, is_use) for item in items]
+        elif form.kind == "atom" and is_use and text[form.start : form.end] == namespace:
+            yield [form], True
+        elif form.kind in ("vector", "list") and second.startswith(":"):
+            if prefix + first == namespace:
+                yield items, is_use
+        elif form.kind in ("vector", "list"):
+            waiting += [(item, f"{first}.", is_use) for item in items[1:]]

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from codriver.lisp.rename.binding_forms import occurrences
 from codriver.lisp.rename.lexical_scope import KEYS
@@ -36,12 +36,17 @@ WHYS = {
 }
 
 
+NameKind = Literal["symbol", "type", "protocol"]
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """Occurrences to rename, as offsets with their new text, in order; and the offsets of those left, by why."""
 
     places: Sequence[tuple[int, int, str]]
     left: Mapping[str, Sequence[int]]
+    kind: NameKind = "symbol"
+    """Of the name: a record's or type's, or of a protocol's method; other files then name more than the name alone."""
 
 
 def find_names(document: Document, old: str, new: str, span: tuple[int, int] | None = None) -> Found:
@@ -61,7 +66,9 @@ def find_names(document: Document, old: str, new: str, span: tuple[int, int] | N
         raise ProblemError(Problem(f"{old!r} and {new!r} must both be symbols, or both be keywords"))
     start, end = span or (0, len(document.text))
     if old.startswith(":"):
-        return Found(_keywords(document, old, new, start, end), {})
+        if found := keywords(document, old, new, start, end):
+            return Found(found, {})
+        raise ProblemError(Problem(f"{old!r} does not occur in the code there"))
     namespace = namespace_of(document)
     if namespace:
         old, new = old.removeprefix(f"{namespace}/"), new.removeprefix(f"{namespace}/")
@@ -134,7 +141,8 @@ class _Symbol:
             self._check_local(local, within)
         else:
             self._check_outer(outer, within)
-        return Found([(one.start, one.end, self._renamed(one)) for one in chosen], left)
+        kind: NameKind = "type" if self._is_type else "protocol" if self._is_protocols else "symbol"
+        return Found([(one.start, one.end, self._renamed(one)) for one in chosen], left, kind)
 
     def _stem(self, one: Occurrence) -> str:
         """The word, in Hy without the attributes behind it."""
@@ -221,34 +229,34 @@ class _Symbol:
 
     def _refuse_key(self, at: int, kind: str) -> None:
         if kind == "key":
-            raise ProblemError(Problem(_taken(self._document, at, self._old)))
+            raise ProblemError(Problem(taken(self._document, at, self._old)))
         words = f"{self._old!r} at line {self._line(at)} is a field: its name is known outside, as a key or as a member"
         raise ProblemError(Problem(f"{words}; change it by hand, with all that use it"))
 
 
-def _taken(document: Document, at: int, word: str) -> str:
+def taken(document: Document, at: int, word: str) -> str:
     """That `word` is a key."""
     words = f"{word!r} at line {document.places.line(at)} names the key that is taken from a map; "
     return words + "replace that form by one that binds the key in another way, and rename then"
 
 
-def _keywords(document: Document, old: str, new: str, start: int, end: int) -> list[tuple[int, int, str]]:
-    """Where the keyword `old` is between `start` and `end`."""
+def keywords(
+    document: Document, old: str, new: str, start: int, end: int, *, checks: bool = True
+) -> list[tuple[int, int, str]]:
+    """Where the keyword `old` is between `start` and `end`; with `checks` a `ProblemError` if something would clash."""
     text = document.text
     found: list[tuple[int, int, str]] = []
     bare = {name.lstrip(":").rpartition("/")[2] for name in (old, new)}
     at = sorted(match.start() for name in bare for match in re.finditer(re.escape(name), text))
     for form, is_taken in _atoms(document, at[bisect_left(at, start) : bisect_left(at, end)]):
         word = text[form.start : form.end]
-        if word == new:
+        if checks and word == new:
             words = f"{new!r} is in use at line {document.places.line(form.start)}: both would become one"
             raise ProblemError(Problem(words))
-        if is_taken and _takes(word, old):
-            raise ProblemError(Problem(_taken(document, form.start, word)))
+        if checks and is_taken and _takes(word, old):
+            raise ProblemError(Problem(taken(document, form.start, word)))
         if word == old:
             found.append((form.start, form.end, new))
-    if not found:
-        raise ProblemError(Problem(f"{old!r} does not occur in the code there"))
     return found
 
 

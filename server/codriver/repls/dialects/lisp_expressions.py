@@ -14,6 +14,8 @@ the answer to the op.
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Final
 
 _MEANT: Final = """meant? (fn [n t] (let [text (LOWER (str n "/" t))]
@@ -252,3 +254,26 @@ COMPLETE_IN_SQUINT: Final = """(let [within (fn [o k] (when (some? o) (aget o k)
    (sort-by first (filter (fn [[s _]] (.startsWith s $name)) (map (fn [k] [(plain k) (aget owner k)])
     (js/Object.keys owner)))))))))"""
 """Its op knows the names of the current namespace alone. Namespaces are objects, which hold what they require too."""
+
+_REMOVE = """(let [n (find-ns (symbol $ns)) s (symbol $name) v (when n (get (ns-map n) s))]
+ (when (and (var? v) (= $home (str (:ns (meta v))))) (ns-unmap n s)))"""
+# Basilisp's own takes out what is defined there, and leaves what is referred to.
+_REMOVE_FROM_BASILISP = _REMOVE.replace(
+    "(ns-unmap n s)", '(do (ns-unmap n s) (python/setattr n "_refers" (.dissoc (.-refers n) s)) nil)'
+)
+_REMOVE_FROM_HY = '(do (.pop (globals) ((. (__import__ "hy") mangle) $name) None) None)'
+REMOVALS: Final[dict[str, str]] = {
+    "clojure": _REMOVE,
+    "babashka": _REMOVE,
+    "nbb": _REMOVE,
+    "basilisp": _REMOVE_FROM_BASILISP,
+    "hy": _REMOVE_FROM_HY,
+}
+
+
+def removal(dialect: str, namespace: str, name: str, home: str) -> str | None:
+    """Code that takes `name` out of a namespace where it is that of `home`; None where the dialect has no way to."""
+    texts = {"$ns": namespace, "$name": name, "$home": home}
+    code = REMOVALS.get(dialect)
+    # In one pass: a name may look like a place for another.
+    return code and re.sub(r"\$(?:ns|name|home)\b", lambda found: json.dumps(texts[found[0]], ensure_ascii=False), code)
