@@ -21,7 +21,7 @@ def test_functions_that_call_each_other_in_turn_are_told_once():
 
 
 def test_a_frame_in_a_line_is_read_with_how_often_it_came():
-    assert read_frame("f (a b.py:3) … 4 times", ()) == StackFrame("f (a b.py:3) … 4 times", "a b.py", 3, "f")
+    assert read_frame("f (a b.py:3) … 4 times", ()) == StackFrame("f (a b.py:3)", "a b.py", 3, "f", repeated="4 times")
     assert read_frame("no frame", ("no",)) == StackFrame("no frame", tooling=True)
 
 

@@ -356,7 +356,7 @@ class MemoryAdapter(Adapter):
             form = expanded(form)
         return shown(form)
 
-    async def last_stacktrace(self, session=MAIN_SESSION):
+    async def last_stacktrace(self, session=MAIN_SESSION, *, local_characters=0):
         failure = self._session(session).failure
         if failure is None:
             return None

@@ -162,3 +162,31 @@ def test_nbb_tells_causes_and_data(tmp_path):
         error = client.call("evaluate_code", code=code, detail=False)["error"]
         assert (error["class"], error["message"], error["data"]) == ("ExceptionInfo", "wrapped", "{:k 1}")
         assert error["causes"] == ["TypeError: inner"]
+
+
+LOCALS = """\
+def pay(order, token):
+    key = __import__("os").environ["SHOP_API_KEY"]
+    note = "x" * 100 + key
+    return order["cents"] / order["pieces"]
+"""
+
+
+def test_locals_are_told_on_request_short_and_without_secrets(tmp_path, monkeypatch):
+    secret = "correct-horse-battery-staple" * 10
+    monkeypatch.setenv("SHOP_API_KEY", secret)
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        (live.workspace / "pay.py").write_text(LOCALS)
+        assert client.call("load_file", filePath="pay.py", timeoutMs=120_000)["ok"]
+        call = "pay({'cents': 5, 'pieces': 0}, 't')"
+        assert not client.call("evaluate_code", code=call, namespace="pay")["ok"]
+        assert "locals" not in client.call("stacktrace")["frames"][0]
+        (frame, *_) = client.call("stacktrace", locals=True)["frames"]
+        assert frame["function"] == "pay"
+        assert frame["locals"].keys() == {"order", "key", "note"}, "the token is left out"
+        assert frame["locals"]["order"] == "{'cents': 5, 'pieces': 0}"
+        assert frame["locals"]["key"] == "'<<redacted:SHOP_API_KEY>>'"
+        assert len(frame["locals"]["note"]) == 120
+        assert "correct" not in str(frame)
+        client.call("evaluate_code", code="1 / 0")
+        assert any(note.startswith("no locals") for note in client.call("stacktrace", locals=True)["notes"])

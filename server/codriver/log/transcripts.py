@@ -251,6 +251,11 @@ class Transcripts:
         """A JSON value without secrets: for what is to be cut, as the half of a secret is not known for one."""
         return self._redactor.redact_json(value)
 
+    def beginning(self, text: str, most: int, *, is_whole: bool) -> str:
+        """The first `most` characters of a text without secrets; of one that was cut before without half of one."""
+        seen = self._redactor(text) if is_whole else self._redactor.stream().feed(text)
+        return seen if is_whole and len(seen) <= most else f"{seen[: most - 1]}…"
+
     def open(self, evaluation: str, asked: Hashable = None, code: str = "") -> Transcript:
         """A new transcript. `asked` stands for what is evaluated and where, None for what nothing is like.
 

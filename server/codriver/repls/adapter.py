@@ -177,8 +177,11 @@ class Adapter(Protocol):
         """
         _refuse(self.profile, "test")
 
-    async def last_stacktrace(self, session: str = MAIN_SESSION) -> StackTrace | None:
+    async def last_stacktrace(self, session: str = MAIN_SESSION, *, local_characters: int = 0) -> StackTrace | None:
         """The last error of `session`; None when there was none.
+
+        With `local_characters` the user's frames have their locals where the REPL has them, each printed to so many
+        characters. They are plain values, or told by their type: no code of the user's runs for it.
 
         Raises:
             CapabilityMissingError: this REPL keeps no trace.

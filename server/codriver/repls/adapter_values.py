@@ -177,6 +177,8 @@ class StackFrame:
     tooling: bool = False
     repeated: str = ""
     """How often it came in a row, in words, where that is told once."""
+    locals: Mapping[str, str] = field(default_factory=dict)
+    """The values of its variables by name, each printed, where they were asked for and the REPL has them."""
 
 
 AROUND = "thrown around it"

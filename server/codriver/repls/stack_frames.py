@@ -33,7 +33,8 @@ def read_frame(text: str, tooling: Sequence[str]) -> StackFrame:
     is_tooling = any(part in text for part in tooling)
     if (match := FRAME.match(text)) is None:
         return StackFrame(text, tooling=is_tooling)
-    return StackFrame(text, match["file"], int(match["line"]), match["function"], is_tooling)
+    alone = text.removesuffix(f" … {match['repeated']}")
+    return StackFrame(alone, match["file"], int(match["line"]), match["function"], is_tooling, match["repeated"] or "")
 
 
 def text_of(frame: StackFrame) -> str:

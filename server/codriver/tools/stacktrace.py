@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from codriver.repls.adapter_values import StackFrame, StackTrace
-from codriver.repls.stack_frames import folded
+from codriver.repls.stack_frames import folded, read_frame
 from codriver.tools.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.run_tests import report_of
@@ -16,9 +15,15 @@ from codriver.tools.session_choice import Target, evaluation_of, resolve, target
 
 if TYPE_CHECKING:
     from codriver.core.state import State
-    from codriver.core.values import Evaluation, Kind
+    from codriver.core.values import Evaluation, Failure, Kind
+    from codriver.log.transcripts import Transcripts
     from codriver.tools.base import Json
 
+NO_LOCALS = "no locals: none of these frames has any that this REPL tells"
+LOCAL_CHARACTERS = 120
+"""Of the value of a local variable."""
+SENT_CHARACTERS = 2000
+"""What a REPL sends of one: a secret that is longer than what is shown is then known for one."""
 NEAREST = 5
 """Frames shown of a trace that never passes through the user's code."""
 
@@ -28,7 +33,8 @@ class StackArguments(Arguments):
 
     repl_session_key: str | None = None
     evaluation_id: str | None = None
-    whole: bool = Field(default=False, description="All frames.")
+    whole: bool = False
+    locals: bool = False
 
 
 async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
@@ -42,11 +48,16 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     if failed is not None and (failed.kind == "run-tests" or failed != _last_failed(call.state, target, "evaluate")):
         trace = await _kept(call, failed)
     else:
-        trace = await call.services.repls.adapter(target.repl.id).last_stacktrace(target.session.name)
+        trace = await call.services.repls.adapter(target.repl.id).last_stacktrace(
+            target.session.name, local_characters=SENT_CHARACTERS if arguments.locals else 0
+        )
     if trace is None:
         fields: dict[str, object] = {"frames": [], "count": 0, "notes": ["no error has happened in this session"]}
         return Answer({**fields, "sessionKey": target.key})
-    fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call))
+    if arguments.locals:
+        trace = with_short_locals(trace, call.services.transcripts)
+    said = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS,)
+    fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call), said=said)
     return Answer({**fields, **_whose(call, failed), "sessionKey": target.key})
 
 
@@ -73,7 +84,14 @@ async def _kept(call: Call, failed: Evaluation) -> StackTrace | None:
             return StackTrace(kind, message, frames or (place,), f"test {row['ns']}/{row['test']}")
     if failed.failure is None:
         return None
-    return StackTrace(failed.failure.type, failed.failure.message, tuple(map(StackFrame, failed.failure.trace)))
+    return _trace_of(failed.failure)
+
+
+def _trace_of(failure: Failure) -> StackTrace:
+    """The stack trace that a failure kept, with its chain."""
+    frames = tuple(read_frame(text, ()) for text in failure.trace)
+    chain = tuple(map(_trace_of, failure.chain))
+    return StackTrace(failure.type, failure.message, frames, failure.data, failure.notes, failure.relation, chain)
 
 
 def _frame(frame: Json) -> StackFrame:
@@ -89,12 +107,33 @@ def _whose(call: Call, failed: Evaluation | None) -> dict[str, object]:
     return {"evaluationId": failed.id, "who": failed.who, "agoMs": ago}
 
 
-def trace_json(trace: StackTrace, *, whole: bool, max_bytes: int) -> dict[str, object]:
+def with_short_locals(trace: StackTrace, transcripts: Transcripts) -> StackTrace:
+    """A stack trace whose locals are without secrets, and short: what a REPL sends of each is cut behind those."""
+
+    def short(frame: StackFrame) -> StackFrame:
+        if not frame.locals:
+            return frame
+        shown = {
+            name: transcripts.beginning(text, LOCAL_CHARACTERS, is_whole=len(text) < SENT_CHARACTERS)
+            for name, text in frame.locals.items()
+        }
+        return replace(frame, locals=shown)
+
+    chain = tuple(with_short_locals(link, transcripts) for link in trace.chain)
+    return replace(trace, frames=tuple(map(short, trace.frames)), chain=chain)
+
+
+def _has_locals(trace: StackTrace) -> bool:
+    return any(frame.locals for one in (trace, *trace.chain) for frame in one.frames)
+
+
+def trace_json(trace: StackTrace, *, whole: bool, max_bytes: int, said: tuple[str, ...] = ()) -> dict[str, object]:
     """A stack trace under the keys of an answer: the user's frames, or the innermost few when none is theirs.
 
     Of the errors in its chain each has frames of its own; of all its frames those that repeat are told once.
     """
     frames, count, notes = _shown(trace, whole=whole)
+    notes += said
     message, data = head(trace.message, max_bytes // 4), head(trace.data or "", max_bytes // 4)
     for name, cut in (("message", message), ("data", data)):
         if cut.omitted:
@@ -156,6 +195,7 @@ def _frame_json(frame: StackFrame) -> dict[str, object]:
     if not (frame.file or frame.function):
         pairs = {"text": frame.text}
     pairs["repeated"] = frame.repeated or None
+    pairs["locals"] = dict(frame.locals) or None
     return {key: value for key, value in pairs.items() if value is not None}
 
 
@@ -163,7 +203,7 @@ TOOLS = (
     Tool(
         name="stacktrace",
         title="Stack trace",
-        description="The session's last error, with the project's frames, innermost first.",
+        description="The last error and its chain: the project's frames, or whole traces.",
         arguments=StackArguments,
         output=answer_schema(
             **{"class": "string"},

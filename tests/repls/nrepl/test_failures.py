@@ -3,7 +3,8 @@
 import pytest
 
 from codriver.repls import dialects
-from codriver.repls.nrepl.failures import SentFailure, read_failure, stack_of
+from codriver.repls.nrepl.failures import SentFailure, read_failure
+from codriver.repls.nrepl.stack_traces import stack_of
 
 CLOJURE = [
     (

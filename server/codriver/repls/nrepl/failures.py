@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
 from codriver.lisp.reader import read, top_level_forms
-from codriver.repls.adapter_values import NAMESPACE_MISSING, StackFrame, StackTrace
+from codriver.repls.adapter_values import NAMESPACE_MISSING, StackFrame
 from codriver.repls.nrepl.message import (
     NOTHING,
     as_int,
@@ -141,39 +141,6 @@ def read_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]
     return tuple(reversed(frames))
 
 
-def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
-    """The stack trace that came with a failure; without frames where the server sends none."""
-    error = read_failure(failure, dialect)
-    if failure.parts:
-        links = [as_map(link) for link in as_list(failure.parts.get("chain"))]
-        chain = [_trace_of(one, _frames_of(link, dialect)) for one, link in zip(error.chain, links, strict=True)]
-        frames = _frames_of(failure.parts, dialect)
-    else:
-        said = [read_traceback_frames(_last_of(text), dialect) for _, text in reversed(tracebacks(failure.traceback))]
-        chain = [_trace_of(one, frames) for one, frames in zip(error.chain, said[1:], strict=False)]
-        frames = said[0] or tuple(read_frame(text, dialect.tooling) for text in error.trace)
-    if not frames and (error.file or error.line):
-        frames = (StackFrame(f"{error.file or 'REPL'}:{error.line}", file=error.file, line=error.line),)
-    return replace(_trace_of(error, frames), chain=tuple(chain))
-
-
-def _trace_of(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
-    return StackTrace(error.type, error.message, frames, error.data, error.notes, error.relation)
-
-
-def failure_of(trace: StackTrace) -> Failure:
-    """A link of a chain as a failure has it, with the frames that are the user's."""
-    own = folded([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
-    return Failure(
-        type=trace.type,
-        message=_cut(trace.message),
-        trace=tuple(text_of(frame) for frame in own),
-        data=trace.data,
-        notes=trace.notes,
-        relation=trace.relation,
-    )
-
-
 def tracebacks(text: str) -> list[tuple[str, str]]:
     """The tracebacks of a chain in their order, each with what it is to the one behind it."""
     found: list[tuple[str, str]] = []
@@ -184,12 +151,13 @@ def tracebacks(text: str) -> list[tuple[str, str]]:
     return [*found, ("", text[place:])]
 
 
-def _last_of(text: str) -> str:
+def last_of(text: str) -> str:
     """The last traceback in a text; all of it where an error was never raised."""
     return text[max(text.rfind("Traceback (most recent call last)"), 0) :].rstrip()
 
 
-def _frames_of(parts: Mapping[str, Value], dialect: Dialect) -> tuple[StackFrame, ...]:
+def told_frames(parts: Mapping[str, Value], dialect: Dialect) -> tuple[StackFrame, ...]:
+    """The frames that codriver's worker tells of an error, innermost first."""
     return tuple(read_frame(text, dialect.tooling) for text in _texts(parts.get("trace")))
 
 
@@ -205,10 +173,10 @@ def is_alone(error: Failure, sent: SentFailure) -> bool:
 
 
 def _read_parts(parts: Mapping[str, Value], dialect: Dialect) -> Failure:
-    own = folded([frame for frame in _frames_of(parts, dialect) if not frame.tooling])
+    own = folded([frame for frame in told_frames(parts, dialect) if not frame.tooling])
     return Failure(
         type=as_text(parts.get("type")) or "error",
-        message=_cut(as_text(parts.get("message")) or ""),
+        message=cut(as_text(parts.get("message")) or ""),
         phase=as_text(parts.get("phase")) or None,
         file=_file(as_text(parts.get("file"))),
         line=as_int(parts.get("line")),
@@ -231,7 +199,7 @@ def _read_clojure(failure: SentFailure, match: re.Match[str]) -> Failure:
     symbol = match["symbol"].strip()
     return Failure(
         type=named or "error",
-        message=_cut(failure.err[match.end() :].strip()),
+        message=cut(failure.err[match.end() :].strip()),
         phase=_PHASES.get(match["doing"] or match["what"], "execution"),
         file=_file(match["file"]),
         line=line if line and line > 0 else None,
@@ -249,7 +217,7 @@ def _read_traceback(text: str, failure: SentFailure, dialect: Dialect) -> Failur
 
 def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
     """The last of the tracebacks in a text."""
-    body = _last_of(text)
+    body = last_of(text)
     frames = read_traceback_frames(body, dialect)
     ours = [frame for frame in frames if not frame.tooling]
     place = ours[0] if ours else None
@@ -270,7 +238,7 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
         phase = said["phase"] or ("read-source" if said["read_line"] else phase)
     return Failure(
         type=kind,
-        message=_cut(parts.get("message") or message),
+        message=cut(parts.get("message") or message),
         phase=phase,
         file=_file(place.file) if place else None,
         line=line,
@@ -284,7 +252,7 @@ def _read_nbb(failure: SentFailure) -> Failure:
     kind, place, phase = _NBB_TYPE.search(ex), _NBB_PLACE.search(ex), _NBB_PHASE.search(ex)
     error = Failure(
         type=kind["type"] if kind else "Error",
-        message=_cut(failure.err.strip()),
+        message=cut(failure.err.strip()),
         phase=phase["phase"] if phase else "execution",
         line=int(place["line"]) if place else None,
         column=int(place["column"]) if place else None,
@@ -302,7 +270,7 @@ def nbb_links(printed: str) -> Iterator[Failure]:
     """The errors that nbb prints in one another, outermost first; as many of them as can be read."""
     for _ in range(MOST_LINKS):
         if match := _NBB_OBJECT.match(printed):
-            yield Failure(match["type"], _cut(match["message"]))
+            yield Failure(match["type"], cut(match["message"]))
         if not printed.startswith("#error {") or read(printed).fault is not None:
             return
         inner = printed.removeprefix("#error {")[:-1]
@@ -312,7 +280,7 @@ def nbb_links(printed: str) -> Iterator[Failure]:
         data = parts.get(":data", "")
         yield Failure(
             "ExceptionInfo",
-            _cut(json.loads(message, strict=False) if message.startswith('"') else message),
+            cut(json.loads(message, strict=False) if message.startswith('"') else message),
             data=data[:DATA_CHARACTERS] or None,
         )
         printed = parts.get(":cause", "")
@@ -321,8 +289,8 @@ def nbb_links(printed: str) -> Iterator[Failure]:
 def _read_plain(failure: SentFailure) -> Failure:
     said = (failure.ex or "").removeprefix("class ")
     if match := _TYPED.match(said):
-        return Failure(match["type"], _cut(match["message"]), phase="execution")
-    return Failure(said.split("\n")[0] or "error", _cut(failure.err.strip() or said), phase="execution")
+        return Failure(match["type"], cut(match["message"]), phase="execution")
+    return Failure(said.split("\n")[0] or "error", cut(failure.err.strip() or said), phase="execution")
 
 
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -334,7 +302,8 @@ def _file(name: str | None) -> str | None:
     return None if name is None or name in _NO_FILE or name.startswith("<") else name
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """The part of a message that is kept."""
     return text if len(text) <= MESSAGE_CHARS else f"{text[:MESSAGE_CHARS]}…"
 
 

@@ -23,8 +23,7 @@ from codriver.repls.errors import (
     EvaluationFailedError,
 )
 from codriver.repls.nrepl import responses
-from codriver.repls.nrepl.failures import WRAPPERS, failure_of, read_failure, stack_of
-from codriver.repls.nrepl.jvm_traces import read_stacktrace, stacktrace_of
+from codriver.repls.nrepl.failures import WRAPPERS, read_failure
 from codriver.repls.nrepl.message import (
     Message,
     as_int,
@@ -34,6 +33,7 @@ from codriver.repls.nrepl.message import (
 )
 from codriver.repls.nrepl.responses import Reply, read_file
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
+from codriver.repls.nrepl.stack_traces import failure_of, read_stacktrace, stack_of, stacktrace_of, with_locals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,6 +59,9 @@ logger = logging.getLogger(__name__)
 
 EXPLAIN_S: Final = 5.0
 """How long a failure waits for its chain and the name of its class, which it can do without."""
+
+LOCALS: Final = "codriver/locals"
+"""The op of codriver's worker that tells the locals of the last error's frames."""
 
 NOT_KEPT: Final = "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
 
@@ -157,12 +160,15 @@ class Introspection:
         check("the expansion", answer, self._dialect)
         return next((text for message in answer if (text := message.text("expansion")) is not None), "")
 
-    async def last_stacktrace(self, session: str = MAIN_SESSION) -> StackTrace | None:
+    async def last_stacktrace(self, session: str = MAIN_SESSION, *, local_characters: int = 0) -> StackTrace | None:
         """The last error of `session`. See `Adapter.last_stacktrace`."""
         support = require(self._profile, "stacktrace")
         target = self._sessions.get(session)
         if self._dialect.sends_traceback:
             trace = stack_of(target.failure, self._dialect) if target.failure else None
+            if trace and local_characters and LOCALS in self._ops:
+                answer = await self._send(LOCALS, target, characters=local_characters)
+                trace = with_locals(trace, answer)
         elif support.adapted:
             data = await self._ask("stacktrace", session=target.id or "")
             trace = stacktrace_of(data, self._dialect)

@@ -26,7 +26,6 @@ from codriver.repls.adapter_values import (
     TestRun,
 )
 from codriver.repls.nrepl.failures import SentFailure
-from codriver.repls.nrepl.jvm_traces import frames_of
 from codriver.repls.nrepl.message import (
     FAILED,
     NOTHING,
@@ -36,6 +35,7 @@ from codriver.repls.nrepl.message import (
     as_map,
     as_text,
 )
+from codriver.repls.nrepl.stack_traces import frames_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

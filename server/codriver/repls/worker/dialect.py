@@ -8,6 +8,7 @@ import linecache
 import os
 import types
 
+from .frame_locals import PYTHON, locals_of
 from .kept_values import KeptValues
 from .printing import NoSuchPartError, tell
 
@@ -76,6 +77,10 @@ class Dialect:
     def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
         """A failure in parts (`codriver/error`) and as text."""
         raise NotImplementedError
+
+    def locals_of(self, error: BaseException, most: int) -> list[dict[str, Any]]:
+        """The locals of an error's frames in the user's code, each in a line of at most `most` characters."""
+        return locals_of(error, most, PYTHON, lambda name: name if name.isidentifier() and name[:2] != "__" else "")
 
     def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
         """A value as text, from its element `start` on, within the limits of the request; and what that cut, in words.

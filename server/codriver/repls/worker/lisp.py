@@ -9,10 +9,12 @@ import importlib.util
 import itertools
 import linecache
 import os
+import re
 import sys
 
 from .dialect import COMPLETIONS, LISTED, Dialect, NamespaceMissingError, Sources, first_line, kind_of, matcher
 from .error_report import at_lines, begin_parts, in_phase, is_library, place, words_of
+from .frame_locals import BRACKETS, PlainPrinter, locals_of
 from .lisp_values import LispValues
 from .printing import asked_limits, limits
 
@@ -51,6 +53,7 @@ class Lisp(Dialect):
         obj.lrepr.register(str)(_print_string)
         lang = importlib.import_module("basilisp.lang.vector"), importlib.import_module("basilisp.lang.interfaces")
         self._values = LispValues(lang[1].ICounted, lang[0].vector, runtime.lrepr)
+        self._plain = self._plain_printer()
         self._sources = Sources()
         self._numbers = itertools.count(1)
         self._core, self._in_ns = self.find("basilisp.core"), symbol.symbol("in-ns")
@@ -317,6 +320,30 @@ class Lisp(Dialect):
             f"{one['relation']}: {one['type']}: {one['message']}{_data_of(one)}" for one in parts.get("chain", ())
         ]
         return parts, "\n".join(lines) + "\n"
+
+    def locals_of(self, error: BaseException, most: int) -> list[dict[str, Any]]:
+        """See `Dialect`. Basilisp numbers the names of a function, and writes those that Python would not have."""
+        demunge = importlib.import_module("basilisp.lang.util").demunge
+
+        def name(local: str) -> str:
+            own = re.sub(r"_\d+$", "", local)
+            return "" if own[:1] in "._" or not own else str(demunge(own))
+
+        return locals_of(error, most, self._plain, name)
+
+    def _plain_printer(self) -> PlainPrinter:
+        """Prints what Lisp has for plain values. A sequence is none: to look at it may compute it."""
+        names = ("vector", "map", "set", "list", "keyword", "symbol")
+        modules = (importlib.import_module("basilisp.lang." + name) for name in names)
+        vectors, maps, sets, lists, keywords, symbols = modules
+        own = int, float, complex, bool, type(None), str, bytes, keywords.Keyword, symbols.Symbol
+        brackets = {
+            vectors.PersistentVector: ("[", "]"),
+            maps.PersistentMap: ("{", "}"),
+            sets.PersistentSet: ("#{", "}"),
+            lists.PersistentList: ("(", ")"),
+        }
+        return PlainPrinter(dict.fromkeys(own, self._runtime.lrepr), {**BRACKETS, **brackets}, (" ", " "))
 
     def _words(self, error: BaseException) -> dict[str, Any]:
         """Type and message of an error, and the data of one that has any."""

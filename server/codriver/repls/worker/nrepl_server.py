@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 VERSION = "0.2.0"
 EXCEPTHOOK = sys.excepthook
 """As the interpreter starts: another is the user's. Some systems set one of theirs before that."""
+LOCAL_CHARACTERS = 120
+"""Of a local's value, where a request does not say how many."""
 CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
 """How code ends that reads on after its input has ended; by name, as debuggers are not loaded before they are used."""
 
@@ -62,6 +64,7 @@ class Server:
             "codriver/names": self._names,
             "codriver/source": self._source,
             "codriver/stacks": self._stacks,
+            "codriver/locals": self._locals,
             "codriver/value": self._enqueue,
         }
         if dialect.expands:
@@ -218,6 +221,13 @@ class Server:
 
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
         connection.answer(message, {"stacks": stacks(), "status": ["done"]})
+
+    def _locals(self, message: Message, connection: Connection, session: Session) -> None:
+        """Tell the locals of the session's last error. It runs no code of the user's, so it need not wait for any."""
+        most = message.get("characters")
+        most = most if isinstance(most, int) and most > 0 else LOCAL_CHARACTERS
+        told = [] if session.error is None else self._dialect.locals_of(session.error, most)
+        connection.answer(message, {"locals": told, "status": ["done"]})
 
     # On the main thread
 

@@ -35,6 +35,20 @@ def is_array(value: object) -> bool:
     return (_is(value, "numpy", "ndarray") or _is(value, "torch", "Tensor")) and len(value.shape) > 0  # type: ignore[attr-defined]  # both have one
 
 
+def title_of(value: Any) -> str:
+    """The kind of an array, a table or a column with its shape; empty for any other value, and for kinds of the user's.
+
+    Nothing of its contents is looked at.
+    """
+    kind = type(value)
+    module = type.__dict__["__module__"].__get__(kind)  # a class of the class could make up an attribute
+    if type(module) is not str or module.partition(".")[0] not in ("numpy", "torch", "pandas", "polars"):
+        return ""
+    if is_table(value) or is_column(value):
+        return f"{kind.__name__} {_shape(value)}"
+    return f"{kind.__name__} {_shape(value)} {value.dtype}" if is_array(value) else ""
+
+
 def preview_of(value: Any, start: int, length: int) -> tuple[str, str] | None:
     """A value with a shape as text, and in words what that leaves out; None for any that is printed as it is.
 

@@ -1,7 +1,7 @@
-"""Stack traces of the JVM, told by cider-nrepl or by our own question: the root cause, and what was thrown around it.
+"""Stack traces: those that come with a failure, and the JVM's, told by cider-nrepl or by our own question.
 
-Clojure reports the root cause, as its own prompt does; the errors that were thrown around it are the links of its
-chain, nearest first. Wrappers that only say where something was thrown are left out.
+On the JVM Clojure reports the root cause, as its own prompt does; the errors that were thrown around it are the links
+of its chain, nearest first. Wrappers that only say where something was thrown are left out.
 """
 
 from __future__ import annotations
@@ -9,21 +9,79 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
+from codriver.core.values import Failure
 from codriver.repls.adapter_values import AROUND, StackFrame, StackTrace
-from codriver.repls.nrepl.failures import WRAPPERS
+from codriver.repls.nrepl.failures import (
+    LINK_FRAMES,
+    WRAPPERS,
+    cut,
+    last_of,
+    read_failure,
+    read_traceback_frames,
+    told_frames,
+    tracebacks,
+)
 from codriver.repls.nrepl.message import as_int, as_list, as_map, as_text
-from codriver.repls.stack_frames import calls, function_of, of_its_own
+from codriver.repls.stack_frames import calls, folded, function_of, of_its_own, read_frame, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.repls.dialects import Dialect
+    from codriver.repls.nrepl.failures import SentFailure
     from codriver.repls.nrepl.message import Message
     from codriver.wire.bencode import Value
 
 PHASE: Final = ("#:clojure.error{:phase ", "{:clojure.error/phase ")
 """How the data begins of an error that Clojure's own tools made to say where another was thrown."""
 _TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
+
+
+def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
+    """The stack trace that came with a failure; without frames where the server sends none."""
+    error = read_failure(failure, dialect)
+    if failure.parts:
+        links = [as_map(link) for link in as_list(failure.parts.get("chain"))]
+        chain = [_trace_of(one, told_frames(link, dialect)) for one, link in zip(error.chain, links, strict=True)]
+        frames = told_frames(failure.parts, dialect)
+    else:
+        said = [read_traceback_frames(last_of(text), dialect) for _, text in reversed(tracebacks(failure.traceback))]
+        chain = [_trace_of(one, frames) for one, frames in zip(error.chain, said[1:], strict=False)]
+        frames = said[0] or tuple(read_frame(text, dialect.tooling) for text in error.trace)
+    if not frames and (error.file or error.line):
+        frames = (StackFrame(f"{error.file or 'REPL'}:{error.line}", file=error.file, line=error.line),)
+    return replace(_trace_of(error, frames), chain=tuple(chain))
+
+
+def _trace_of(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
+    return StackTrace(error.type, error.message, frames, error.data, error.notes, error.relation)
+
+
+def with_locals(trace: StackTrace, answer: Sequence[Message]) -> StackTrace:
+    """A stack trace with the locals that a worker tells of its frames, and of those of its chain."""
+    found: dict[tuple[int | None, str | None], dict[str, str]] = {}
+    for told in (as_map(item) for message in answer for item in as_list(message.fields.get("locals"))):
+        values = {name: text for name, value in as_map(told.get("locals")).items() if (text := as_text(value))}
+        found[as_int(told.get("error")), as_text(told.get("frame"))] = values
+
+    def filled(one: StackTrace, place: int) -> StackTrace:
+        frames = [replace(frame, locals=found.get((place, frame.text), {})) for frame in one.frames]
+        return replace(one, frames=tuple(frames))
+
+    return replace(filled(trace, 0), chain=tuple(filled(link, n) for n, link in enumerate(trace.chain, 1)))
+
+
+def failure_of(trace: StackTrace) -> Failure:
+    """A link of a chain as a failure has it, with the frames that are the user's."""
+    own = folded([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
+    return Failure(
+        type=trace.type,
+        message=cut(trace.message),
+        trace=tuple(text_of(frame) for frame in own),
+        data=trace.data,
+        notes=trace.notes,
+        relation=trace.relation,
+    )
 
 
 def read_stacktrace(answer: Sequence[Message]) -> StackTrace | None:

@@ -1,0 +1,120 @@
+"""Locals of an error's frames: plain values, nothing of the user's run, no secret told, nothing kept."""
+
+import pytest
+from worker_client import texts
+
+RISKY = """
+ran = []
+class Meta(type):
+    def __getattribute__(self, name):
+        ran.append(name)
+        return super().__getattribute__(name)
+class Risky(metaclass=Meta):
+    def __repr__(self): ran.append("repr"); raise SystemExit
+    __str__ = __len__ = __iter__ = __hash__ = __repr__
+    def __getattribute__(self, name):
+        ran.append(name)
+        return object.__getattribute__(self, name)
+class Text(str):
+    __repr__ = Risky.__repr__
+"""
+
+
+def told(repl, code, **fields):
+    """What is told of each frame: by its function, the innermost first."""
+    repl.evaluate(code)
+    ((found),) = texts(repl.ask("codriver/locals", **fields), "locals")
+    return [(one["error"], one["frame"].partition(" ")[0], one["locals"]) for one in found]
+
+
+def values(repl, *lines):
+    """The locals of one function that fails behind these lines."""
+    body = "".join(f"    {line}\n" for line in lines)
+    ((_, _, found),) = told(repl, f"def f():\n{body}    1 / 0\nf()")
+    return found
+
+
+def test_plain_values_are_printed(python):
+    found = values(python, "n, x, t, b, none = 1, 2.5, 'it', b'x', None", "parts = [1, ('a',), {'k': None}]")
+    assert found == {
+        "n": "1", "x": "2.5", "t": "'it'", "b": "b'x'", "none": "None", "parts": "[1, ('a',), {'k': None}]"
+    }  # fmt: skip
+
+
+def test_nothing_of_the_users_runs(python):
+    python.evaluate(RISKY)
+    found = values(python, "risky, text = Risky(), Text('x')", "within = [risky, {1: risky}]", "ran.clear()")
+    assert found == {"risky": "<Risky>", "text": "<Text>", "within": "[<Risky>, {1: <Risky>}]"}
+    assert texts(python.evaluate("ran"), "value") == ["[]"]
+
+
+def test_what_is_long_is_told_by_its_size(python):
+    found = values(
+        python,
+        "numbers, deep, big = list(range(1000)), [[[[1]]]], 10 ** 500",
+        "long, within = 'x' * 5000, ['y' * 5000]",
+        "import collections",
+        "queue = collections.deque([1, 2])",
+        "del collections",
+    )
+    assert found == {
+        "numbers": "list of 1000",
+        "deep": "[[list of 1]]",
+        "big": "int of 1661 bits",
+        "long": "'" + "x" * 119,
+        "within": "[str of 5000]",
+        "queue": "deque of 2",
+    }
+
+
+def test_names_of_secrets_are_left_out(python):
+    found = values(python, "password = api_key = DB_TOKEN = sessionId = 'x'", "config = {'client_secret': 's', 'n': 1}")
+    assert found == {"config": "{'client_secret': <not shown>, 'n': 1}"}
+
+
+def test_every_frame_of_the_users_is_told_and_every_error_of_the_chain(python):
+    code = (
+        "def low(a):\n    {}[a]\n"
+        "def high(b):\n    try:\n        low(b + 1)\n"
+        "    except KeyError as error:\n        raise ValueError from error\n"
+        "high(1)"
+    )
+    found = told(python, code)
+    assert [(place, name) for place, name, _ in found] == [(0, "high"), (1, "low"), (1, "high")]
+    assert (found[0][2]["b"], found[1][2]) == ("1", {"a": "2"})
+
+
+def test_of_calls_that_repeat_the_innermost_is_told(python):
+    assert told(python, "def f(n):\n    return f(n - 1) if n else 1 / 0\nf(300)") == [(0, "f", {"n": "0"})]
+
+
+def test_nothing_is_kept_longer_than_the_last_error(python):
+    python.evaluate(
+        "import weakref, gc\nclass Big: pass\ndef f():\n    big = Big()\n    alive.append(weakref.ref(big))\n    1/0"
+    )
+    assert told(python, "alive = []\nf()") == [(0, "f", {"big": "<Big>"})]
+    assert told(python, "1 / 0") == []
+    said = python.evaluate("gc.collect()\n[one() for one in alive]")
+    assert texts(said, "value")[-1:] == ["[None]"]
+
+
+def test_a_session_without_an_error_has_none(python):
+    assert told(python, "1") == []
+
+
+def test_lisp_tells_locals_under_the_names_of_the_source(lisp):
+    lisp.evaluate(
+        "(defn f [some-arg ok? & more]"
+        ' (let [v [1 :k "s"] m {:a nil :token 1} l (map inc [1])] (throw (ex-info "x" {}))))'
+    )
+    (one,) = told(lisp, "(f 1 true 4)")
+    assert one[1] == "f"
+    found = one[2]
+    assert (found["some-arg"], found["ok?"], found["v"], found["l"]) == ("1", "true", '[1 :k "s"]', "<LazySeq>")
+    assert found["m"] in ("{:a nil :token <not shown>}", "{:token <not shown> :a nil}")
+
+
+@pytest.mark.parametrize("characters", [5, 40])
+def test_a_value_has_as_many_characters_as_are_asked_for(python, characters):
+    ((_, _, found),) = told(python, "def f(t):\n    1 / 0\nf('x' * 100)", characters=characters)
+    assert found == {"t": "'" + "x" * (characters - 1)}
