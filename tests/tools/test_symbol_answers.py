@@ -165,6 +165,26 @@ def test_the_source_of_what_was_evaluated_is_told_as_it_was_evaluated(client):
     assert source(client, "lpy", "paid") == "(defn paid\n  [x] x)"
 
 
+def test_a_value_is_told_by_class_count_and_one_line_and_where_it_was_defined(live, client):
+    code = "prices = {'tea': [1, 2], 'long': 'x' * 500}\nmany = list(range(1000))\nvast = 10 ** 5000\nempty = set()"
+    client.call("evaluate_code", code=code, replSessionKey="py")
+    found = ask(client, symbol="prices", replSessionKey="py")
+    told = {"type": "variable", "class": "dict", "count": "2", "value": "{'tea': [1, 2], 'long': <str of 500>}"}
+    assert (found["extra"], found["line"]) == (told, 1)
+    assert ask(client, symbol="many", replSessionKey="py")["extra"]["value"] == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]"
+    assert ask(client, symbol="vast", replSessionKey="py")["extra"]["value"] == "<int of 16610 bits>"
+    assert ask(client, symbol="empty", replSessionKey="py")["extra"]["value"] == "set()"
+    limit = ask(client, symbol="shapes.LIMIT", replSessionKey="py")
+    assert (limit["file"], limit["line"], limit["extra"]["value"]) == (str(live.workspace / "shapes.py"), 7, "3")
+
+
+def test_a_value_of_the_users_own_class_is_told_without_its_words(client):
+    code = "class Mute:\n    def __repr__(self): raise SystemExit\nmute = Mute()\nheld = [Mute()]"
+    client.call("evaluate_code", code=code, replSessionKey="py")
+    assert ask(client, symbol="mute", replSessionKey="py")["extra"] == {"type": "variable", "class": "__main__.Mute"}
+    assert ask(client, symbol="held", replSessionKey="py")["extra"]["value"] == "[<__main__.Mute>]"
+
+
 def test_a_source_that_is_not_known_is_said_to_be(client):
     answer = ask(client, symbol="len", source=True, replSessionKey="py")
     assert (answer["ok"], "source" in answer, "not known" in answer["notes"][0]) == (True, False, True)
@@ -227,6 +247,9 @@ def test_no_secret_is_in_a_list_of_names_not_even_half_of_it(tmp_path, monkeypat
         client.call("evaluate_code", code="import os\ndef leak(): ...\nleak.__doc__ = os.environ['SHOP_TOKEN']")
         assert os.environ["SHOP_TOKEN"] == secret
         assert ask(client, symbol="leak*")["names"] == ["leak() — <<redacted:SHOP_TOKEN>>"]
+        client.call("evaluate_code", code="word = 'a' * 700 + os.environ['SHOP_TOKEN']")
+        told = ask(client, symbol="word")["extra"]["value"]
+        assert (secret[:8] in told, told.startswith("'aaa")) == (False, True)
         (live.workspace / "leaks.py").write_text(f"leak('{secret}')\n")
         assert ask(client, symbol="leak", references=True)["references"] == [
             "leaks.py:1: leak('<<redacted:SHOP_TOKEN>>')"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import itertools
 import sys
 
 TYPE_CHECKING = False
@@ -17,7 +19,7 @@ def _is(value: object, module: str, *names: str) -> bool:
     """Whether a value is of one of a module's classes. What the program has not loaded is not loaded for this."""
     loaded = sys.modules.get(module)
     kinds = tuple(kind for name in names if isinstance(kind := getattr(loaded, name, None), type))
-    return bool(kinds) and isinstance(value, kinds)
+    return bool(kinds) and issubclass(type(value), kinds)
 
 
 def is_table(value: object) -> bool:
@@ -104,3 +106,59 @@ def rows_of(value: Any, step: object) -> list[Any] | None:
     if is_column(value) and hasattr(value, "iloc") and isinstance(step, int):
         return [value.iloc[step]]
     return [value[step]] if is_array(value) or is_column(value) else None
+
+
+GLIMPSED = 10
+"""Elements of a collection that are told in one line, and levels in it."""
+LEVELS = 3
+NUMBER_BITS = 2000
+TEXT_CHARACTERS = 60
+WHOLE_CHARACTERS = 2000
+AROUND: dict[type, tuple[str, str]] = {
+    list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}"), set: ("{", "}"), frozenset: ("frozenset({", "})"),
+    collections.deque: ("deque([", "])"),
+}  # fmt: skip
+
+
+def glimpse_of(value: Any) -> dict[str, str]:
+    """The class of a value, its shape or count, and the value in one line. Nothing is asked of classes of the user."""
+    kind = type(value)
+    found = {"class": _class_name(kind)}
+    if is_table(value) or is_column(value) or is_array(value):
+        found["shape"] = _shape(value)
+        kinds = zip(value.columns[:COLUMNS], value.dtypes[:COLUMNS]) if is_table(value) else ()
+        found["value"] = ", ".join(f"{name} {one}" for name, one in kinds) or str(value.dtype)
+        return found
+    if kind in AROUND:
+        found["count"] = str(len(value))
+    text = _in_line(value, LEVELS, is_whole=True)
+    return found if text == f"<{found['class']}>" else {**found, "value": text}
+
+
+def _class_name(kind: type) -> str:
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _in_line(value: Any, levels: int, *, is_whole: bool = False) -> str:
+    kind = type(value)
+    if kind is int and value.bit_length() > NUMBER_BITS:
+        return f"<int of {value.bit_length()} bits>"
+    if kind in (str, bytes):
+        if len(value) > (WHOLE_CHARACTERS if is_whole else TEXT_CHARACTERS):
+            return repr(value[:WHOLE_CHARACTERS]) if is_whole else f"<{kind.__name__} of {len(value)}>"
+        return repr(value)
+    if kind in (int, float, complex, bool, type(None)):
+        return repr(value)
+    if kind not in AROUND or not levels:
+        return f"<{_class_name(kind)}>"
+    if not value and kind not in (list, tuple, dict):
+        return f"{kind.__name__}()"
+    before, after = AROUND[kind]
+    shown = itertools.islice(value.items() if kind is dict else value, GLIMPSED)
+    if kind is dict:
+        parts = [f"{_in_line(key, levels - 1)}: {_in_line(one, levels - 1)}" for key, one in shown]
+    else:
+        parts = [_in_line(one, levels - 1) for one in shown]
+    if len(value) > GLIMPSED:
+        parts.append("...")
+    return before + ", ".join(parts) + ("," if kind is tuple and len(value) == 1 else "") + after

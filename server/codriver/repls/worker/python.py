@@ -232,7 +232,12 @@ class Python(Dialect):
 
     def lookup(self, name: str, namespace: types.ModuleType) -> dict[str, Any] | None:
         """See `Dialect`."""
-        return lookup(name, namespace, self.name_of(namespace))
+        found = lookup(name, namespace, self.name_of(namespace))
+        if found is not None and found["type"] == "variable":
+            place = self.source(name, namespace)
+            if place is not None:
+                found.update(file=place[1], line=place[2])
+        return found
 
     def source(self, name: str, namespace: types.ModuleType) -> tuple[str, str, int] | None:
         """See `Dialect`."""

@@ -11,6 +11,7 @@ import sys
 import types
 
 from .dialect import COMPLETIONS, LISTED, first_line, kind_of, matcher
+from .previews import glimpse_of
 from .shared_names import names_of
 
 TYPE_CHECKING = False
@@ -58,8 +59,14 @@ def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] |
     info: dict[str, Any] = {"name": symbol.rpartition(".")[2], "type": kind_of(value, symbol)}
     info["ns"] = getattr(value, "__module__", None) or home
     info["doc"] = inspect.getdoc(value)
+    if info["type"] == "variable":
+        # The program may change it meanwhile.
+        with contextlib.suppress(Exception):
+            info.update(glimpse_of(value))
+    # The error about what cannot be called would ask it for its words.
     with contextlib.suppress(TypeError, ValueError):
-        info["arglists-str"] = str(inspect.signature(value))
+        if callable(value):
+            info["arglists-str"] = str(inspect.signature(value))
     with contextlib.suppress(TypeError, OSError):
         info["file"] = inspect.getsourcefile(value)
         lines, line = inspect.getsourcelines(value)
