@@ -155,6 +155,7 @@ OPENERS = {
     "files/place.py": "the one that all others use",
     "files/path_walk.py": "the folders on the way to it",
     "repls/worker/start.py": "runs in the project's own Python, without ours",
+    "repls/worker/outside_packages.py": "runs in the project's own Python, without ours: metadata of what is installed",
     "repls/worker/streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
     "setup/reachability.py": "the kernel's tables in /proc",

@@ -55,6 +55,8 @@ class Profile:
     """By capability name: one line that says what would provide it."""
     isolation: Literal["session", "connection", "none"] = "session"
     """Whether sessions of one connection, only separate connections, or nothing at all keep namespaces apart."""
+    outside: str | None = None
+    """A sentence on the packages of its project that are found outside the project's working tree."""
     shares: str = ""
     """What a session apart shares with the others, in words."""
     is_serial: bool = False

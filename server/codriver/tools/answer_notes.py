@@ -14,7 +14,7 @@ from codriver.tools.session_choice import key_of
 from codriver.tools.text_parts import is_same
 
 if TYPE_CHECKING:
-    from codriver.core.state import Seen
+    from codriver.core.state import Repl, Seen
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Transcript
     from codriver.tools.base import Call
@@ -92,8 +92,16 @@ def notes_of_home(call: Call, evaluation: Evaluation) -> list[str]:
     repl = call.state.repls.get(evaluation.repl)
     if repl is None:
         return []
-    notes = [note for note in (repl_connections.stray(call.state, repl), repl.caution) if note]
+    outside = repl.profile.outside if repl.profile else None
+    notes = [note for note in (repl_connections.stray(call.state, repl), repl.caution, outside) if note]
     return notes if notes and repl_connections.is_first(call.state, evaluation) else []
+
+
+def with_outside(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:
+    """The fields with a note on the project's packages that the REPL finds outside its working tree, if it does."""
+    outside = repl.profile.outside if repl and repl.profile else None
+    notes = fields.get("notes")
+    return {**fields, "notes": [*(notes if isinstance(notes, list) else ()), outside]} if outside else fields
 
 
 async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> list[str]:

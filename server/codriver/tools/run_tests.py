@@ -16,6 +16,7 @@ from codriver.errors import RefusedError
 from codriver.log.transcripts import read
 from codriver.repls.errors import CapabilityMissingError
 from codriver.tools.answer_budget import budget, fit, json_bytes, tail
+from codriver.tools.answer_notes import with_outside
 from codriver.tools.base import ROWS, Answer, Call, Tool, answer_schema
 from codriver.tools.evaluate_code import begin
 from codriver.tools.evaluation_answers import describe
@@ -126,6 +127,7 @@ async def describe_run(call: Call, evaluation: Evaluation, asked: Evaluating, *,
     if not report["tests"] and not report["results"] and not stopped:
         raise NoTestsError(evaluation.head if evaluation.head != str(TestSelection()) else None, said)
     fields = run_json(report, said, call.services.workspace, passed=passed, max_bytes=budget(call))
+    fields = with_outside(fields, call.state.repls.get(evaluation.repl))
     elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
     fields |= {"elapsedMs": elapsed, "sessionKey": key_of(call.state, evaluation)}
     if stopped:

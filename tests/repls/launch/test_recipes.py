@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from linked_tree import linked_tree, write
 from live_server import serving, until
 
 from codriver.repls.kinds import by_word
@@ -236,6 +237,30 @@ def test_a_checkout_that_only_claims_to_be_a_linked_working_tree_gets_no_others_
     liar.mkdir()
     (liar / ".git").write_text((workspace / ".git").read_text())
     assert recipe("python", liar, place[1]).command[0] == sys.executable
+
+
+def test_the_first_answer_and_run_tests_name_the_packages_that_are_not_of_the_working_tree(tmp_path):
+    linked_tree(tmp_path / "main", tmp_path / "workspace")
+    write(
+        tmp_path / "workspace",
+        {"test_own.py": "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n"},
+    )
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        until(lambda: "evaluate_code" in client.tools(), "the REPL")
+        first, second = (client.call("evaluate_code", code="1", detail=False) for _ in range(2))
+        (note,) = [note for note in first["notes"] if "not of this working tree" in note]
+        assert all(f"{name} (" in note for name in ("shop", "stock", "wares"))
+        assert "own (" not in note
+        assert "not of this working tree" not in str(second)
+        client.call("load_file", filePath="test_own.py")
+        assert note in client.call("run_tests", namespace="test_own")["notes"]
+
+
+def test_a_checkout_of_its_own_names_no_packages(tmp_path):
+    python = linked_tree(tmp_path / "workspace", tmp_path / "linked")
+    with serving(tmp_path, "--repl", "python", "--python", python) as live, live.client() as client:
+        until(lambda: "evaluate_code" in client.tools(), "the REPL")
+        assert client.call("evaluate_code", code="1")["notes"] == []
 
 
 @pytest.mark.parametrize("text", ["", "gitdir: /nowhere", "gitdir:", "nonsense", "gitdir: \0"])

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from linked_tree import linked_tree
 from worker_client import Repl, asked_for_input, begun, text, texts
 
 NAMES = [f"python3.{minor}" for minor in range(8, 16)]
@@ -200,3 +201,19 @@ def test_what_a_session_apart_makes_can_be_pickled_and_looked_up(apart):
     assert texts(apart.ask("lookup", sym="double"), "info")[0]["arglists-str"] == "(n)"
     (found,) = texts(apart.ask("completions", prefix="dou"), "completions")
     assert found == [{"candidate": "double", "type": "function"}]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_packages_that_are_not_of_the_working_tree_are_told_by_name_and_place(tmp_path, name):
+    if (path := working(name)) is None:
+        pytest.skip(f"{name} is not installed")
+    main, linked = tmp_path / "main", tmp_path / "linked"
+    python = linked_tree(main, linked, python=path)
+    with contextlib.closing(Repl(linked, "--supervised", "--checkout", str(main), python=python)) as repl:
+        repl.connect()
+        (found,) = texts(repl.ask("describe"), "codriver/outside")
+        assert set(found) == {"shop", "stock", "wares"}
+        assert found["shop"] == str(main / "packages/shop/src/shop")
+        assert found["stock"] == str(main / "packages/stock/src/stock")
+        assert texts(repl.evaluate("import sys\n{'shop', 'stock', 'wares'} & set(sys.modules)"), "value") == ["set()"]
+        assert texts(repl.evaluate("import own\nown.__file__"), "value") == [repr(str(linked / "src/own/__init__.py"))]

@@ -19,7 +19,7 @@ from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, by_word
 from codriver.repls.launch.processes import SUPERVISED
-from codriver.repls.launch.project_python import AUTO, find_python
+from codriver.repls.launch.project_python import AUTO, find_python, main_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -136,7 +136,17 @@ def _worker(kind: Kind, words: str, project: Project) -> Recipe:
     python, note = found.path, f"Python code is evaluated with {found.path} ({found.whose})"
     if language == "lisp":
         python, note = _lisp_python(kind, words, python, found.whose)
-    command = (python, str(WORKER), "--dialect", language, SUPERVISED, "--workspace", str(project.workspace))
+    command: tuple[str, ...] = (
+        python,
+        str(WORKER),
+        "--dialect",
+        language,
+        SUPERVISED,
+        "--workspace",
+        str(project.workspace),
+    )
+    if checkout := main_checkout(project.workspace):
+        command = (*command, "--checkout", str(checkout))
     return _recipe_of(kind, command, project, note, caution=found.caution)
 
 

@@ -122,6 +122,25 @@ def read_versions(answer: Sequence[Message]) -> dict[str, str]:
     return versions
 
 
+OUTSIDE_NAMED: Final = 5
+"""So many packages are named, which is enough to see whose they are."""
+
+
+def read_outside(answer: Sequence[Message]) -> str | None:
+    """The sentence on packages that are found outside the project's working tree, as our worker tells; None if none."""
+    found: dict[str, Value] = {}
+    for message in answer:
+        found.update(as_map(message.fields.get("codriver/outside")))
+    if not found:
+        return None
+    named = [f"{name} ({as_text(place)})" for name, place in list(found.items())[:OUTSIDE_NAMED]]
+    more = f" and {len(found) - len(named)} more" if len(found) > len(named) else ""
+    return (
+        f"not of this working tree: {', '.join(named)}{more}. Imports run that code, whatever is edited here: "
+        "install the project into an environment made here"
+    )
+
+
 async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: frozenset[str]) -> ProbeResult:
     """Find out what the server behind `connection` is and can do. `answer` is its answer to `describe`.
 
@@ -139,7 +158,8 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
     lacking = {name for name, code in dialect.confirm.items() if not await _runs(connection, code)}
     support = _support(dialect, ops, isolation=isolation, limits=limits)
     support = {name: how for name, how in support.items() if name not in lacking}
-    notes = (*dialect.notes, *_java_notes(facts, support))
+    outside = read_outside(answer)
+    notes = (*dialect.notes, *_java_notes(facts, support), *((outside,) if outside else ()))
     root = facts.get("root")
     profile = Profile(
         dialect=dialect.name,
@@ -147,6 +167,7 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         capabilities=support,
         missing={name: line for name in CAPABILITIES if name not in support and (line := missing(name, dialect.name))},
         isolation=isolation,
+        outside=outside,
         shares=dialect.shares,
         is_serial=dialect.is_serial,
         process_id=process_id,

@@ -35,10 +35,14 @@ CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
 
 
 class Server:
-    """The worker's server: its sessions, its clients, its running and waiting jobs. Lives as long as the process."""
+    """The worker's server: its sessions, its clients, its running and waiting jobs. Lives as long as the process.
 
-    def __init__(self, dialect: Dialect, *, is_supervised: bool) -> None:
+    `outside`: by name, the places of the project's packages that are not in the project's working tree.
+    """
+
+    def __init__(self, dialect: Dialect, *, is_supervised: bool, outside: Mapping[str, str]) -> None:
         self._dialect = dialect
+        self._outside = outside
         self._interrupts = Interrupts(is_supervised=is_supervised)
         self._output = Output(self._interrupts.shield)
         self._sessions: dict[str, Session] = {}
@@ -147,7 +151,8 @@ class Server:
         versions = {name: {"version-string": text} for name, text in self._dialect.versions().items()}
         versions["codriver-worker"] = {"version-string": VERSION}
         ops: dict[str, dict[str, str]] = {op: {} for op in self._ops}
-        connection.answer(message, {"ops": ops, "versions": versions, "status": ["done"]})
+        about = {"codriver/outside": dict(self._outside)} if self._outside else {}
+        connection.answer(message, {"ops": ops, "versions": versions, **about, "status": ["done"]})
 
     def _enqueue(self, message: Message, connection: Connection, session: Session) -> None:
         field = {"load-file": "file", "codriver/value": "evaluation"}.get(message["op"], "code")

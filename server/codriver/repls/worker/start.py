@@ -13,6 +13,7 @@ import sys
 from .connections import start_thread
 from .error_report import OWN_FOLDER
 from .nrepl_server import Server
+from .outside_packages import packages_outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def main() -> None:
     sys.argv = [""]
     if options.dialect == "lisp":
         _demand_basilisp()
-    server = Server(make_dialect(roots), is_supervised=options.supervised)
+    outside = packages_outside(roots[0], options.checkout) if options.checkout else {}
+    server = Server(make_dialect(roots), is_supervised=options.supervised, outside=outside)
     listener = socket.create_server((options.host, options.port))
     host, port = options.host, listener.getsockname()[1]
     sys.stdout.write(f"nREPL server started on port {port} on host {host} - nrepl://{host}:{port}\n")
@@ -60,6 +62,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 takes any that is free")
     parser.add_argument("--workspace", default=os.getcwd(), help="the project's folder")
+    parser.add_argument("--checkout", help="what the workspace is a linked working tree of")
     parser.add_argument("--supervised", action="store_true", help="end when standard input closes")
     return parser.parse_args()
 
