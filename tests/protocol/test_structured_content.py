@@ -15,6 +15,10 @@ console.log(JSON.stringify(lines.map(line => {
   return [content[0].text, JSON.stringify(structuredContent)]
 })))
 """
+NUMBERS = [
+    1e21, -1e21, 1.5e300, 5e-324, 1e20, 123456789012345680000.0, 1e16, 10**21, 10**25 + 1, 2**53 - 1, 0.1, 1e-5, 1e-6,
+    -1e-6, 9.99e-7, 1e-7, 1.25e-12, 2.0, 0.0,
+]  # fmt: skip
 CALLS = (
     ("evaluate_code", {"code": "'ä \\u2028 \\x7f \\x00 \" \\\\ 漢 \\U0001f600'"}),
     ("evaluate_code", {"code": "print('a\\tb\\x1b[0m\\u00e9'); 3.0", "detail": True}),
@@ -25,6 +29,7 @@ CALLS = (
     ("symbol_info", {"symbol": "len"}),
     ("repl_output_log", {"query": "[:find (avg ?l) . :in $ [?l ...]]", "inputs": [[2, 4]]}),
     ("repl_output_log", {"query": "[:find ?l ?h :in $ [?l ...] :where [(/ ?l 2) ?h]]", "inputs": [[3, 4]]}),
+    ("repl_output_log", {"query": "[:find [?n ...] :in $ [?n ...]]", "inputs": [NUMBERS]}),
     ("repl_output_log", {}),
 )
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -48,6 +50,9 @@ TOKEN = "progressToken"  # noqa: S105  # the protocol's name for what ties progr
 PARAMETERS = frozenset({"name", "arguments", "_meta"})
 RESULT = '{"jsonrpc":"2.0","id":%s,"result":{"content":%s%s,"isError":%s%s}}\n'
 STRUCTURE = ',"structuredContent":%s'
+WHOLE_DIGITS = 21
+"""JavaScript writes numbers of more digits before the point with an exponent."""
+STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 ABOUT_US = ',"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":%s}'
 """What a result says besides, to clients without a handshake. Source: MCP 2026-07-28, results."""
 
@@ -91,6 +96,8 @@ class Caller:
         text = _json(given.fields)
         if self.redactor.may_find(text):
             text = _json(self.redactor.redact_json(given.fields))
+        if given.has_numbers:
+            text = STRING_OR_NUMBER.sub(_as_javascript, text)
         return Answered(text, given.images, given.ok)
 
     def _with_withheld(self, client: ClientSession, given: Answer) -> Answer:
@@ -226,6 +233,32 @@ def _is_plain(message: object) -> bool:
     if not isinstance(params.get("arguments", {}), dict) or not isinstance(meta, dict):
         return False
     return type(meta.get(TOKEN, 0)) in (int, str)
+
+
+def _as_javascript(found: re.Match[str]) -> str:
+    """A number of a JSON text as JavaScript writes it, so that who writes the structure anew gets the same text.
+
+    A whole number below 10^21 stays as it is: JavaScript would round what it does not know exactly. A string, too.
+    Source: ECMA-262, `Number::toString`.
+    """
+    text = found[0]
+    if text[0] == '"' or (text.lstrip("-").isdigit() and len(text.lstrip("-")) <= WHOLE_DIGITS):
+        return text
+    sign, digits, exponent = Decimal(repr(float(text))).normalize().as_tuple()
+    if not isinstance(exponent, int):  # too great for any, of which JSON has no word
+        return text
+    if digits == (0,):
+        return "0"
+    said, point = "".join(map(str, digits)), len(digits) + exponent
+    if len(said) <= point <= WHOLE_DIGITS:
+        said += "0" * (point - len(said))
+    elif 0 < point <= WHOLE_DIGITS:
+        said = f"{said[:point]}.{said[point:]}"
+    elif -6 < point <= 0:
+        said = f"0.{'0' * -point}{said}"
+    else:
+        said = f"{said[0]}{'.' if said[1:] else ''}{said[1:]}e{point - 1:+d}"
+    return f"{'-' if sign else ''}{said}"
 
 
 def _as_line(message: dict[str, Any]) -> bytes:

@@ -70,6 +70,8 @@ class Answer:
     fields: Json
     ok: bool = True
     images: tuple[Image, ...] = ()
+    has_numbers: bool = False
+    """Whether it holds numbers of a query, of any size."""
 
 
 @dataclass(slots=True)

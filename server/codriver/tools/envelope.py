@@ -83,7 +83,7 @@ async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
     """The tool's answer in the envelope, whatever happens; only a cancelled call gives none."""
     try:
         given = await run(tool, call, arguments)
-        return Answer({"ok": given.ok, **given.fields}, given.ok, given.images)
+        return Answer({"ok": given.ok, **given.fields}, given.ok, given.images, given.has_numbers)
     except RefusedError as error:
         fields = {"reason": error.reason, "message": error.message, "hint": error.hint, **error.details}
     except ReplDisconnectedError as error:

@@ -58,7 +58,8 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     if omitted:
         count, cut = count - omitted, cut or "rows"
     fields = {"result": shown, "count": count, "firstLine": log.first_line, "lastLine": log.last_line, "cut": cut}
-    return Answer({**fields, "notes": notes} if notes else fields, images=tuple(images.taken))
+    fields = {**fields, "notes": notes} if notes else fields
+    return Answer(fields, images=tuple(images.taken), has_numbers=True)
 
 
 def row_budget(call: Call, tool: str, arguments: Arguments, asked: int | None) -> int:

@@ -212,7 +212,8 @@ class _Wait:
                 "gap": self._gap,
                 "waitedMs": round((anyio.current_time() - self._began) * 1000),
                 "notes": self._notes,
-            }
+            },
+            has_numbers=True,
         )
 
 
