@@ -238,8 +238,15 @@ def gated(tmp_path, start_relay):
     ours |= {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "CODRIVER_SERVER_COMMAND": shlex.join(["sh", "-c", start, "sh"])}
     codriver = partial(subprocess.run, cwd=workspace, env=os.environ | ours, capture_output=True, timeout=WAIT_S)
     stop = partial(codriver, [sys.executable, "-m", "codriver", "stop"], check=False)
-    relay = partial(start_relay, workspace / ".calva" / "mcp-server" / "port", "--start", **ours)
-    yield relay, partial(gate.write_text, "\n"), stop
+    relays = []
+
+    def start_one():
+        relays.append(start_relay(workspace / ".calva" / "mcp-server" / "port", "--start", **ours))
+        return relays[-1]
+
+    yield start_one, partial(gate.write_text, "\n"), stop
+    for relay in relays:  # a living one would start the next server
+        relay.close()
     stop()
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-import codriver_relay
 from codriver import __version__
 from codriver.app.live_settings import LiveSettings
 from codriver.app.shutdown import Shutdown, guarded
@@ -368,7 +367,8 @@ async def _wait_until(is_so: Callable[[], bool]) -> None:
 
 def relay_source() -> Path:
     """The relay's one file, as it was installed with this server."""
-    return Path(str(codriver_relay.__file__))
+    found = find_spec("codriver_relay")
+    return Path(str(found.origin if found else None))
 
 
 def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:

@@ -18,8 +18,6 @@ from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-import regex  # type: ignore[import-untyped]  # it has no annotations
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -275,6 +273,9 @@ def compile_pattern(text: str) -> Pattern:
     if found.refused is not None:
         name, written, instead = found.refused.name, found.refused.text, found.refused.instead
         raise InvalidPatternError(f"it has {name}, {written}, which can take more than any limit; {instead}")
+    # It has no annotations; it takes 1.4 MB, and few queries need it.
+    import regex  # type: ignore[import-untyped]  # noqa: PLC0415
+
     try:
         compiled = regex.compile(text, regex.VERSION1, cache_pattern=False)
     except (regex.error, OverflowError, RecursionError, ValueError, KeyError) as error:

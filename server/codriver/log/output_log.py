@@ -11,19 +11,17 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from codriver.datalog import query
 from codriver.datalog.entity_store import EntityStore, Record, Schema, Snapshot, Value
-from codriver.datalog.errors import Budget
-from codriver.datalog.solve import solve
 from codriver.log.eviction import BoundedStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.datalog.solve import QueryAnswer
+    from codriver.datalog.syntax_tree import Query
 
 __all__ = [
     "SCHEMA",
@@ -166,7 +164,7 @@ class OutputLog:
         self._listeners: tuple[Listener, ...] = (listener,) if listener else ()
         self._store = BoundedStore(SCHEMA, max_entities, max_bytes)
         self._lock = threading.Lock()
-        self._parse = lru_cache(maxsize=PARSED_QUERIES)(partial(query.parse, schema=SCHEMA))
+        self._parse = lru_cache(maxsize=PARSED_QUERIES)(_parse)
         self._next_line = next_line
         self._evicted = 0
 
@@ -300,6 +298,9 @@ class OutputLog:
         Raises:
             QueryError: the text is no query, the inputs do not fit, or a clause cannot be run.
         """
+        from codriver.datalog.errors import Budget  # noqa: PLC0415  # the start is quicker without queries
+        from codriver.datalog.solve import solve  # noqa: PLC0415  # as above
+
         loaded = {"$": self.snapshot()}
         if history is not None:
             loaded["$history"] = history.snapshot()
@@ -315,6 +316,12 @@ class OutputLog:
         """The log's entities as they are now."""
         with self._lock:
             return self._store.snapshot()
+
+
+def _parse(text: str) -> Query:
+    from codriver.datalog.query import parse  # noqa: PLC0415  # as in `OutputLog.query`
+
+    return parse(text, schema=SCHEMA)
 
 
 class _Sources(Mapping[str, Snapshot]):

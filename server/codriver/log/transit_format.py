@@ -12,14 +12,12 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any, cast
 
-from transit.decoder import Decoder
-from transit.rolling_cache import RollingCache
-from transit.writer import escape
-
 from codriver.log.output_log import SCHEMA, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from transit.rolling_cache import RollingCache
 
     from codriver.log.output_log import Value
 
@@ -57,6 +55,8 @@ class NewerFormatError(ValueError):
 
 def transit_pieces(entities: Iterable[Entry]) -> Iterator[bytes]:
     """The file that holds these entities, in pieces of some 256 KiB. Source: the transit format's JSON encoding."""
+    from transit.rolling_cache import RollingCache  # noqa: PLC0415  # without a history nothing of it is needed
+
     cache = RollingCache()
     version, listed = (cache.encode(key, as_map_key=True) for key in (VERSION_KEY, ENTITIES_KEY))
     begun = [f'["{MAP}","{version}",{FORMAT_VERSION},"{listed}",[']
@@ -86,6 +86,8 @@ def _written(entry: Entry, cache: RollingCache) -> str:
 
 def _storable(value: Value) -> Value:
     """The value as transit has it, with a mark in place of half a character: no UTF-8 file can hold that."""
+    from transit.writer import escape  # noqa: PLC0415  # as above
+
     if isinstance(value, int):
         return value
     return cast("str", escape(value if value.isascii() else HALF_CHARACTER.sub("\ufffd", value)))
@@ -122,12 +124,14 @@ class _Reading:
         self.version: int | None = None
         self.has_entities = False
         self._pieces = pieces
-        self._cache = RollingCache()
-        self._decoder = Decoder()
 
     def entities(self) -> Iterator[Entry]:
         pieces = self._pieces
         end = "]" if pieces.take("[{") == "[" else "}"
+        from transit.decoder import Decoder  # noqa: PLC0415  # now that there is something to read
+        from transit.rolling_cache import RollingCache  # noqa: PLC0415  # as above
+
+        self._cache, self._decoder = RollingCache(), Decoder()
         if end == "]" and (pieces.next_mark() != '"' or parsed(pieces.value()) != MAP):
             raise UnreadableError("it is no map")
         separators = ",:" if end == "}" else ","

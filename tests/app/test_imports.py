@@ -1,0 +1,36 @@
+"""Modules that are needed later, or never, are not imported before a server listens: each costs memory and time."""
+
+import subprocess
+import sys
+
+from live_server import WAIT_S, environ
+
+LATER = (
+    "regex",
+    "transit",
+    "tomlkit",
+    "codriver_relay",
+    "codriver.setup",
+    "codriver.datalog.query",
+    "codriver.commands.watch",
+)
+
+
+def test_a_server_that_listens_has_not_imported_what_it_needs_later(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    command = [sys.executable, "-X", "importtime", "-m", "codriver", "serve", "--repl", "none", "--port", "0"]
+    with (
+        (tmp_path / "imports").open("w") as told,
+        subprocess.Popen(
+            command, cwd=tmp_path / "workspace", env=environ(tmp_path), stdout=subprocess.PIPE, stderr=told, text=True
+        ) as server,
+    ):
+        try:
+            assert "listens" in server.stdout.readline()
+            lines = (tmp_path / "imports").read_text().splitlines()
+        finally:
+            server.terminate()
+            server.communicate(timeout=WAIT_S)
+    imported = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+    assert {"mcp", "codriver.app.serve"} <= imported
+    assert [name for name in sorted(imported) if name.startswith(LATER)] == []
