@@ -144,14 +144,14 @@ def test_an_image_in_a_result_becomes_content(client):
 def test_an_image_beyond_those_asked_for_leaves_a_word_instead_of_its_text(client):
     code = "'data:image/png;base64,' + 'A' * 16_000 + ' and data:image/gif;base64,BBBB tail'"
     answer = client.call("evaluate_code", code=code, maxImages=0)
-    way = "get_evaluation with maxImages gives it"
+    first, second = ("get_evaluation with part image-1 gives it", "get_evaluation with part image-2 gives it")
     assert answer["result"] == (
-        f"'<<image-1 left out: image/png, 12 KB; {way}>> and <<image-2 left out: image/gif, 1 KB; {way}>> tail'"
+        f"'<<image-1 left out: image/png, 12 KB; {first}>> and <<image-2 left out: image/gif, 1 KB; {second}>> tail'"
     )
     asked = {"evaluationId": answer["evaluationId"], "maxImages": 1}
     later = client.answer(client.begin_call("get_evaluation", **asked))["result"]
-    assert (
-        later["structuredContent"]["result"] == f"'<<image-1>> and <<image-2 left out: image/gif, 1 KB; {way}>> tail'"
+    assert later["structuredContent"]["result"] == (
+        f"'<<image-1>> and <<image-2 left out: image/gif, 1 KB; {second}>> tail'"
     )
     assert [part.get("mimeType") for part in later["content"]] == [None, "image/png"]
     row = client.call("repl_output_log", category=["evaluationResults"], limit=1)["result"][0]

@@ -86,7 +86,9 @@ def test_a_call_through_it_is_in_the_log_as_any_other(client, lean):
     loaded = client.call("codriver", tool="load_file", arguments={"filePath": "orders.py", "who": "order-reader"})
     assert loaded["ok"]
     entities = client.call("repl_output_log", by="order-reader")["result"]
-    assert [entity["category"] for entity in entities][:1] == ["evaluatedCode"]
+    told, code = entities[:2]
+    assert (told["category"], told["text"]) == ("otherOutput", f"load {lean.workspace / 'orders.py'}")
+    assert code["category"] == "evaluatedCode"
 
 
 def test_the_gate_is_the_same(client):

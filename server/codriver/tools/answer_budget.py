@@ -29,6 +29,8 @@ MARK_BYTES = 40
 
 ALWAYS_WHOLE_BYTES = 200
 """Texts up to here are never shortened: they are names, categories, and what the number of rows bounds."""
+IMAGE_BYTES = 4 * 2**20
+"""The base64 of all images of an answer. What models read of one is 5 MB at most."""
 IMAGE = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
 MOST_EXACT = 2**53
 """Up to here JavaScript knows every whole number."""
@@ -160,14 +162,17 @@ def _cut(value: object, cap: int) -> object:
 class Images:
     """Takes the images out of the texts of one answer, and leaves a mark in the place of each.
 
-    Up to `most` of them are `taken`. The mark of any other says what it is and, in the words of `way`, how to get it:
-    base64 in a text is of no use to who reads it, and long.
+    Up to `most` of them, in all `max_bytes` of base64, are `taken`; where `number` is given, that one alone. The mark
+    of any other says what it is and, in the words of `way`, how to get it: base64 in a text is of no use to who reads
+    it, and long.
     """
 
-    def __init__(self, most: int, way: str) -> None:
+    def __init__(self, most: int, way: str, *, max_bytes: int = IMAGE_BYTES, number: int | None = None) -> None:
         self._most = most
         self._way = way
-        self._seen = 0
+        self._left_bytes = max_bytes
+        self._number = number
+        self.seen = 0
         self.taken: list[Image] = []
 
     def out_of(self, text: str) -> str:
@@ -190,10 +195,12 @@ class Images:
         return value
 
     def _mark(self, match: re.Match[str]) -> str:
-        self._seen += 1
+        self.seen += 1
         mime_type, data = match[1], match[2]
-        if len(self.taken) < self._most:
+        is_wanted = self._number in (None, self.seen) and len(self.taken) < self._most
+        if is_wanted and len(data) <= self._left_bytes:
+            self._left_bytes -= len(data)
             self.taken.append(Image(data, mime_type))
-            return f"<<image-{self._seen}>>"
+            return f"<<image-{self.seen}>>"
         kilobytes = -(-len(data) * 3 // 4 // 1024)
-        return f"<<image-{self._seen} left out: {mime_type}, {kilobytes} KB; {self._way}>>"
+        return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"

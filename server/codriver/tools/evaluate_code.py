@@ -115,7 +115,7 @@ class EvaluateArguments(Evaluating):
     allow_restart: bool = False
     isolate: bool = Field(default=False, description="In a session of your own.")
     detail: bool | None = None
-    max_images: int = Field(10, ge=0, le=100)
+    max_images: int = Field(10, ge=0)
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
     max_depth: int | None = Field(None, ge=1, le=MOST_LEVELS)
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codriver.core.state import Seen
+from codriver.errors import RefusedError
 from codriver.log.transcripts import Transcript, read
 from codriver.repls.adapter_values import NAMESPACE_MISSING
 from codriver.tools.answer_budget import Images, head, json_bytes, shorten, tail
@@ -39,11 +40,26 @@ READING = frozenset({"read", "read-source"})
 MAX_READ_CHARACTERS = 32 * 2**20
 """How much of the values is read whole, to take the images out of them; of a longer one only its beginning is."""
 
+MOST_IMAGE_BYTES = 12 * 2**20
+"""The base64 of an image that is asked for by itself: a message may have 16 MiB."""
+
 NOTE_BYTES = 250
 """The note on what a text lacks, and the mark in its place."""
 
 SHOWN_STACKS_BYTES = 8000
 """What an answer shows of a thread dump: about a hundred frames."""
+
+
+class NoImageError(RefusedError):
+    """An image that was asked for is not among the values of its evaluation."""
+
+    reason = "forgotten"
+
+    def __init__(self, evaluation: str, number: int, count: int) -> None:
+        super().__init__(
+            f"evaluation {evaluation} has no image {number} that can be sent: {count} are in its values",
+            hint="a larger one than 9 MB, or what the setting maxImages forbids, is saved to a file by code",
+        )
 
 
 async def describe(
@@ -147,8 +163,26 @@ def others_since(call: Call, evaluation: Evaluation) -> list[str]:
 
 def _images(asked: int, allowed: int) -> Images:
     """What takes the images out of the values, as many as a caller asked for and the setting allows."""
-    way = f"the setting maxImages allows {allowed}" if asked >= allowed else "get_evaluation with maxImages gives it"
-    return Images(min(asked, allowed), way)
+    if allowed == 0:
+        return Images(0, "the setting maxImages allows none")
+    return Images(min(asked, allowed), "get_evaluation with part image-{number} gives it")
+
+
+async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
+    """The answer that is one image of an evaluation's values, by its number there.
+
+    Raises:
+        NoImageError: there is none.
+    """
+    transcript = call.services.transcripts.get(evaluation.id)
+    places = transcript.values() if transcript else []
+    images = Images(min(1, call.services.settings.max_images), "", max_bytes=MOST_IMAGE_BYTES, number=number)
+    if transcript is not None:
+        shown = [*places[-1:], *places[:-1][:MAX_VALUES]]
+        await read(partial(_values, transcript, shown, images, 0), transcript)
+    if not images.taken:
+        raise NoImageError(evaluation.id, number, images.seen)
+    return Answer({"evaluationId": evaluation.id, "status": evaluation.status}, images=tuple(images.taken))
 
 
 def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, images: Images, max_bytes: int) -> None:

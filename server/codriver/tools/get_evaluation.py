@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from codriver.log.transcripts import read
 from codriver.tools.answer_budget import budget, budget_asked
 from codriver.tools.base import Answer, Call, Tool, answer_schema
 from codriver.tools.evaluate_code import EVALUATION
-from codriver.tools.evaluation_answers import describe
+from codriver.tools.evaluation_answers import describe, one_image
 from codriver.tools.evaluation_waits import SETTLE_S, stop, wait
 from codriver.tools.lean_answers import Evaluating, wants_detail
 from codriver.tools.run_tests import describe_run
@@ -28,7 +28,7 @@ from codriver.tools.text_parts import (
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation
-    from codriver.log.transcripts import Transcript
+    from codriver.log.transcripts import Part, Transcript
 
 
 class NotReadingError(RefusedError):
@@ -74,14 +74,14 @@ class GetArguments(Evaluating):
 
     evaluation_id: str
     wait_ms: int = Field(0, ge=0, le=600_000)
-    part: Literal["result", "stdout", "stderr", "stacks"] = "result"
+    part: str = Field("result", pattern=r"^(result|std(out|err)|stacks|image-\d\d?)$")
     start: int | None = Field(None, alias="from", ge=0)
     length: int | None = Field(None, ge=0)
     grep: str | None = Field(None, min_length=1)
     diff_with: str | None = None
-    path: list[int | str] | None = Field(None, description="Into a cut value, by elements.")
+    path: list[int | str] | None = Field(None, description="Into a cut value.")
     depth: int | None = Field(None, ge=1, le=1000)
-    max_images: int = Field(10, ge=0, le=100)
+    max_images: int = Field(10, ge=0)
 
 
 class InterruptArguments(Evaluating):
@@ -108,6 +108,8 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
         current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
     if arguments.path is not None or arguments.depth is not None:
         return await _part_of_value(call, current, arguments)
+    if arguments.part.startswith("image-"):
+        return await one_image(call, current, int(arguments.part.removeprefix("image-")))
     length = arguments.length
     max_bytes = budget(call) if length is None else budget_asked(call, "get_evaluation")
     asked = await _asked_part(call, current.id, arguments, max_bytes)
@@ -131,7 +133,8 @@ async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_
         other = _transcript(call, evaluation_of(call.state, arguments.diff_with).id)
         return await work.run(call.client, partial(difference, transcript, other, max_bytes=max_bytes))
     start, length = arguments.start or 0, arguments.length
-    asked = partial(excerpt, transcript, arguments.part, start=start, length=length, max_bytes=max_bytes)
+    part = cast("Part", arguments.part)
+    asked = partial(excerpt, transcript, part, start=start, length=length, max_bytes=max_bytes)
     return await read(asked, transcript)
 
 

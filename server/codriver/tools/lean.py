@@ -48,7 +48,7 @@ class ActionArguments(GetArguments):
 
     evaluation_id: str | None = None  # type: ignore[assignment]  # an interrupt may name a session instead
     action: Literal["get", "interrupt", "input"] = "get"
-    text: str | None = Field(None, description="Input.")
+    text: str | None = None
     allow_restart: bool = False
     repl_session_key: str | None = None
 
@@ -104,7 +104,7 @@ LEAN: tuple[Tool, ...] = (
         replace(
             BY_NAME["get_evaluation"],
             description="Status and result of an evaluation, or a part of its text; waitMs waits for its end. "
-            "action: interrupt it, or give a line of input.",
+            "action: interrupt, or a line of input as text.",
             arguments=ActionArguments,
             run=act,
             read_only=False,

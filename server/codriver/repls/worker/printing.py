@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Path = tuple[object, ...]
 
 OPTION = "nrepl.middleware.print/"
+QUOTA = OPTION + "quota"
 NESTED_CHARACTERS = 1000
 """Longest text that is shown whole within a collection; by itself it is told whole."""
 BRACKETS: dict[type, tuple[str, str]] = {
@@ -279,7 +280,7 @@ def _limit(job: Job, *names: str) -> int | None:
 
 def tell(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = False) -> None:
     """Send a printed value, within the quota of bytes that the request names; `cut`: words on what it leaves out."""
-    quota = job.message.get(OPTION + "quota")
+    quota = job.message.get(QUOTA)
     if isinstance(quota, int) and quota > 0 and len(raw := text[: quota + 1].encode("utf-8", "replace")) > quota:
         text, is_cut = raw[:quota].decode("utf-8", "ignore"), True
     fields: dict[str, object] = {"value": text, "ns": namespace}

@@ -17,7 +17,8 @@ import types
 from .definitions import definition_of
 from .dialect import Dialect, NamespaceMissingError, Sources
 from .error_report import begin_parts, in_phase, place, trim
-from .printing import Printer, limits, part_at
+from .images import Figures, html_text, image_of, with_image
+from .printing import QUOTA, Printer, limits, part_at
 from .python_names import complete, find, lookup, names
 from .shared_names import SharedNames
 
@@ -42,6 +43,7 @@ class Python(Dialect):
     def __init__(self, roots: list[str]) -> None:
         super().__init__()
         self._roots = roots
+        self._figures = Figures()
         self._sources = Sources()
         self._numbers = itertools.count(1)
         self._homes = itertools.count(2)
@@ -84,10 +86,15 @@ class Python(Dialect):
 
     def evaluate(self, job: Job) -> None:
         """See `Dialect`."""
+        namespace = self.name_of(job.session.namespace)
+        with self._figures.told_by(lambda text: self.kept.tell(job, None, text, namespace, ""), job.message.get(QUOTA)):
+            if job.message["op"] == "load-file":
+                self._load(job)
+            else:
+                self._evaluate(job)
+
+    def _evaluate(self, job: Job) -> None:
         message, session = job.message, job.session
-        if message["op"] == "load-file":
-            self._load(job)
-            return
         module = session.namespace
         names = module.__dict__.get("__builtins__")
         if isinstance(names, SharedNames):
@@ -104,6 +111,8 @@ class Python(Dialect):
         for number, (code, is_expression, wants_loop) in enumerate(steps, 1):
             job.form = number
             value = _finish(code, module.__dict__, session, wants_loop=wants_loop)
+            if number == len(steps):
+                self._figures.tell_changed(value)
             if not is_expression:
                 continue
             shown = self._display(value, job) if has_value else None
@@ -162,6 +171,7 @@ class Python(Dialect):
             if last is not None:
                 value = eval(last, module.__dict__)
                 shown = self.print(value, job)
+            self._figures.tell_changed(value)
         except BaseException:
             if is_new and name:
                 sys.modules.pop(name, None)
@@ -216,7 +226,8 @@ class Python(Dialect):
         """See `Dialect`."""
         printer = Printer(*limits(job))
         try:
-            text = printer.whole(value, start, path)
+            text = html_text(value) or printer.whole(value, start, path)
+            text = with_image(text, image_of(value), job.message.get(QUOTA))
         except Exception as error:
             in_phase(error, "print")
             raise

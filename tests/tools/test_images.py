@@ -1,0 +1,136 @@
+"""Images of values: what Python's libraries draw reaches the client as content, the text beside it stays short."""
+
+import base64
+import sys
+
+import pytest
+from live_server import serving
+
+PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    for name in ("matplotlib", "PIL", "pandas"):
+        pytest.importorskip(name, reason=f"install {name}: pip install matplotlib pillow pandas")
+    with serving(tmp_path_factory.mktemp("images"), "--repl", "python", "--python", sys.executable) as served:
+        yield served
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        connected.call("evaluate_code", code="import sys; 'matplotlib.pyplot' in sys.modules and plt.close('all')")
+        yield connected
+
+
+def given(client, code="", tool="evaluate_code", **arguments):
+    """The fields of an answer, and the bytes of its images."""
+    arguments = {"code": code, **arguments} if code else arguments
+    answer = client.answer(
+        client.begin_call(tool, timeoutMs=120_000, **arguments) if code else client.begin_call(tool, **arguments)
+    )["result"]
+    images = [base64.b64decode(part["data"]) for part in answer["content"] if part["type"] == "image"]
+    return answer["structuredContent"], images
+
+
+def test_an_open_figure_that_was_drawn_on_is_an_image_once(client):
+    fields, images = given(client, "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2, 3])")
+    assert [image[:8] for image in images] == [PNG]
+    assert "<<image-1>>" in str(fields)
+    fields, images = given(client, "len(plt.get_fignums())")
+    assert (fields["result"], images) == ("1", [])
+    assert len(given(client, "_ = plt.title('more')")[1]) == 1
+
+
+def test_show_gives_each_figure_and_closes_what_it_showed_and_nothing_else(client):
+    code = "import matplotlib.pyplot as plt\nkept = plt.figure(7)\n"
+    assert len(given(client, code)[1]) == 1
+    loop = "for n in (1, 2):\n    plt.figure()\n    plt.plot([n, 2])\n    plt.show()"
+    fields, images = given(client, loop)
+    assert len(images) == 2
+    assert images[0] != images[1]
+    assert "stderr" not in fields
+    assert given(client, "plt.get_fignums()")[0]["result"] == "[7]"
+
+
+def test_a_figure_as_a_value_is_one_image(client):
+    fields, images = given(client, "import matplotlib.pyplot as plt\nf, ax = plt.subplots()\nf")
+    assert len(images) == 1
+    assert fields["result"] == "<Figure size 640x480 with 1 Axes> <<image-1>>"
+
+
+def test_a_file_that_shows_figures_while_it_is_loaded_gives_them_by_number(live, client):
+    path = live.workspace / "draws.py"
+    path.write_text("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nplt.plot([2, 1])\nplt.show()\n")
+    fields, images = given(client, tool="load_file", filePath=str(path))
+    assert (fields["ok"], images) == (True, [])
+    asked = {"evaluationId": fields["evaluationId"]}
+    both = [given(client, tool="get_evaluation", part=f"image-{number}", **asked)[1] for number in (1, 2)]
+    assert [one[0][:8] for one in both] == [PNG, PNG]
+    assert both[0] != both[1]
+    refused, none = given(client, tool="get_evaluation", part="image-3", **asked)
+    assert (refused["ok"], "2 are in its values" in refused["message"], none) == (False, True, [])
+
+
+def test_a_picture_of_pillow_is_an_image(client):
+    fields, images = given(client, "from PIL import Image\nImage.new('RGB', (20, 10), 'red')")
+    assert [image[:8] for image in images] == [PNG]
+    assert fields["result"].startswith("<PIL.Image.Image image mode=RGB size=20x10")
+
+
+def test_a_table_stays_text(client):
+    code = "import pandas\npandas.DataFrame({'a': range(1000), 'b': 1.5})"
+    fields, images = given(client, code)
+    assert (images, "data:" in fields["result"]) == ([], False)
+    assert fields["result"].startswith("DataFrame (1000, 2): a int64, b float64")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (f"def _repr_jpeg_(self): return {JPEG!r}", JPEG),
+        (f"def _repr_png_(self): return ({PNG!r}, {{'width': 1}})", PNG),
+        (
+            "def _repr_mimebundle_(self, include=None, exclude=None): return ({'image/png': "
+            + repr(base64.b64encode(PNG).decode())
+            + ", 'text/plain': 'x'}, {})",
+            PNG,
+        ),
+    ],
+)
+def test_what_a_class_says_of_itself_is_asked_for(client, body, kind):
+    fields, images = given(client, f"class Drawn:\n    {body}\n    def __repr__(self): return 'drawn'\nDrawn()")
+    assert (fields["result"], [image[: len(kind)] for image in images]) == ("drawn <<image-1>>", [kind])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def _repr_png_(self): raise ValueError('no')",
+        "def _repr_png_(self): return None",
+        "def __getattr__(self, name): return lambda *_, **__: b'made up'",
+    ],
+)
+def test_what_has_no_image_after_all_is_text(client, body):
+    fields, images = given(client, f"class Bare:\n    {body}\n    def __repr__(self): return 'bare'\nBare()")
+    assert (fields["result"], images) == ("bare", [])
+
+
+def test_html_is_told_as_its_text_where_a_value_has_nothing_else(client):
+    html = "<table><tr><td>one</td><td>two &amp; 3</td></tr></table>"
+    code = f"class Page:\n    def _repr_html_(self): return {html!r}\nPage()"
+    assert given(client, code)[0]["result"] == "<Page: one two & 3>"
+
+
+def test_images_beyond_the_bytes_of_an_answer_are_kept_and_given_one_by_one(client):
+    code = (
+        "import os\nclass Big:\n    def __init__(self, start): self.data = start + os.urandom(2_000_000)\n"
+        "    def _repr_png_(self): return self.data\n    def __repr__(self): return 'big'\n"
+        f"Big({PNG!r})\nBig({PNG!r})"
+    )
+    fields, images = given(client, code)
+    assert len(images) == 1
+    assert "part image-2 gives it" in str(fields["values"])
+    later = given(client, tool="get_evaluation", evaluationId=fields["evaluationId"], part="image-2")[1]
+    assert [len(image) for image in later] == [2_000_008]
