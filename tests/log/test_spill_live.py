@@ -125,7 +125,7 @@ def test_long_texts_are_compared_with_those_of_the_same_code_before(client, live
     first = client.call("evaluate_code", code=code, timeoutMs=60_000)
     await_files(live, first, "stdout", "result")
     again = client.call("evaluate_code", code=code, timeoutMs=60_000)
-    assert f"same result and output as evaluation {first['evaluationId']}" in again["notes"]
+    assert f"same result and output as {first['evaluationId']}" in again["notes"]
     both = {"evaluationId": again["evaluationId"], "diffWith": first["evaluationId"]}
     assert client.call("get_evaluation", **both)["same"]
 

@@ -17,36 +17,45 @@ def repeated(client, code, **arguments):
 
 def test_the_same_result_again_is_said_in_one_line(client):
     first, notes = repeated(client, "'only ' + 'once'")
-    assert notes == [f"same result as evaluation {first}"]
+    assert notes == [f"same result as {first}"]
 
 
 def test_the_same_output_counts_too(client):
     first, notes = repeated(client, "print('said')\n'and given'")
-    assert notes == [f"same result and output as evaluation {first}"]
+    assert notes == [f"same result and output as {first}"]
 
 
 def test_the_lines_that_are_others_are_counted(client):
     client.call("evaluate_code", code="turn = 0")
     code = "turn += 1\nfor line in range(9): print(line * turn if line > 6 else line)\n'fixed'"
     first, notes = repeated(client, code)
-    assert notes == [f"same result as evaluation {first}, other output in 2 lines"]
+    assert notes == [f"same result as {first}, other output in 2 lines"]
 
 
 def test_another_line_among_several_in_a_result_is_counted(client):
     client.call("evaluate_code", code="nth = 0\nclass Lines:\n    def __repr__(self): return f'a\\nb\\n{nth}'")
     first, notes = repeated(client, "nth += 1\nLines()")
-    assert notes == [f"same as evaluation {first} except 1 line"]
+    assert notes == [f"same as {first} except 1 line"]
+
+
+def test_a_lean_answer_names_itself_only_where_the_two_differ(client):
+    first = client.call("evaluate_code", code="[7] * 3")["evaluationId"]
+    lean = client.call("evaluate_code", code="[7] * 3", detail=False)
+    assert lean == {"ok": True, "result": "[7, 7, 7]", "notes": [f"same result as {first}"]}
+    client.call("evaluate_code", code="import itertools; count = itertools.count()")
+    client.call("evaluate_code", code="next(count)")
+    assert "evaluationId" in client.call("evaluate_code", code="next(count)", detail=False)
 
 
 def test_another_result_is_said_to_be_another(client):
     client.call("evaluate_code", code="total = 0")
     first, notes = repeated(client, "total += 1\ntotal")
-    assert notes == [f"not the same result as evaluation {first}"]
+    assert notes == [f"not the same result as {first}"]
 
 
 def test_the_same_failure_again_is_said(client):
     first, notes = repeated(client, "no_such_name_at_all")
-    assert notes == [f"same failure as evaluation {first}"]
+    assert notes == [f"same failure as {first}"]
 
 
 def test_another_end_is_said_with_how_it_ended_then(client):
@@ -54,7 +63,7 @@ def test_another_end_is_said_with_how_it_ended_then(client):
     client.call("evaluate_code", code="late_name = 1")
     notes = client.call("evaluate_code", code="late_name + 1")["notes"]
     assert len(notes) == 1
-    assert notes[0].startswith("the same code ended as failed in evaluation ")
+    assert notes[0].startswith("the same code ended as failed in ")
     assert not notes[0].endswith(first), "the newest evaluation before is the one to compare with"
 
 
@@ -68,7 +77,7 @@ def test_a_file_loaded_again_is_compared_by_its_text(live, client):
     (live.workspace / "twice.py").write_text("x = 1\n")
     first = client.call("load_file", filePath="twice.py")["evaluationId"]
     again = client.call("load_file", filePath="twice.py")
-    assert again["notes"] == [f"same result as evaluation {first}"]
+    assert again["notes"] == [f"same result as {first}"]
     (live.workspace / "twice.py").write_text("x = 2\n")
     assert client.call("load_file", filePath="twice.py")["notes"] == []
 

@@ -16,15 +16,13 @@ if TYPE_CHECKING:
 INSTRUCTIONS_CHARS: Final = 1500
 """Clients cut instructions at about 2 KB, and characters may be two bytes."""
 
-EVALUATE: Final = (
-    "Work in small steps: evaluate_code one form (who: a kebab-case slug of your task), look, build on it."
-)
-READ: Final = "repl_output_log has what anyone evaluated or printed: read what is new before you rely on state."
+EVALUATE: Final = "evaluate_code one small form (who: kebab-case slug of your task), look, build on it."
+READ: Final = "repl_output_log has what anyone evaluated or printed: read it before you rely on state."
 LOOP: Final = (
     ("evaluate_code", EVALUATE),
     ("repl_output_log", READ),
     ("load_file", "When it works, write it to the file (Lisp: edit_files), load_file, verify."),
-    ("get_evaluation", "running or queued is no failure: get_evaluation waits for the end."),
+    ("get_evaluation", "running or queued is no failure: get_evaluation waits."),
     ("interrupt_evaluation", "interrupt_evaluation ends it."),
     ("", "Never send code twice. A refusal's hint says what to do."),
 )
@@ -84,8 +82,8 @@ def _say_connected(connected: Sequence[Connected]) -> str:
             shown.append(_named(repl))
         more = f" and {len(live) - len(shown)} more" if len(live) > len(shown) else ""
         several = " Pass replSessionKey." if len(live) > 1 else ""
-        whose = "shared with the human and other agents"
-        said = f"Codriver: live REPLs of this workspace, {whose}: {', '.join(shown)}{more}.{several}"
+        whose = "shared with human and agents"
+        said = f"Codriver: live REPLs, {whose}: {', '.join(shown)}{more}.{several}"
     return said + away
 
 
@@ -118,7 +116,7 @@ def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
     """The skills' lines, as many as fit into `budget` characters."""
     if not skills:
         return
-    head = "Read these skills first:"
+    head = "Read first:"
     more = f"- more in {INDEX_URI}"
     budget -= len(head) + len(more) + 2
     yield head

@@ -104,38 +104,50 @@ def with_outside(fields: dict[str, object], repl: Repl | None) -> dict[str, obje
     return {**fields, "notes": [*(notes if isinstance(notes, list) else ()), outside]} if outside else fields
 
 
-async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> list[str]:
-    """How an evaluation that is over compares with the one before of the same code in the same session."""
+async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> tuple[list[str], bool]:
+    """How an evaluation that is over compares with the one before of the same code in the same session.
+
+    Beside it: whether result and output are the same, so that nobody will ask for more.
+    """
     before = transcript.before
     for _ in range(MAX_REPEATS):
         earlier = call.services.transcripts.get(before) if before else None
         known = call.state.evaluations.get(before) if before else None
         if earlier is None or known is None:
-            return []
+            break
         if known.status in ("done", "failed"):
-            return [await read(partial(_compared, evaluation, transcript, known, earlier), transcript, earlier)]
+            compare = partial(_compared, evaluation, transcript, known, earlier)
+            note, is_same = await read(compare, transcript, earlier)
+            return [note], is_same
         before = earlier.before
-    return []
+    return [], False
 
 
-def _compared(evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript) -> str:
+def _compared(
+    evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript
+) -> tuple[str, bool]:
+    ended_alike = evaluation.status == known.status and not (evaluation.failure and known.failure)
+    if ended_alike and not any(_differs(transcript, earlier, part) for part in PARTS):
+        output = " and output" if transcript.out.total or transcript.err.total else ""
+        return f"same result{output} as {known.id}", True
+    return _difference(evaluation, transcript, known, earlier), False
+
+
+def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript) -> str:
     if evaluation.status != known.status:
-        return f"the same code ended as {known.status} in evaluation {known.id}"
+        return f"the same code ended as {known.status} in {known.id}"
     if evaluation.failure and known.failure:
         now, then = evaluation.failure, known.failure
         same = (now.type, now.message) == (then.type, then.message)
-        return f"same failure as evaluation {known.id}" if same else f"not the same failure as evaluation {known.id}"
+        return f"same failure as {known.id}" if same else f"not the same failure as {known.id}"
     changed = [part for part in PARTS if _differs(transcript, earlier, part)]
-    if not changed:
-        output = " and output" if transcript.out.total or transcript.err.total else ""
-        return f"same result{output} as evaluation {known.id}"
     count, of = _changed_lines(transcript, earlier)
     lines = "1 line" if count == 1 else f"{count} lines"
     if "result" not in changed:
-        return f"same result as evaluation {known.id}, other output" + (f" in {lines}" if count else "")
+        return f"same result as {known.id}, other output" + (f" in {lines}" if count else "")
     if 0 < count < of:
-        return f"same as evaluation {known.id} except {lines}"
-    return f"not the same result as evaluation {known.id}"
+        return f"same as {known.id} except {lines}"
+    return f"not the same result as {known.id}"
 
 
 def _differs(transcript: Transcript, earlier: Transcript, part: Part) -> bool:

@@ -107,7 +107,7 @@ class EvaluateArguments(Evaluating):
 
     code: str
     namespace: str | None = Field(None, description="Python: module.")
-    repl_session_key: str | None = Field(None, description="From list_sessions, if several.")
+    repl_session_key: str | None = Field(None, description="If several.")
     who: str | None = Field(None, description="Slug of you in any tool.")
     description: str | None = Field(None, description="Why, for the log.")
     timeout_ms: int | None = Field(None, ge=1000, le=600_000, description="Of the wait (25000).")

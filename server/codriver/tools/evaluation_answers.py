@@ -96,8 +96,11 @@ async def describe(
     others = others_since(call, evaluation)
     if others:
         fields["otherWhosSinceLast"] = others
+    repetition: list[str] = []
+    is_same = False
     if evaluation.over and transcript is not None:
-        said += await notes_of_repetition(call, evaluation, transcript)
+        repetition, is_same = await notes_of_repetition(call, evaluation, transcript)
+        said += repetition
     said += _notes_of_standing(call, evaluation)
     is_own = evaluation.client == call.client and asked.who is None
     who = evaluation.who if is_own else call.who(asked.who)
@@ -108,7 +111,8 @@ async def describe(
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
         fields["reason"], fields["hint"] = _reason(call, evaluation)
-    shown = fields if wants_detail(call, asked) else lean(fields, reader, is_cut=is_cut)
+    is_named = not is_same or fields["notes"] != repetition
+    shown = fields if wants_detail(call, asked) else lean(fields, reader, is_cut=is_cut, is_named=is_named)
     return Answer(shown, ok=not failed, images=tuple(images.taken))
 
 

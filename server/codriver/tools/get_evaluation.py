@@ -91,7 +91,7 @@ class InterruptArguments(Evaluating):
 
     evaluation_id: str | None = None
     repl_session_key: str | None = None
-    allow_restart: bool = Field(default=False, description="If nothing else helps; its state is lost.")
+    allow_restart: bool = Field(default=False, description="Last resort: state is lost.")
 
 
 class InputArguments(Evaluating):
@@ -221,8 +221,8 @@ TOOLS = (
         name="get_evaluation",
         title="Get evaluation",
         description=(
-            "Status and result of an evaluation; waitMs waits for its end. from, length, grep (lines with this text) "
-            "or diffWith (another id): that part of its text."
+            "An evaluation's status and result; waitMs waits for its end. "
+            "Of its text: from, length, grep, diffWith (another id)."
         ),
         arguments=GetArguments,
         output=answer_schema(**EVALUATION),
@@ -235,7 +235,7 @@ TOOLS = (
     Tool(
         name="interrupt_evaluation",
         title="Interrupt evaluation",
-        description="End an evaluation, or whatever runs in a session; says how the session is.",
+        description="End an evaluation, or what runs in a session.",
         arguments=InterruptArguments,
         output=answer_schema(**EVALUATION),
         run=interrupt_evaluation,
@@ -247,7 +247,7 @@ TOOLS = (
     Tool(
         name="send_input",
         title="Send input",
-        description="Give a line of input to an evaluation with status needs-input.",
+        description="Give a line to an evaluation with status needs-input.",
         arguments=InputArguments,
         output=answer_schema(**EVALUATION),
         run=send_input,

@@ -2,12 +2,12 @@
 
 The rule, and the only place where it is kept. An answer leaves out
 `status` where it is `done`, or the reason says that the evaluation failed; `evaluationId` where the reader gave it, or
-the evaluation is done and there is no note on it; `sessionKey` where the reader named it, or would get that session
-without naming any; `who` where that is the reader; `generation` and `ns` where they are those of the reader's last
-answer of this session, or the namespace it gave; no `notes`; `elapsedMs` under 100; `outputLines` of what printed
-nothing and is not cut; Python's `None` as `result` and among `values`; of an error `form` 1, frames that are not the
-project's, and the report of it in `stderr`; the hint of `evaluation-failed`. With `detail: true` nothing is left out,
-nor of what the command line asks.
+the evaluation is done and there is no note on it but that it is the same again; `sessionKey` where the reader named it,
+or would get that session without naming any; `who` where that is the reader; `generation` and `ns` where they are those
+of the reader's last answer of this session, or the namespace it gave; no `notes`; `elapsedMs` under 100; `outputLines`
+of what printed nothing and is not cut; Python's `None` as `result` and among `values`; of an error `form` 1, frames
+that are not the project's, and the report of it in `stderr`; the hint of `evaluation-failed`. With `detail: true`
+nothing is left out, nor of what the command line asks.
 """
 
 from __future__ import annotations
@@ -103,10 +103,17 @@ def _only_session(call: Call) -> str | None:
         return None
 
 
-def lean(fields: Mapping[str, object], reader: Reader, *, is_cut: bool = False) -> dict[str, object]:
-    """The fields of a full description that this reader cannot know; `is_cut`: some of its text is left out."""
+def lean(
+    fields: Mapping[str, object], reader: Reader, *, is_cut: bool = False, is_named: bool = True
+) -> dict[str, object]:
+    """The fields of a full description that this reader cannot know.
+
+    `is_cut`: some of its text is left out. `is_named`: of the notes on it some may ask for its id.
+    """
     fields = _with_short_error(fields, reader.workspace)
     left_out = {key for key in fields if _is_known(key, fields, reader, is_cut=is_cut)}
+    if fields.get("status") == "done" and not is_named:
+        left_out.add("evaluationId")
     kept = {key: value for key, value in fields.items() if key not in left_out}
     if reader.reads_python:
         _leave_out_none(kept)

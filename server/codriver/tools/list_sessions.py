@@ -161,7 +161,7 @@ TOOLS = (
     Tool(
         name="list_sessions",
         title="List REPL sessions",
-        description="Every REPL session: key, dialect, state, namespace, generation, capabilities.",
+        description="Every REPL session: key, dialect, state, capabilities.",
         arguments=NoArguments,
         output=answer_schema(sessions=_SESSIONS, count="integer"),
         run=list_sessions,
@@ -172,7 +172,7 @@ TOOLS = (
     Tool(
         name="server_health",
         title="Server health",
-        description="The server's port, REPLs, clients, log range and errors.",
+        description="The server's port, clients, log range and errors.",
         arguments=NoArguments,
         output=answer_schema(
             sessionId="string", pid="integer", port="integer", repls=ROWS, clients=ROWS, log="object", errors=ROWS

@@ -88,7 +88,7 @@ TOOLS = (
         name="repl_output_log",
         title="REPL output log",
         description=(
-            "What passed through the REPLs, by whoever. Filter: since, category, by (who), query: "
+            "What passed through the REPLs. by: a who. query: "
             "[:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]"
         ),
         arguments=LogArguments,

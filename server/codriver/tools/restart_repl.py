@@ -68,7 +68,7 @@ TOOLS = (
     Tool(
         name="restart_repl",
         title="Restart REPL",
-        description="Restart a REPL that codriver started; everything defined in it is lost.",
+        description="Restart a REPL of codriver's; its state is lost.",
         arguments=RestartArguments,
         output=answer_schema(
             sessionKey="string",

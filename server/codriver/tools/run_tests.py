@@ -219,7 +219,7 @@ TOOLS = (
     Tool(
         name="run_tests",
         title="Run tests",
-        description="Run the project's tests in the REPL (Python: pytest); failures first.",
+        description="Run tests in the REPL (Python: pytest); failures first.",
         arguments=TestArguments,
         output=answer_schema(
             tests="integer",

@@ -203,7 +203,7 @@ TOOLS = (
     Tool(
         name="stacktrace",
         title="Stack trace",
-        description="The last error and its chain: the project's frames, or whole traces.",
+        description="The last error and causes: the project's frames, or whole.",
         arguments=StackArguments,
         output=answer_schema(
             **{"class": "string"},

@@ -245,7 +245,7 @@ TOOLS = (
         title="Wait for the log",
         description=(
             "Wait until a query over the log gains a row: an error, another's evaluation, output. "
-            "To miss nothing, give since: the lastLine of the answer before."
+            "since: the last answer's lastLine, to miss nothing."
         ),
         arguments=WaitArguments,
         output=answer_schema(
