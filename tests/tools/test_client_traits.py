@@ -169,3 +169,21 @@ def test_a_test_run_and_a_stack_trace_are_within_the_budget_and_the_first_of_eac
     assert len(compact(trace)) <= BUDGET
     assert trace["frames"][0]["function"] == "function_0"
     assert trace["count"] + trace["omitted"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [
+        ("claude-code", "claude-code"),
+        ("copilot-cli", "copilot-cli"),
+        ("codex-mcp-client", "codex"),
+        ("gemini-cli-mcp-client", "gemini"),
+        ("opencode", "opencode"),
+        ("qwen-cli-mcp-client-codriver", "qwen"),
+        ("@cline/core", "cline"),
+        ("Some Client 2", "some-client-2"),
+    ],
+)
+def test_a_caller_without_a_name_is_known_by_a_short_one_of_its_client(live, name, who):
+    with live.client(name=name) as client:
+        assert client.call("evaluate_code", code="1")["who"] == who

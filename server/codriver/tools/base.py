@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from codriver.errors import RefusedError
 from codriver.net.fair_threads import Work
+from codriver.tools.client_traits import traits_of
 from codriver.tools.standing_queries import Waits
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class Call:
             BadWhoError: what was given is no slug, or a reserved one.
         """
         if given is None:
-            return slug(self.client_name) or "mcp-client"
+            return traits_of(self.client_name).who or slug(self.client_name) or "mcp-client"
         if slug(given) in RESERVED or given != slug(given):
             raise BadWhoError(given)
         return self.services.log.caller(given)

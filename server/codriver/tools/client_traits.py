@@ -39,17 +39,19 @@ class Traits:
     """Whether answers about evaluations have every field, where the call does not say otherwise."""
     lists_once: bool = False
     """Whether it asks for the list of tools once, whatever it is told of changes later."""
+    who: str = ""
+    """The name of its callers where they give none; empty for the client's own name in kebab-case."""
 
 
 TRAITS: Mapping[str, Traits] = MappingProxyType(
     {
-        "claude-code": Traits(answer_characters=50_000, lifts_limit=True),
-        "copilot-cli": Traits(answer_characters=20_000),
-        "codex-mcp-client": Traits(answer_characters=12_000, takes_structure=False, lists_once=True),
-        "gemini-cli-mcp-client": Traits(answer_characters=40_000),
-        "opencode": Traits(answer_characters=48_000),
-        "qwen-cli-mcp-client": Traits(answer_characters=20_000, lists_once=True),
-        "@cline/": Traits(takes_structure=False),
+        "claude-code": Traits(answer_characters=50_000, lifts_limit=True, who="claude-code"),
+        "copilot-cli": Traits(answer_characters=20_000, who="copilot-cli"),
+        "codex-mcp-client": Traits(answer_characters=12_000, takes_structure=False, lists_once=True, who="codex"),
+        "gemini-cli-mcp-client": Traits(answer_characters=40_000, who="gemini"),
+        "opencode": Traits(answer_characters=48_000, who="opencode"),
+        "qwen-cli-mcp-client": Traits(answer_characters=20_000, lists_once=True, who="qwen"),
+        "@cline/": Traits(takes_structure=False, who="cline"),
         "codriver-": Traits(answer_characters=OWN_CHARACTERS, has_budget=False, reads_whole=True, wants_detail=True),
     }
 )
