@@ -354,9 +354,56 @@ def test_whatever_a_file_says_the_entry_is_written_or_refused(name, text, one, f
     file = file_of(name)
     file.write_bytes(text.encode())
     change = one(name, force=True)
-    if change.state == "refused":
+    if change.state in ("refused", "skipped"):
         assert change.problem
         assert file.read_bytes() == text.encode()
     else:
         apply(change)
         assert one(name).state == "same"
+
+
+def planned(names, machine, launch, planner=plan, **options):
+    return planner([CLIENTS[name] for name in names], launch, machine, **options)
+
+
+def test_clients_that_read_the_same_file_share_one_entry(machine, launch):
+    for change in planned(["claude-code", "copilot"], machine, launch):
+        apply(change)
+    assert [change.state for change in planned(["copilot", "claude-code"], machine, launch)] == ["same", "same"]
+    file = launch.workspace / ".mcp.json"
+    assert list(json.loads(file.read_text())["mcpServers"]) == ["codriver"]
+    removal = planned(["claude-code", "copilot"], machine, launch, plan_removal)
+    assert [change.state for change in removal] == ["remove", "absent"]
+    for change in removal:
+        apply(change)
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(("first", "second"), [("workspace", "user"), ("user", "workspace")])
+def test_a_client_that_reads_two_files_gets_its_entry_once(machine, launch, one, first, second):
+    apply(one("copilot", scope=first))
+    change = one("copilot", scope=second)
+    assert change.state == "skipped"
+    assert "would start codriver twice" in change.problem
+    assert f"--remove --client copilot --scope {first}" in change.fix
+    assert not change.file.exists()
+    apply(one("copilot", plan_removal, scope=first))
+    assert one("copilot", scope=second).state == "add"
+
+
+@pytest.mark.parametrize("name", ["claude-code", "copilot", "visual-studio"])
+def test_keys_of_two_clients_are_never_mixed_in_one_file(one, file_of, name):
+    key = CLIENTS[name].foreign[0]
+    theirs = f'{{\n  "{key}": {{}}\n}}\n'
+    file_of(name).write_text(theirs)
+    change = one(name, force=True)
+    assert change.state == "skipped"
+    assert f"its key {key}" in change.problem
+    apply(change)
+    assert file_of(name).read_text() == theirs
+
+
+def test_of_clients_that_cannot_share_a_file_the_first_gets_it(machine, launch):
+    for change in planned(["claude-code", "visual-studio"], machine, launch):
+        apply(change)
+    assert list(json.loads((launch.workspace / ".mcp.json").read_text())) == ["mcpServers"]

@@ -1,5 +1,6 @@
 """The page about clients says what the templates say. `python tests/setup/test_client_pages.py` writes it anew."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def page():
 
 
 def anchor(client):
-    return client.title.lower().replace(" ", "-")
+    return re.sub(r"[()]", "", client.title.lower()).replace(" ", "-")
 
 
 def test_the_page_is_that_of_the_templates():

@@ -15,6 +15,7 @@ from codriver.setup.clients import (
     NoSuchScopeError,
     UnknownClientError,
     chosen_clients,
+    command_line,
     entry_name,
     found_clients,
     known_clients,
@@ -26,13 +27,17 @@ ARGS = ["/opt/codriver_relay.py", "/work space/app/.calva/mcp-server/port", "--s
 IN_FOLDER = ["/opt/codriver_relay.py", "${workspaceFolder}/.calva/mcp-server/port", "--start"]
 
 
+ROO = "User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
+PLAIN = {"command": "/opt/python", "args": ARGS}
+
+
 def stdio(arguments):
     return {"type": "stdio", "command": "/opt/python", "args": arguments}
 
 
 # Where each client reads its entry and how it has to look, as the client's own documentation says.
 DOCUMENTED = {
-    "claude-code": (".mcp.json", None, {"mcpServers": {"codriver": stdio(ARGS)}}),
+    "claude-code": (".mcp.json", None, {"mcpServers": {"codriver": {**stdio(ARGS), "tools": ["*"]}}}),
     "vscode": (".vscode/mcp.json", None, {"servers": {"codriver": stdio(IN_FOLDER)}}),
     "cursor": (".cursor/mcp.json", None, {"mcpServers": {"codriver": stdio(IN_FOLDER)}}),
     "claude-desktop": (
@@ -79,10 +84,67 @@ DOCUMENTED = {
             "$schema": "https://opencode.ai/config.json",
             "mcp": {
                 "codriver": {
-                    "type": "local", "command": ["/opt/python", *ARGS], "enabled": True, "timeout": 60000,
+                    "type": "local", "command": ["/opt/python", *ARGS], "enabled": True, "timeout": 660000,
                 }
             },
         },
+    ),
+    "copilot": (
+        ".mcp.json",
+        ".copilot/mcp-config.json",
+        {"mcpServers": {"codriver": {**stdio(ARGS), "tools": ["*"]}}},
+    ),
+    "cline": (
+        None,
+        ".cline/data/settings/cline_mcp_settings.json",
+        {"mcpServers": {"codriver": {"transport": stdio(ARGS)}}},
+    ),
+    "cline-vscode": (
+        None,
+        ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        {"mcpServers": {"codriver": {**PLAIN, "timeout": 660}}},
+    ),
+    "qwen": (
+        ".qwen/settings.json",
+        ".qwen/settings.json",
+        {"mcpServers": {"codriver": {**PLAIN, "timeout": 660000}}},
+    ),
+    "visual-studio": (".mcp.json", ".mcp.json", {"servers": {"codriver": stdio(ARGS)}}),
+    "junie": (".junie/mcp/mcp.json", ".junie/mcp/mcp.json", {"mcpServers": {"codriver": PLAIN}}),
+    "kiro": (
+        ".kiro/settings/mcp.json",
+        ".kiro/settings/mcp.json",
+        {"mcpServers": {"codriver": {**PLAIN, "timeout": 660000}}},
+    ),
+    "roo": (
+        ".roo/mcp.json",
+        ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
+        {"mcpServers": {"codriver": {**PLAIN, "timeout": 660}}},
+    ),
+    "kilo": (
+        "kilo.json",
+        ".config/kilo/kilo.json",
+        {
+            "mcp": {
+                "codriver": {
+                    "type": "local", "command": ["/opt/python", *ARGS], "enabled": True, "timeout": 660000,
+                }
+            },
+        },
+    ),
+    "amp": (".amp/settings.json", ".config/amp/settings.json", {"amp.mcpServers": {"codriver": PLAIN}}),
+    "warp": (".warp/.mcp.json", ".warp/.mcp.json", {"mcpServers": {"codriver": PLAIN}}),
+    "lm-studio": (None, ".lmstudio/mcp.json", {"mcpServers": {"codriver": PLAIN}}),
+    "droid": (
+        ".factory/mcp.json",
+        ".factory/mcp.json",
+        {"mcpServers": {"codriver": {**stdio(ARGS), "disabled": False}}},
+    ),
+    "auggie": (None, ".augment/settings.json", {"mcpServers": {"codriver": PLAIN}}),
+    "crush": (
+        "crush.json",
+        ".config/crush/crush.json",
+        {"mcp": {"codriver": {**stdio(ARGS), "timeout": 660}}},
     ),
 }  # fmt: skip
 
@@ -128,9 +190,8 @@ def test_an_entry_lies_where_the_client_documents_it(name, machine):
 def test_awkward_paths_arrive_whole(name):
     client = CLIENTS[name]
     launch = Launch(Path('/p "q"/py\\thon'), Path("/релей/r.py"), Path("/w {{name}}"))
-    entry = client.entry(launch, "codriver")
-    command = [entry["command"], *entry["args"]] if "args" in entry else entry["command"]
-    assert command[:2] == [str(launch.python), str(launch.relay)]
+    command = command_line(client.entry(launch, "codriver"))
+    assert command[:2] == (str(launch.python), str(launch.relay))
     if "${workspaceFolder}" not in command[2]:
         assert command[2] == "/w {{name}}/.calva/mcp-server/port"
 
@@ -145,6 +206,10 @@ def test_awkward_paths_arrive_whole(name):
         ("linux", {"XDG_CONFIG_HOME": "/xdg"}, "zed", "/xdg/zed/settings.json"),
         ("linux", {"XDG_CONFIG_HOME": "relative"}, "zed", ".config/zed/settings.json"),
         ("linux", {"CODEX_HOME": "/codex"}, "codex", "/codex/config.toml"),
+        ("linux", {"COPILOT_HOME": "/copilot"}, "copilot", "/copilot/mcp-config.json"),
+        ("macos", {}, "roo", f"Library/Application Support/Code/{ROO}"),
+        ("windows", {"APPDATA": "/roaming"}, "roo", f"/roaming/Code/{ROO}"),
+        ("windows", {}, "crush", "AppData/Local/crush/crush.json"),
         ("linux", {"XDG_CONFIG_HOME": "/xdg"}, "opencode", "/xdg/opencode/opencode.json"),
     ],
 )

@@ -356,3 +356,20 @@ def test_what_the_settings_of_a_workspace_would_run_is_shown(init, workspace):
 def test_a_project_file_of_another_shape_does_not_stop_it(init, workspace, text):
     write(workspace, {"pyproject.toml": text})
     assert "VS Code" in init(clients=["vscode"], dry_run=True).text
+
+
+def test_a_client_whose_file_is_another_clients_is_skipped_and_fails_only_if_it_was_named(init, workspace):
+    write(workspace, {".mcp.json": '{"mcpServers": {}}', ".vs/x": ""})
+    report = init()
+    assert "Visual Studio   skipped:" in report.text
+    assert "codriver init --client visual-studio --scope user writes another file" in report.text
+    assert report.exit_status == 0
+    assert init(clients=["visual-studio"]).exit_status == 1
+    assert "servers" not in json.loads((workspace / ".mcp.json").read_text())
+
+
+def test_copilot_is_told_that_the_entry_of_claude_code_is_its_own(init, workspace):
+    report = init(clients=["claude-code", "copilot"])
+    assert f"Claude Code     added to {workspace / '.mcp.json'}" in report.text
+    assert f"Copilot CLI     already in {workspace / '.mcp.json'}" in report.text
+    assert "Copilot CLI: start copilot in the workspace and trust the folder" in report.text

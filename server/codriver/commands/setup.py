@@ -71,7 +71,8 @@ def init_command(  # one argument an option
     left alone without --force. Where the project has a REPL that codriver can start, `codriver.toml` gets to name it.
     The workspace is then accepted as by `codriver trust`, unless its settings ask for what only you may grant.
 
-    Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode.
+    Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode, copilot, cline,
+    cline-vscode, qwen, visual-studio, junie, kiro, roo, kilo, amp, warp, lm-studio, droid, auggie, crush.
 
     Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
     """

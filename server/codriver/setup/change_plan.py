@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import difflib
 import stat
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.setup.clients import entry_name, starts_relay
+from codriver.setup.clients import Scope, entry_name, starts_relay
 from codriver.setup.config_document import (
     find_entry,
+    foreign_key,
     is_left_over,
     remove_entry,
     set_entry,
@@ -20,18 +21,18 @@ from codriver.setup.config_document import (
 from codriver.setup.jsonc import FileFaultError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from codriver.files import Place
-    from codriver.setup.clients import Client, Environment, Launch, Scope
+    from codriver.setup.clients import Client, Environment, Launch
 
 MAX_BYTES: Final = 32 * files.MEBIBYTE
 """Some clients keep their conversations in the file that also has the entries."""
 NEW_FOLDER: Final = 0o777
 """A new folder is for others what the user's umask leaves, as any is."""
 
-State = Literal["add", "replace", "remove", "same", "absent", "refused"]
+State = Literal["add", "replace", "remove", "same", "absent", "refused", "skipped"]
 
 
 class FileChangedError(StartError):
@@ -53,7 +54,8 @@ class Change:
     """The change of one file, planned or done.
 
     `before` and `after` are its whole text, None where there is no file. With state `refused`, `problem` says why,
-    `fix` what to do, and nothing would happen; with `same` and `absent` nothing has to.
+    `fix` what to do, and nothing would happen; with `skipped` so too, but nothing is wrong unless this client was asked
+    for by name; with `same` and `absent` nothing has to.
     """
 
     title: str
@@ -84,12 +86,18 @@ def plan(
     """The change that each client's file needs so that it starts the relay for `launch.workspace`.
 
     Without `scope`, a client's entry goes into the workspace where it can. `force` replaces an entry of the same name
-    that says something else.
+    that says something else. Clients that share a file get one entry there.
 
     Raises:
         NoSuchScopeError: a client has no file in `scope`.
     """
-    return tuple(_plan_entry(client, launch, environment, scope or client.scopes[0], force=force) for client in clients)
+    texts: dict[Path, str | None] = {}
+    changes = []
+    for client in clients:
+        target = _target(client, launch, environment, scope)
+        changes.append(_plan_entry(target, launch, environment, texts, force=force))
+        _note(texts, changes[-1])
+    return tuple(changes)
 
 
 def plan_removal(
@@ -101,9 +109,12 @@ def plan_removal(
     force: bool = False,
 ) -> tuple[Change, ...]:
     """The change that takes each client's entry out again. An entry that does not start our relay needs `force`."""
-    return tuple(
-        _plan_removal(client, launch, environment, scope or client.scopes[0], force=force) for client in clients
-    )
+    texts: dict[Path, str | None] = {}
+    changes = []
+    for client in clients:
+        changes.append(_plan_removal(_target(client, launch, environment, scope), texts, force=force))
+        _note(texts, changes[-1])
+    return tuple(changes)
 
 
 def diff(change: Change) -> str:
@@ -172,43 +183,97 @@ def _links(root: Path | None) -> Links:
     return Links.OWN if root is None else Links.WITHIN
 
 
-def _plan_entry(client: Client, launch: Launch, environment: Environment, scope: Scope, *, force: bool) -> Change:
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The place of one client's entry in one scope."""
+
+    client: Client
+    scope: Scope
+    file: Path
+    name: str
+    root: Path | None
+
+    def change(self, state: State, before: str | None, after: str | None, problem: str = "", fix: str = "") -> Change:
+        told = self.client.next if state in ("add", "replace") else ""
+        return Change(self.client.title, self.file, state, before, after, problem, fix, told, self.root)
+
+    def text(self, texts: Mapping[Path, str | None]) -> str | None:
+        """The text of its file, with the changes that are planned already."""
+        return texts[self.file] if self.file in texts else read_file(self.file, self.root)
+
+
+def _target(client: Client, launch: Launch, environment: Environment, scope: Scope | None) -> _Target:
+    scope = scope or client.scopes[0]
     file, name = client.file(scope, launch.workspace, environment), entry_name(scope, launch.workspace)
-    root = launch.workspace if scope == "workspace" else None
+    return _Target(client, scope, file, name, launch.workspace if scope == "workspace" else None)
+
+
+def _note(texts: dict[Path, str | None], change: Change) -> None:
+    """Have the clients that come later in the plan see the file as this change leaves it."""
+    if change.is_pending:
+        texts[change.file] = change.after
+
+
+def _plan_entry(
+    target: _Target, launch: Launch, environment: Environment, texts: Mapping[Path, str | None], *, force: bool
+) -> Change:
+    client, name = target.client, target.name
     try:
-        before = read_file(file, root)
-        if before is None:
-            return Change(client.title, file, "add", None, client.render(launch, name), next=client.next, root=root)
-        present = find_entry(client, before, name)
-        if present == client.entry(launch, name):
-            return Change(client.title, file, "same", before, before)
+        before = target.text(texts)
+        present = find_entry(client, before, name) if before is not None else None
+        if before is not None and present == client.entry(launch, name):
+            is_planned = target.file in texts  # the entry is that of a client before this one, and as new
+            return replace(target.change("same", before, before), next=client.next if is_planned else "")
         if present is not None and not force:
             fix = f"codriver init --client {client.id} --force replaces it"
-            return Change(client.title, file, "refused", before, before, f"it has another entry {name}", fix)
-        after = set_entry(client, before, launch, name)
+            return target.change("refused", before, before, f"it has another entry {name}", fix)
+        if problem := _no_place(target, before, launch, environment, texts):
+            return target.change("skipped", before, before, *problem)
+        if before is None:
+            return target.change("add", None, client.render(launch, name))
         state: State = "add" if present is None else "replace"
-        return Change(client.title, file, state, before, after, next=client.next, root=root)
+        return target.change(state, before, set_entry(client, before, launch, name))
     except (FileFaultError, OSError, UnicodeDecodeError) as error:
-        return _refused(client, file, error)
+        return _refused(client, target.file, error)
 
 
-def _plan_removal(client: Client, launch: Launch, environment: Environment, scope: Scope, *, force: bool) -> Change:
-    file, name = client.file(scope, launch.workspace, environment), entry_name(scope, launch.workspace)
-    root = launch.workspace if scope == "workspace" else None
+def _no_place(
+    target: _Target, before: str | None, launch: Launch, environment: Environment, texts: Mapping[Path, str | None]
+) -> tuple[str, str] | None:
+    """Why no entry belongs here, and what to do: the file is another client's, or another file has an entry already."""
+    client = target.client
+    if before is not None and (key := foreign_key(client, before)):
+        others = [scope for scope in client.scopes if scope != target.scope]
+        fix = "keep the two apart"
+        if others:
+            fix = f"codriver init --client {client.id} --scope {others[0]} writes another file"
+        return f"its key {key} is for clients that read another key than {client.title}", fix
+    for scope in get_args(Scope) if client.is_once else ():
+        if scope == target.scope or scope not in client.scopes:
+            continue
+        other = _target(client, launch, environment, scope)
+        text = other.text(texts)
+        if text is not None and starts_relay(find_entry(client, text, other.name)):
+            problem = f"{client.title} reads {other.file} too, which has the entry, and would start codriver twice"
+            return problem, f"codriver init --remove --client {client.id} --scope {scope} takes that one out"
+    return None
+
+
+def _plan_removal(target: _Target, texts: Mapping[Path, str | None], *, force: bool) -> Change:
+    client, name = target.client, target.name
     try:
-        before = read_file(file, root)
+        before = target.text(texts)
         present = find_entry(client, before, name) if before is not None else None
         if before is None or present is None:
-            return Change(client.title, file, "absent", before, before)
+            return target.change("absent", before, before)
         if not force and not starts_relay(present):
             problem = f"its entry {name} does not start codriver's relay"
             fix = f"codriver init --remove --client {client.id} --force removes it all the same"
-            return Change(client.title, file, "refused", before, before, problem, fix)
+            return target.change("refused", before, before, problem, fix)
         after = remove_entry(client, before, name)
-        left = None if is_left_over(client, after) else after
-        return Change(client.title, file, "remove", before, left, root=root)
+        return target.change("remove", before, None if is_left_over(client, after) else after)
     except (FileFaultError, OSError, UnicodeDecodeError) as error:
-        return _refused(client, file, error)
+        return _refused(client, target.file, error)
 
 
 def _refused(client: Client, file: Path, error: Exception) -> Change:

@@ -71,6 +71,7 @@ class Environment:
             "config": self._folder("XDG_CONFIG_HOME") or self.home / ".config",
             "appdata": self._folder("APPDATA") or self.home / "AppData" / "Roaming",
             "codex": self._folder("CODEX_HOME") or self.home / ".codex",
+            "copilot": self._folder("COPILOT_HOME") or self.home / ".copilot",
         }
         if (package := self._claude_package()) is not None:
             folders["claude-package"] = package
@@ -128,6 +129,8 @@ class Client:
     marks: tuple[str, ...] = ()
     traces: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    is_once: bool = False
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -233,7 +236,9 @@ def found_clients(workspace: Path, environment: Environment) -> tuple[Client, ..
 
 
 def command_line(entry: object) -> tuple[str, ...]:
-    """The words that an entry runs, in whichever of the two shapes clients have; empty when it runs nothing."""
+    """The words that an entry runs, in whichever of the three shapes clients have; empty when it runs nothing."""
+    if isinstance(entry, dict):
+        entry = entry.get("transport", entry)
     if not isinstance(entry, dict):
         return ()
     parts = (entry.get("command", []), entry.get("args", []))
@@ -265,4 +270,6 @@ def _client(name: str, row: Mapping[str, Any], folder: Path) -> Client:
         marks=tuple(row["marks"]),
         traces=tuple(row["traces"]),
         commands=tuple(row["commands"]),
+        foreign=tuple(row.get("foreign", ())),
+        is_once=row.get("once", False),
     )

@@ -30,6 +30,15 @@ def find_entry(client: Client, text: str, name: str) -> Any:
     return node
 
 
+def foreign_key(client: Client, text: str) -> str | None:
+    """The key at the top of the file that another client reads, so that ours has no place there; None when all is well.
+
+    Raises:
+        FileFaultError: the client could not read this file.
+    """
+    return next((key for key in client.foreign if key in _data(client, text)), None)
+
+
 def set_entry(client: Client, text: str, launch: Launch, name: str) -> str:
     """`text` with the entry; all else as it was.
 

@@ -193,12 +193,14 @@ _WORDS = {
     "same": ("already in", "already in"),
     "absent": ("not in", "not in"),
     "refused": ("refused:", "refused:"),
+    "skipped": ("skipped:", "skipped:"),
 }
 
 
 def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[str], bool]:
     """Do it unless it is a dry run; a line for each change, and whether one failed. One failure stops no other."""
     lines, failed = [], False
+    named = {client.title for client in chosen_clients(name for name in options.clients if name != "all")}
     for change in changes:
         words = _WORDS[change.state][0 if options.dry_run else 1]
         problem = "; ".join(part for part in (change.problem, change.fix) if part)
@@ -208,7 +210,7 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
             except StartError as error:
                 words, problem = _WORDS["refused"][1], str(error)
         if problem:
-            failed = True
+            failed |= change.state != "skipped" or change.title in named
             lines.append(f"{change.title:<15} {words} {change.file}: {problem}")
         else:
             lines.append(f"{change.title:<15} {words} {change.file}")
@@ -238,7 +240,7 @@ def _lacking(options: InitOptions) -> tuple[Client, ...]:
 def _next_steps(changes: Sequence[Change], options: InitOptions, workspace: Path) -> list[str]:
     if options.dry_run:
         return ["", "Nothing was written: this was a dry run."] if changes else []
-    steps = [f"{change.title}: {change.next}" for change in changes if change.is_pending and change.next]
+    steps = [f"{change.title}: {change.next}" for change in changes if change.next]
     entries = [change.file for change in changes if change.is_pending and change.file.name != "codriver.toml"]
     shared = [file.relative_to(workspace).as_posix() for file in entries if file.is_relative_to(workspace)]
     if not steps:
