@@ -15,6 +15,10 @@ While it starts a server, it answers `initialize` and `tools/list` at once from 
 kept for this client, where nothing has changed since. The new server learns of the client by the same repeated
 handshake, whose answer goes no further; and when its list is another one, the client is told that the list changed.
 
+With `--workspace auto` the relay finds the workspace itself, so that one entry without paths serves every project.
+Where neither the environment nor the current folder tells, it greets the client in the server's place and asks for its
+roots.
+
 After giving up, the relay stays: clients seldom start a relay again by themselves, and a relay that lives takes the
 next request as the reason for another round of attempts.
 
@@ -54,7 +58,11 @@ usage: codriver-relay <port | port-file> [host] [--start] [--workspace DIR] [--v
 
 Connects stdin and stdout to a Codriver server: a number is its port, anything else the file that holds it.
   --start          start a server for the workspace when none is running
-  --workspace DIR  the workspace; without it, the one that the port file lies in
+  --workspace DIR  the workspace; without it, the one that the port file lies in. `auto` finds it: the folder that
+                   CLAUDE_PROJECT_DIR names, else the nearest from the current one upward that has .calva/mcp-server,
+                   codriver.toml, a project file or .git, else the client's first root that is such a folder, else its
+                   first; once chosen, it stays. Never home, /, a folder for temporary files, one of another user or
+                   to which others may write. A folder of the name is ./auto
   --verbose        say on stderr what happens to the connection
 """
 CLIENT_IN, CLIENT_OUT, DIAGNOSTICS = 0, 1, 2
@@ -105,6 +113,32 @@ KEPT_BYTES = 1 << 20
 """What a server keeps of a workspace is a tenth of this."""
 NOT_COMPARED = "CODRIVER_TOKEN"
 """The variable of ours by which no list differs."""
+ROOTS_S = 10.0
+"""How long a client may take to name its roots. Some never answer; others ask their user first."""
+ROOTS_KEY = b'"codriver-relay-roots"'
+ROOTS_QUESTION = b'{"jsonrpc":"2.0","id":%s,"method":"roots/list"}\n' % ROOTS_KEY
+MOST_ROOTS = 100
+METHOD_NOT_FOUND = -32601
+HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""The protocol versions with a handshake, the newest first. Source: the Python SDK, HANDSHAKE_PROTOCOL_VERSIONS."""
+GREETING = {
+    "capabilities": {
+        "prompts": {"listChanged": False},
+        "resources": {"listChanged": True, "subscribe": True},
+        "tools": {"listChanged": True},
+    },
+    "serverInfo": {"name": "codriver", "title": "Codriver", "version": "relay"},
+    "instructions": "Codriver: live REPLs of this workspace, shared with the human and other agents. list_sessions "
+    "names them; read skill://live-repl/SKILL.md first: how to work in one.",
+}
+"""What a client is told that is greeted before its workspace is known: what every server of ours can do."""
+PROJECT_FILES = (
+    "codriver.toml", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile", "deps.edn",
+    "project.clj", "bb.edn", "shadow-cljs.edn", "nbb.edn", "squint.edn", "build.boot", "package.json",
+)  # fmt: skip
+"""Files that make a folder a workspace. Source: `codriver.repls.kinds`, project_marks."""
+TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - compared, not written to
+OTHERS_WRITE = 0o002
 
 
 class UnreachableError(Exception):
@@ -316,6 +350,55 @@ def write_some(data: bytes | memoryview) -> int:
         return 0
     except OSError:
         os._exit(0)
+
+
+def is_border(folder: str) -> bool:
+    """Whether a folder is never a workspace that is found, nor any above it, as it is beyond the user's own ground.
+
+    Such are the home folder, the root of all, those for temporary files, and those of other users or to which others
+    may write.
+    """
+    given = (os.path.expanduser("~"), "/", *TEMPORARY, os.environ.get("TMPDIR") or "/")  # noqa: PTH111 - see Target
+    try:
+        status = os.stat(folder)  # noqa: PTH116 - see Target
+    except (OSError, ValueError):
+        return True
+    is_others = hasattr(os, "geteuid") and status.st_uid != os.geteuid()
+    if is_others or status.st_mode & OTHERS_WRITE:
+        return True
+    return os.path.realpath(folder) in {os.path.realpath(place) for place in given}
+
+
+def is_workspace(folder: str) -> bool:
+    """Whether a folder has, or had, a server, or has `codriver.toml`, a project file or `.git`."""
+    join, is_file = os.path.join, os.path.isfile
+    if os.path.isdir(join(folder, *PLACE)) or os.path.exists(join(folder, ".git")):  # noqa: PTH110, PTH112 - see Target
+        return True
+    return any(is_file(join(folder, name)) for name in PROJECT_FILES)
+
+
+def find_workspace() -> str | None:
+    """The workspace that the environment names, else the nearest from the current folder upward; None without any."""
+    named = own_folder(os.environ.get("CLAUDE_PROJECT_DIR", ""))
+    if named is not None:
+        return named
+    try:
+        folder = os.getcwd()  # noqa: PTH109 - see Target
+    except OSError:  # it was removed
+        return None
+    while not is_border(folder):
+        if is_workspace(folder):
+            return folder
+        folder = os.path.dirname(folder)  # noqa: PTH120 - see Target
+    return None
+
+
+def own_folder(path: str) -> str | None:
+    """The folder at an absolute path, links followed; None where there is none that may be a workspace."""
+    if not path.startswith("/") or not os.path.isdir(path):  # noqa: PTH112 - see Target
+        return None
+    folder = os.path.realpath(path)
+    return None if is_border(folder) else folder
 
 
 class Target:
@@ -907,17 +990,222 @@ def encode_answer(request: Message, **members: object) -> bytes:
     return line.replace(b'"id": 0', b'"id": ' + (request.id or b"null"), 1)
 
 
+def workspace_of_roots(answer: bytes) -> str | None:
+    """The workspace of a client that answers `roots/list`: its first root that is one by its files, else its first.
+
+    Roots bound where a server may work, so nothing above them is looked at. None where no root is a folder that may be
+    a workspace.
+    """
+    import json  # noqa: PLC0415 - see respell
+
+    try:
+        roots = json.loads(answer)["result"]["roots"][:MOST_ROOTS]
+        folders = [own_folder(path_of(root["uri"])) for root in roots]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    own = [folder for folder in folders if folder is not None]
+    return next(filter(is_workspace, own), own[0] if own else None)
+
+
+def path_of(uri: str) -> str:
+    """The path that a `file:` URI of this machine names; empty for any other."""
+    from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - only where a client is asked for its roots
+
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return ""
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return ""
+    path = unquote(parts.path, errors="surrogateescape")
+    return "" if "\0" in path else path
+
+
+class RootsTalk:
+    """The talk with a client before its workspace is known, until one of its roots is chosen.
+
+    The client is greeted in the server's place, asked for its roots, and its requests wait. A client that names none,
+    or does not answer in time, gets errors instead; what it answers later, or after its roots changed, still counts.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.output = Output()
+        self.lines = Lines()
+        self.has_ended = False
+        self.handshake: Message | None = None
+        self.initialized: Message | None = None
+        self.waiting: list[Message] = []
+        """What the server gets as soon as there is one."""
+        self.waiting_bytes = 0
+        self.deadline: float | None = None
+        """Until when the client may answer the question for its roots; None while it is not asked."""
+        self.failure = ""
+        """Why no workspace is known, from when that is certain."""
+        self.workspace: str | None = None
+
+    def run(self) -> str | None:
+        """The workspace; None when stdin ended before one was known."""
+        while self.workspace is None and not self.has_ended:
+            self.take_turn()
+        if self.workspace is None:
+            self.fail("stdin ended before the client named its roots")
+            self.output.wait()
+        return self.workspace
+
+    def take_turn(self) -> None:
+        """Wait until the client says something or its time is over."""
+        poll = select.poll()
+        poll.register(CLIENT_OUT, 0)
+        poll.register(self.output.bell, select.POLLIN)
+        if not self.output.is_busy:
+            poll.register(CLIENT_IN, select.POLLIN)
+        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) * 1000
+        for fd, _ in poll.poll(left):
+            if fd == CLIENT_OUT:
+                os._exit(0)
+            elif fd == CLIENT_IN:
+                self.hear_client()
+            else:
+                os.read(fd, READ_BYTES)
+        if self.deadline is not None and self.workspace is None:
+            if time.monotonic() >= self.deadline:
+                self.fail(f"the client did not answer roots/list within {ROOTS_S:g} s")
+            elif self.waiting_bytes > BACKLOG_BYTES:
+                self.fail("the client says too much and does not answer roots/list")
+
+    def hear_client(self) -> None:
+        """Take what the client wrote."""
+        data = read_client()
+        if data is None:
+            return
+        self.has_ended = not data
+        lines = self.lines.feed(data) if data else [b"".join(self.lines.rest) + b"\n"] if self.lines.rest else []
+        for line in lines:
+            message = survey(line)
+            if self.workspace is None:
+                self.take(message)
+            else:
+                self.keep(message)
+
+    def take(self, message: Message) -> None:
+        """Take a message while no workspace is known."""
+        if message.method == b"initialize" and message.is_request:
+            self.greet(message)
+        elif message.method == b"ping" and message.is_request:
+            self.output.write(encode_answer(message, result={}))
+        elif message.is_response:
+            if message.key == ROOTS_KEY:
+                self.hear_roots(message.line)
+        elif message.method == b"notifications/roots/list_changed":
+            self.ask()
+        elif self.handshake is None or (self.failure and message.method != b"notifications/initialized"):
+            self.refuse(message)
+        else:
+            if message.method == b"notifications/initialized":
+                self.initialized = message
+            elif message.method == b"notifications/cancelled":
+                cancelled = cancelled_key(message.line)
+                self.waiting = [other for other in self.waiting if other.key is None or other.key != cancelled]
+            else:
+                self.keep(message)
+            if self.deadline is None and not self.failure:
+                self.ask()
+
+    def keep(self, message: Message) -> None:
+        """Let a message wait for the server."""
+        self.waiting.append(message)
+        self.waiting_bytes += len(message.line) + MESSAGE_BYTES
+
+    def greet(self, request: Message) -> None:
+        """Answer `initialize` in the server's place, if the client has roots that it can be asked for."""
+        import json  # noqa: PLC0415 - see respell
+
+        try:
+            params = json.loads(request.line)["params"]
+            wanted, has_roots = params["protocolVersion"], isinstance(params["capabilities"].get("roots"), dict)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            wanted, has_roots = "", False
+        if not has_roots:
+            self.refuse(request, "the client has no roots that it could be asked for")
+            return
+        version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
+        self.handshake, self.initialized, self.failure = request, None, ""
+        self.output.write(encode_answer(request, result={"protocolVersion": version, **GREETING}))
+
+    def ask(self) -> None:
+        """Ask the client for its roots."""
+        if self.handshake is not None:
+            self.deadline, self.failure = time.monotonic() + ROOTS_S, ""
+            self.output.write(ROOTS_QUESTION)
+
+    def hear_roots(self, line: bytes) -> None:
+        """Take the client's answer."""
+        self.workspace = workspace_of_roots(line)
+        if self.workspace is None:
+            self.fail("no root that the client names is a folder of this user that may be one")
+        else:
+            self.say(f"the workspace is {self.workspace}, a root of the client")
+
+    def fail(self, why: str) -> None:
+        """Answer all that waits for the workspace."""
+        self.deadline, self.failure = None, why
+        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
+        report(no_workspace(why))
+        for message in waiting:
+            self.refuse(message)
+
+    def refuse(self, message: Message, why: str = "") -> None:
+        """Answer each request of a message by what would let it be carried out.
+
+        A client that asks `server/discover` first makes a handshake when it hears that there is no such method.
+        """
+        why = why or self.failure or "a client is asked for its roots only in a handshake"
+        for request in message.parts or (message,):
+            if request.method == b"server/discover":
+                error = {"code": METHOD_NOT_FOUND, "message": f"Method not found: {no_workspace(why)}"}
+                self.output.write(encode_answer(request, error=error))
+            elif request.is_request:
+                self.output.write(encode_error(request, no_workspace(why), "no-workspace"))
+
+
+def no_workspace(why: str) -> str:
+    """The sentence that says why no workspace is known, and what to do."""
+    return (
+        "codriver-relay --workspace auto found no workspace: CLAUDE_PROJECT_DIR names none, neither the current folder "
+        "nor one above it has .calva/mcp-server, codriver.toml, a project file or .git (home, folders for temporary "
+        f"files and those of others do not count), and {why}. This request was not carried out. Give the folder in the "
+        "client's entry: --workspace DIR"
+    )
+
+
+def read_client() -> bytes | None:
+    """What the client wrote; empty at its end, None when there is nothing after all."""
+    try:
+        return os.read(CLIENT_IN, READ_BYTES)
+    except BlockingIOError:  # somebody else reads it too
+        return None
+    except OSError:  # a terminal that was hung up
+        return b""
+
+
 class Relay:
-    """One client's way to the server, for the life of the process."""
+    """One client's way to the server, for the life of the process. `talk`: what was said before it was known which."""
 
     def __init__(
-        self, target: Target, starter: Starter | None, *, give_up_s: float, say: Callable[[str], None]
+        self,
+        target: Target,
+        starter: Starter | None,
+        *,
+        give_up_s: float,
+        say: Callable[[str], None],
+        talk: RootsTalk | None = None,
     ) -> None:
         self.target = target
         self.starter = starter
         self.give_up_s = give_up_s
         self.say = say
-        self.output = Output()
+        self.output = talk.output if talk else Output()
         self.poll = select.poll()
         self.poll.register(CLIENT_OUT, 0)  # errors are always reported: the client is gone
         self.poll.register(self.output.bell, select.POLLIN)
@@ -945,6 +1233,10 @@ class Relay:
         self.round_start: float | None = None
         self.last_step = 0.0
         """When an answer came, or either side last took something."""
+        if talk:
+            self.client_lines, self.has_ended = talk.lines, talk.has_ended
+            self.handshake, self.initialized = talk.handshake, talk.initialized
+            self.backlog, self.backlog_bytes = talk.waiting, talk.waiting_bytes
 
     def run(self) -> int:
         """Connect, and connect again, until stdin has ended; the exit status."""
@@ -1101,12 +1393,9 @@ class Relay:
 
     def hear_client(self) -> None:
         """Take what the client wrote."""
-        try:
-            data = os.read(CLIENT_IN, READ_BYTES)
-        except BlockingIOError:  # somebody else reads it too
+        data = read_client()
+        if data is None:
             return
-        except OSError:  # a terminal that was hung up
-            data = b""
         if data:
             self.queue(self.client_lines.feed(data))
         else:
@@ -1333,12 +1622,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_streams()
     words: list[str] = []
     flags: set[str] = set()
-    workspace: str | None = None
+    given: str | None = None
     rest = list(sys.argv[1:] if arguments is None else arguments)
     while rest:
         word = rest.pop(0)
         if word == "--workspace" and rest:
-            workspace = os.path.abspath(rest.pop(0))  # noqa: PTH100 - see Target
+            given = rest.pop(0)
         elif word in ("--start", "--verbose", "--help", "-h"):
             flags.add(word)
         elif word.startswith("-"):
@@ -1348,27 +1637,60 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if flags & {"--help", "-h"}:
         os.write(CLIENT_OUT, USAGE.encode())
         return 0
+    problem = fault_of(words, given)
+    if problem:
+        return refuse(problem)
+    say = report if "--verbose" in flags else ignore
+    workspace, talk = resolve(given, say)
+    if talk and workspace is None:
+        os._exit(1)
     if not words and workspace:
         words = [os.path.join(workspace, ".calva", "mcp-server", "port")]  # noqa: PTH118 - see Target
-    if not 1 <= len(words) <= 2:
-        return refuse("give the server's port or port file, and at most a host")
-    if words[0].isdecimal() and not 0 < int(words[0]) < 1 << 16:
-        return refuse(f"a port is a number from 1 to 65535, not {words[0]}")
-    try:
-        give_up_s = float(os.environ.get("CODRIVER_RELAY_GIVE_UP_S", GIVE_UP_S))
-    except ValueError:
-        return refuse("CODRIVER_RELAY_GIVE_UP_S is no number of seconds")
     target = Target(words[0], words[1] if len(words) > 1 else "127.0.0.1", starts="--start" in flags)
     workspace = workspace or workspace_of(target.file)
     if "--start" in flags and workspace is None:
         return refuse("--start needs --workspace, as the port file lies in no workspace")
     starter = Starter(workspace, target.port) if "--start" in flags and workspace else None
-    relay = Relay(target, starter, give_up_s=give_up_s, say=report if "--verbose" in flags else ignore)
+    give_up_s = float(os.environ.get("CODRIVER_RELAY_GIVE_UP_S", GIVE_UP_S))
+    relay = Relay(target, starter, give_up_s=give_up_s, say=say, talk=talk)
     try:
         status = relay.run()
     except KeyboardInterrupt:
         status = 130
     os._exit(status)  # a thread may still be writing to a client that does not read
+
+
+def fault_of(words: Sequence[str], workspace: str | None) -> str:
+    """Why the relay cannot run with these words and this value of `--workspace`; empty when it can."""
+    if len(words) > 2 or not (words or workspace):
+        return "give the server's port or port file, and at most a host"
+    if words and words[0].isdecimal() and not 0 < int(words[0]) < 1 << 16:
+        return f"a port is a number from 1 to 65535, not {words[0]}"
+    try:
+        float(os.environ.get("CODRIVER_RELAY_GIVE_UP_S", GIVE_UP_S))
+    except ValueError:
+        return "CODRIVER_RELAY_GIVE_UP_S is no number of seconds"
+    return ""
+
+
+def resolve(given: str | None, say: Callable[[str], None]) -> tuple[str | None, RootsTalk | None]:
+    """The workspace that `--workspace` gives, and the talk with the client that it took to find it.
+
+    A variable that the client left as text, such as `${CLAUDE_PROJECT_DIR}`, is as good as `auto`.
+    """
+    if given is None:
+        return None, None
+    if given != "auto" and not given.startswith("${"):
+        return os.path.abspath(given), None  # noqa: PTH100 - see Target
+    workspace = find_workspace()
+    if workspace is not None:
+        say(f"the workspace is {workspace}")
+        return workspace, None
+    talk = RootsTalk(say)
+    try:
+        return talk.run(), talk
+    except KeyboardInterrupt:
+        os._exit(130)
 
 
 def run_or_end(work: Callable[[], None]) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., object]")
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 """What a workspace is given as."""
-OTHERS_WRITE = 0o002
 
 
 def workspace_option(function: F) -> F:
@@ -72,10 +71,12 @@ def workspace_above(folder: Path) -> Path | None:
     is none: the home folder, folders for temporary files, those of other users or to which others may write, and
     whatever is above these.
     """
-    if _is_workspace(folder) or _is_boundary(folder):
+    from codriver_relay import is_border  # noqa: PLC0415  # as in `_is_workspace`; the relay has the same rule
+
+    if _is_workspace(folder) or is_border(str(folder)):
         return None
     for above in folder.parents:
-        if _is_boundary(above):
+        if is_border(str(above)):
             return None
         if _is_workspace(above):
             return above
@@ -88,17 +89,6 @@ def _is_workspace(folder: Path) -> bool:
     if server_record.lock_status(presence_folder(folder)) is not None:
         return True
     return any(os.path.isfile(folder / name) for name in ("codriver.toml", *project_marks()))  # noqa: PTH113  # `is_file` raises where it may not look
-
-
-def _is_boundary(folder: Path) -> bool:
-    # Folders for temporary files that all users share are among those to which others may write.
-    places = {os.path.realpath(place) for place in (Path.home(), "/", os.environ.get("TMPDIR") or "/")}
-    try:
-        status = folder.stat()
-    except OSError:
-        return True
-    is_others = hasattr(os, "geteuid") and status.st_uid != os.geteuid()
-    return is_others or bool(status.st_mode & OTHERS_WRITE) or os.path.realpath(folder) in places
 
 
 def color_option(function: F) -> F:

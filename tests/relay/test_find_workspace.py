@@ -1,0 +1,371 @@
+"""`--workspace auto`: the workspace from the environment, the current folder, or the roots of the client."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from live_server import environ
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+import codriver_relay
+from codriver.repls.kinds import project_marks
+from codriver_relay import is_border, path_of, workspace_of_roots
+from relay.relay_process import INITIALIZED, RELAY, WAIT_S, RelayProcess, answer, encode, request
+
+QUESTION = {"jsonrpc": "2.0", "id": "codriver-relay-roots", "method": "roots/list"}
+CHANGED = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+CLIENT = {"name": "agent", "version": "1"}
+SERVER = """
+import sys
+print("it is for <" + sys.argv[sys.argv.index("--workspace") + 1] + ">", file=sys.stderr)
+sys.exit(5)
+"""
+"""A server that only says for which workspace it is started, and is not to be waited for."""
+HASTY = "import codriver_relay; codriver_relay.ROOTS_S = 0.2; codriver_relay.main()"
+
+
+def initialize(**capabilities):
+    return request("first", "initialize", protocolVersion="2025-06-18", capabilities=capabilities, clientInfo=CLIENT)
+
+
+def roots(*uris):
+    return answer("codriver-relay-roots", {"roots": [{"uri": uri} for uri in uris]})
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "project"
+    (folder / "src" / "app").mkdir(parents=True)
+    (folder / "pyproject.toml").touch()
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder that tells nothing, where the relay runs; the folder for temporary files ends the way upward."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+    folder = tmp_path / "place"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def auto(stack, place, tmp_path):
+    """Starts a relay that has to find its workspace, and a server that says which it is started for."""
+    script = tmp_path / "server.py"
+    script.write_text(SERVER)
+
+    def start(*, folder=place, program=None, words=("--workspace", "auto", "--start"), **environment):
+        os.chdir(folder)
+        command = shlex.join([sys.executable, str(script)])
+        relay = RelayProcess(*words, environment={"CODRIVER_SERVER_COMMAND": command, **environment}, program=program)
+        stack.callback(relay.close)
+        return relay
+
+    return start
+
+
+def served(relay, number=1):
+    """The workspace for which the relay starts a server when a request comes."""
+    relay.send(request(number))
+    text = relay.receive()["error"]["message"]
+    assert "it is for <" in text, text
+    return Path(text.partition("it is for <")[2].partition(">")[0])
+
+
+def refusal(relay, number=1):
+    """Why there is no workspace."""
+    relay.send(request(number))
+    error = relay.receive()["error"]
+    assert (error["code"], error["data"]) == (-32000, {"reason": "no-workspace"})
+    assert "--workspace DIR" in error["message"]
+    return error["message"]
+
+
+# From the environment and the current folder
+
+
+def test_the_two_lists_of_project_files_are_one():
+    assert set(codriver_relay.PROJECT_FILES) == {"codriver.toml", *project_marks()}
+
+
+def test_the_folder_that_the_client_names_goes_first(auto, project, tmp_path):
+    named = tmp_path / "named"
+    named.mkdir()
+    assert served(auto(folder=project, CLAUDE_PROJECT_DIR=str(named))) == named
+
+
+@pytest.mark.parametrize("mark", [*sorted(codriver_relay.PROJECT_FILES), ".calva/mcp-server/lock", ".git/HEAD", ".git"])
+def test_the_nearest_folder_with_a_sign_of_a_workspace_is_it(auto, place, mark):
+    inner = place / "a" / "b"
+    inner.mkdir(parents=True)
+    (place / "deps.edn").touch()
+    (place / "a" / mark).parent.mkdir(parents=True, exist_ok=True)
+    (place / "a" / mark).touch()  # `.git` as a file: a linked working tree
+    assert served(auto(folder=inner)) == place / "a"
+
+
+@pytest.mark.parametrize("text", ["${CLAUDE_PROJECT_DIR}", "${workspaceFolder}"])
+def test_a_variable_that_the_client_left_as_text_is_as_good_as_auto(auto, project, text):
+    assert served(auto(folder=project, words=("--workspace", text, "--start"))) == project
+
+
+def test_a_folder_of_that_name_can_still_be_given(auto, place):
+    (place / "auto").mkdir()
+    assert served(auto(words=("--workspace", "./auto", "--start"))) == place / "auto"
+
+
+def test_a_link_that_is_named_leads_to_its_folder(auto, project, tmp_path):
+    (tmp_path / "link").symlink_to(project)
+    assert served(auto(CLAUDE_PROJECT_DIR=str(tmp_path / "link"))) == project
+
+
+@pytest.mark.parametrize("named", ["", "named", "./named", "{home}", "{home}/link", "/", "/tmp", "{tmp}", "{tmp}/none",
+                                   "{tmp}/file", "{tmp}/open", "${workspaceFolder}", "{tmp}/bad\udcff"])  # fmt: skip
+def test_a_name_that_is_no_folder_of_the_users_own_is_passed_over(auto, project, tmp_path, named):
+    home = tmp_path / "home"
+    for folder in (home, tmp_path / "open", project / "named"):
+        folder.mkdir()
+    (home / "link").symlink_to(home)
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "file").touch()
+    named = named.replace("{home}", str(home)).replace("{tmp}", str(tmp_path))
+    assert served(auto(folder=project / "src", CLAUDE_PROJECT_DIR=named, HOME=str(home))) == project
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_none_and_ends_the_way_upward(auto, project, tmp_path):
+    os.chown(project, 65534, 65534)
+    assert "found no workspace" in refusal(auto(CLAUDE_PROJECT_DIR=str(project)))
+    assert "found no workspace" in refusal(auto(folder=project))
+    (tmp_path / "deps.edn").touch()
+    assert "found no workspace" in refusal(auto(folder=project, TMPDIR="/nowhere"))
+
+
+@pytest.mark.parametrize("folder", ["home", "/", "/tmp"])
+def test_home_the_root_and_folders_for_temporary_files_are_none(auto, tmp_path, folder):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "pyproject.toml").touch()
+    assert "found no workspace" in refusal(auto(folder=tmp_path / folder, HOME=str(home)))
+
+
+def test_a_folder_below_home_is_found_and_home_is_not_crossed(auto, tmp_path):
+    home = tmp_path / "home"
+    (home / "app" / "src").mkdir(parents=True)
+    (home / "plain").mkdir()
+    (home / "app" / ".git").mkdir()
+    for folder in (home, tmp_path):
+        (folder / "deps.edn").touch()
+    assert served(auto(folder=home / "app" / "src", HOME=str(home))) == home / "app"
+    assert "found no workspace" in refusal(auto(folder=home / "plain", HOME=str(home), TMPDIR="/nowhere"))
+
+
+def test_a_current_folder_that_was_removed_is_none(auto, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    program = "import os; os.rmdir(os.getcwd()); import codriver_relay; codriver_relay.main()"
+    assert "found no workspace" in refusal(auto(folder=gone, program=program))
+
+
+def test_a_folder_that_cannot_be_looked_at_is_beyond_the_border(tmp_path):
+    assert is_border(str(tmp_path / "none"))
+    assert not is_border(str(tmp_path))
+
+
+# From the client's roots
+
+
+def greeted(relay, **capabilities):
+    """A client that was greeted before its workspace is known, and is asked for its roots."""
+    relay.send(initialize(roots={"listChanged": True}, **capabilities))
+    greeting = relay.receive()
+    assert (greeting["id"], greeting["result"]["protocolVersion"]) == ("first", "2025-06-18")
+    relay.send(INITIALIZED)
+    assert relay.receive() == QUESTION
+    return relay
+
+
+def test_a_root_of_the_client_is_the_workspace(auto, project):
+    relay = greeted(auto())
+    relay.send(roots(project.as_uri()))
+    assert served(relay) == project
+
+
+def test_what_waits_for_the_roots_is_carried_out_then(auto, project):
+    relay = greeted(auto())
+    relay.send(request(7, "tools/list"), request(8, "ping"), request(9))
+    assert relay.receive() == answer(8)
+    relay.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})
+    relay.send(roots(project.as_uri()))
+    assert relay.receive()["id"] == 7
+    assert served(relay, 10) == project
+
+
+@pytest.mark.parametrize(
+    ("uris", "wanted"),
+    [
+        (["file://{plain}", "file://{project}"], "project"),
+        (["file://{plain}", "file://{other}"], "plain"),
+        (["https://example.org/x", "untitled:Untitled-1", "file://host{project}", "file://{plain}"], "plain"),
+        (["file://localhost{project}"], "project"),
+        (["FILE://{project}/"], "project"),
+        (["file://{link}"], "project"),
+        (["file://{spaced}"], "with space é"),
+        (["file:///", "file://{home}", "file:///tmp", "file://{project}/src"], "project/src"),
+        (["file://{project}/%00", "file://{project}/%", "file://[", "", "file:project", "file://{plain}"], "plain"),
+    ],
+)
+def test_of_several_roots_the_first_workspace_counts_else_the_first(project, tmp_path, monkeypatch, uris, wanted):
+    places = {name: tmp_path / name for name in ("plain", "other", "home", "with space é")}
+    for folder in places.values():
+        folder.mkdir()
+    monkeypatch.setenv("HOME", str(places["home"]))
+    (tmp_path / "link").symlink_to(project)
+    named = {**places, "project": project, "link": tmp_path / "link"}
+    filled = [uri.format(**named, spaced=places["with space é"].as_uri()[7:]) for uri in uris]
+    assert workspace_of_roots(encode(roots(*filled))) == str(tmp_path / wanted)
+
+
+def test_a_path_with_bytes_that_are_no_text_is_read():
+    assert path_of("file:///a%ff") == os.fsdecode(b"/a\xff")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        roots(),
+        roots("https://example.org/"),
+        roots("file:///", "file:///nowhere"),
+        answer("codriver-relay-roots", {"roots": [{"name": "x"}]}),
+        answer("codriver-relay-roots", {"roots": "x"}),
+        answer("codriver-relay-roots", []),
+        {"jsonrpc": "2.0", "id": "codriver-relay-roots", "error": {"code": -32601, "message": "no"}},
+    ],
+)
+def test_a_client_without_a_usable_root_is_told_to_name_the_workspace(auto, said):
+    relay = greeted(auto())
+    relay.send(request(5, "tools/list"), said)
+    error = relay.receive()
+    assert error["id"] == 5
+    assert "no root that the client names" in error["error"]["message"]
+    refusal(relay, 6)
+
+
+def test_roots_that_change_after_none_was_usable_are_asked_for_again(auto, project):
+    relay = greeted(auto())
+    relay.send(roots())
+    refusal(relay)
+    relay.send(CHANGED)
+    assert relay.receive() == QUESTION
+    relay.send(roots(project.as_uri()))
+    assert served(relay, 2) == project
+
+
+def test_a_choice_stays_when_the_roots_change(auto, project, tmp_path):
+    relay = greeted(auto())
+    relay.send(roots(project.as_uri()), CHANGED)
+    assert served(relay) == project
+    relay.send(CHANGED, roots(tmp_path.as_uri()))
+    assert served(relay, 2) == project
+
+
+def test_a_client_that_never_answers_gets_errors_and_a_late_answer_counts(auto, project):
+    relay = auto(program=HASTY)
+    greeted(relay)
+    relay.send(request(5, "tools/list"))
+    error = relay.receive()
+    assert error["id"] == 5
+    assert "did not answer roots/list" in error["error"]["message"]
+    refusal(relay, 6)
+    relay.send(roots(project.as_uri()))
+    assert served(relay, 7) == project
+
+
+def test_a_client_without_roots_is_not_greeted(auto):
+    relay = auto()
+    for capabilities in ({}, {"roots": None}):
+        relay.send(initialize(**capabilities))
+        assert "has no roots" in relay.receive()["error"]["message"]
+
+
+def test_a_client_that_asks_without_a_handshake_is_brought_to_make_one(auto, project):
+    relay = auto()
+    relay.send(request(1, "server/discover"))
+    error = relay.receive()["error"]
+    assert error["code"] == -32601
+    assert "--workspace DIR" in error["message"]
+    assert "only in a handshake" in refusal(relay, 2)
+    greeted(relay).send(roots(project.as_uri()))
+    assert served(relay, 3) == project
+
+
+def test_a_batch_is_refused_request_by_request(auto):
+    relay = auto()
+    relay.send([request(1), request(2), INITIALIZED])
+    assert {relay.receive()["id"], relay.receive()["id"]} == {1, 2}
+
+
+def test_a_client_that_ends_before_it_names_roots_leaves_no_relay(auto):
+    relay = greeted(auto())
+    relay.send(request(5))
+    relay.end()
+    assert relay.receive()["id"] == 5
+    assert relay.wait() == 1
+    assert b"stdin ended" in relay.process.stderr.read()
+
+
+def test_a_client_that_is_gone_ends_the_search(place):
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(RELAY), "--workspace", "auto"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with process:
+        process.stdout.close()
+        assert process.wait(timeout=WAIT_S) == 0
+
+
+def test_what_was_said_before_the_roots_reaches_the_server_as_from_the_client(auto, project, start_host):
+    host = start_host()
+    relay = greeted(auto(words=(host.port, "--workspace", "auto")))
+    relay.send(request(7, "tools/list"), encode(roots(project.as_uri())) + encode(request(8))[:-1])
+    peer = host.accept()
+    assert peer.read() == initialize(roots={"listChanged": True})
+    peer.send(answer("first", {"instructions": "the server's own"}))
+    assert [peer.read() for _ in range(2)] == [INITIALIZED, request(7, "tools/list")]
+    relay.send(b"\n")
+    assert peer.read() == request(8)
+    assert relay.receive()["method"] == "notifications/tools/list_changed"
+    peer.send(answer(7), answer(8))
+    assert [relay.receive(), relay.receive()] == [answer(7), answer(8)]
+
+
+# With a real server
+
+
+def test_the_greeting_promises_nothing_that_the_server_does_not_keep(stack, project, place, tmp_path):
+    ours = {name: value for name, value in environ(tmp_path).items() if name.startswith(("XDG_", "CODRIVER_"))}
+    ours |= {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    relay = RelayProcess("--workspace", "auto", "--start", environment=ours)
+    stack.callback(subprocess.run, [sys.executable, "-m", "codriver", "-w", str(project), "stop"], check=False,
+                   env=os.environ | ours, capture_output=True)  # fmt: skip
+    stack.callback(relay.close)
+    greeted(relay)
+    relay.send(roots(project.as_uri()), request(8, name="evaluate_code", arguments={"code": "1+2"}))
+    result = next(line["result"] for line in iter(relay.receive, None) if line.get("id") == 8)
+    assert result["structuredContent"]["result"] == "3"
+    second = RelayProcess("--workspace", str(project), environment=ours)
+    stack.callback(second.close)
+    second.send(initialize())
+    server = second.receive()["result"]
+    greeting = json.loads(json.dumps(codriver_relay.GREETING))
+    for name, promised in greeting["capabilities"].items():
+        assert promised.items() <= server["capabilities"][name].items()
+    assert greeting["serverInfo"]["name"] == server["serverInfo"]["name"]
+    assert set(codriver_relay.HANDSHAKE_VERSIONS) == set(HANDSHAKE_PROTOCOL_VERSIONS)
+    assert codriver_relay.HANDSHAKE_VERSIONS[0] == HANDSHAKE_PROTOCOL_VERSIONS[-1]
