@@ -27,6 +27,16 @@ def codex(place, url):
     return ["codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "go"], {}
 
 
+def copilot(place, url):
+    # Without an account it lives on a provider given by its variables, and only with a model whose name it knows.
+    variables = {
+        "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+        "COPILOT_PROVIDER_API_KEY": "none",
+        "COPILOT_MODEL": "gpt-5-mini",
+    }
+    return ["copilot", "-p", "go", "--allow-all-tools"], variables
+
+
 def gemini(place, url):
     settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False}}
     (place.home / ".gemini" / "settings.json").write_text(json.dumps(settings))
@@ -44,7 +54,7 @@ def opencode(place, url):
     return ["opencode", "run", "go"], {}
 
 
-AGENTS = {"claude-code": claude_code, "codex": codex, "gemini": gemini, "opencode": opencode}
+AGENTS = {"claude-code": claude_code, "copilot": copilot, "codex": codex, "gemini": gemini, "opencode": opencode}
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -17,6 +17,7 @@ PYTHON = "/bin/false"
 
 LISTED: dict[str, Any] = {
     "claude-code": (["claude", "mcp", "get", "codriver"], "Command: {python}", "Args: {relay} {port} --start"),
+    "copilot": (["copilot", "mcp", "get", "codriver"], "{python}", "{relay} {port} --start"),
     "codex": (["codex", "mcp", "get", "codriver", "--json"], '"{python}"', '"{port}"', '_sec": 660', '"JAVA_HOME"'),
     "gemini": (["gemini", "mcp", "list"], "codriver: {python} {relay} {port} --start (stdio)"),
     "opencode": (["opencode", "mcp", "list"], "codriver", "{python} {relay} {port} --start"),

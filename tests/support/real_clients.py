@@ -22,6 +22,8 @@ QUIET = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
     "GEMINI_TELEMETRY_ENABLED": "false",
+    "COPILOT_AUTO_UPDATE": "false",
+    "COPILOT_OFFLINE": "true",
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
     "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
@@ -62,5 +64,7 @@ class Place:
         (self.home / ".codex").mkdir()
         trusted = f'[projects."{self.workspace}"]\ntrust_level = "trusted"\n'
         (self.home / ".codex" / "config.toml").write_text(trusted)
+        (self.home / ".copilot").mkdir()
+        (self.home / ".copilot" / "config.json").write_text(json.dumps({"trustedFolders": [str(self.workspace)]}))
         (self.home / ".gemini").mkdir()
         (self.home / ".gemini" / "trustedFolders.json").write_text(json.dumps({str(self.workspace): "TRUST_FOLDER"}))
