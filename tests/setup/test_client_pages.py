@@ -21,9 +21,12 @@ HEAD = """\
 
 `codriver init` in your project writes these entries for the clients it finds; `--client NAME` for one that it does not
 find, `--dry-run` to see what it would write, `--remove` to take it out again. Comments and other entries in the files
-stay. `codriver doctor` says whether an entry works. To write one by hand, take it from below and put your own paths in:
-an interpreter that has Codriver, the relay (`codriver serve` and `codriver init` install it), and the port file of your
-project, which need not be there yet: `--start` has the relay start a server when none runs.
+stay. `codriver init --list` shows all clients: found or not, with an entry or not, and when each was last connected, as
+the server notes in your state folder (64 names, `seen-clients.json`). `codriver doctor` says whether an entry works.
+
+To write one by hand, take it from below and put your own paths in: an interpreter that has Codriver, the relay
+(`codriver serve` and `codriver init` install it), and the port file of your project, which need not be there yet:
+`--start` has the relay start a server when none runs.
 
 """
 PACKAGE = "%LOCALAPPDATA%/Packages/Claude_*/LocalCache/Roaming/Claude"

@@ -318,6 +318,7 @@ class Server:
         add("close the history", partial(in_thread, parts.history.close))
         add("close the memory", partial(in_thread, lambda: parts.recorder.close(now_ms())))
         add("finish the lists for relays", parts.kept.end)
+        add("finish the record of clients", parts.seen.end)
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
         add("end the REPLs", parts.repls.end_all)
         add("send what waits for the clients", self._empty_outboxes)

@@ -29,6 +29,7 @@ from codriver.log.redaction import Redactor
 from codriver.log.transcripts import SpillRoom, Transcripts
 from codriver.log.writer import EarlierRuns, Logbook, RunRecorder
 from codriver.net.client_sessions import Clients
+from codriver.net.seen_clients import SeenClients
 from codriver.protocol.server import Protocol
 from codriver.repls.kinds import NREPL
 from codriver.repls.launch.recipes import Recipe, recipe
@@ -36,7 +37,7 @@ from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.supervisor import Repls
 from codriver.settings.layers import held_back
 from codriver.skills import Connected, SkillLibrary, instructions
-from codriver.tools.base import Services
+from codriver.tools.base import Services, client_slug
 from codriver.tools.client_traits import is_lean
 from codriver.tools.clojuredocs_export import Export
 from codriver.tools.gate import on_offer
@@ -89,6 +90,7 @@ class Parts:
     protocol: Protocol
     watcher: Watcher
     kept: KeptLists
+    seen: SeenClients
 
 
 def build(
@@ -123,14 +125,14 @@ def build(
             core=core, tasks=tasks, connectors=CONNECTORS, workspace=workspace, recipe_of=recipe_of, logbook=logbook,
             transcripts=transcripts,
         )  # fmt: skip
-        clients = Clients(core)
+        kept, seen = KeptLists(workspace), SeenClients()
+        clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))
         services = _services(core, live, workspace, logbook, transcripts, repls, clients)
-        kept = KeptLists(workspace)
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
             history=history, restored=restored, transcripts=transcripts, logbook=logbook, recorder=recorder,
             repls=repls, clients=clients, work=services.work, skills=skills, core=core, protocol=protocol,
-            watcher=Watcher(services), kept=kept,
+            watcher=Watcher(services), kept=kept, seen=seen,
         )  # fmt: skip
         return {**performers, **_performers(parts)}
 

@@ -22,7 +22,7 @@ from codriver.commands.terminal import Styled, patience, say, say_json
 from codriver.errors import StartError
 from codriver.files.paths import relay_file
 from codriver.log.control_characters import one_line
-from codriver.net import client, registration
+from codriver.net import client, registration, seen_clients
 
 if TYPE_CHECKING:
     from codriver.setup.clients import Scope
@@ -54,6 +54,12 @@ TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--force", is_flag=True, help="Replace an entry that is there and differs.")
 @click.option("--remove", is_flag=True, help="Take the entries out again.")
+@click.option(
+    "--list",
+    "is_listing",
+    is_flag=True,
+    help="List all clients: found or not, with an entry or not, and when each was last connected; change nothing.",
+)
 def init_command(  # one argument an option
     *,
     workspace: Path,
@@ -63,6 +69,7 @@ def init_command(  # one argument an option
     dry_run: bool,
     force: bool,
     remove: bool,
+    is_listing: bool,
 ) -> None:
     """Write codriver into the configuration of your MCP clients.
 
@@ -76,9 +83,13 @@ def init_command(  # one argument an option
 
     Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
     """
-    from codriver.setup.clients import Launch  # noqa: PLC0415  # only this command needs it
+    from codriver.setup.client_list import client_list  # noqa: PLC0415  # only this command needs it
+    from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
     from codriver.setup.init import InitOptions, run_init  # noqa: PLC0415  # as above
 
+    if is_listing:
+        say(client_list(Launch.here(workspace), Environment.here(), seen_clients.read()))
+        return
     if not dry_run:
         registration.install_relay(Path(str(codriver_relay.__file__)), relay_file())
     options = InitOptions(clients, scope, dry_run, force, remove, toolset)

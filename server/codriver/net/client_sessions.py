@@ -9,7 +9,7 @@ import anyio
 from codriver.core.actions import ClientConnected, ClientGone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from codriver.core.dispatch import Core
     from codriver.net.outbox import Outbox
@@ -89,8 +89,10 @@ class ClientSession:
 class Clients:
     """All connected clients: their live sessions, where the core's state holds only their names."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, *, introduced: Callable[[str], None]) -> None:
+        """`introduced` is given the name of each client that says who it is."""
         self._core = core
+        self._introduced = introduced
         self._sessions: dict[str, ClientSession] = {}
         self._accepted = 0
         self.dropped_before = 0
@@ -115,6 +117,7 @@ class Clients:
         if session.handshake == handshake and session.name == name and session.name:
             return
         session.name, session.handshake = name, handshake
+        self._introduced(name)
 
     def remove(self, session: ClientSession) -> None:
         """The client's connection is over."""

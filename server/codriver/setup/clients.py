@@ -131,6 +131,8 @@ class Client:
     commands: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
     is_once: bool = False
+    who: str = ""
+    """The name of its callers, by which the server remembers that it was connected."""
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -272,4 +274,5 @@ def _client(name: str, row: Mapping[str, Any], folder: Path) -> Client:
         commands=tuple(row["commands"]),
         foreign=tuple(row.get("foreign", ())),
         is_once=row.get("once", False),
+        who=row.get("who", name),
     )

@@ -148,7 +148,7 @@ class Call:
             BadWhoError: what was given is no slug, or a reserved one.
         """
         if given is None:
-            return traits_of(self.client_name).who or slug(self.client_name) or "mcp-client"
+            return client_slug(self.client_name) or "mcp-client"
         if slug(given) in RESERVED or given != slug(given):
             raise BadWhoError(given)
         return self.services.log.caller(given)
@@ -161,6 +161,11 @@ RESERVED = frozenset({"", "ui", "api"})
 def slug(text: str) -> str:
     """`text` in kebab-case: lower-case letters and digits, single hyphens between."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60].strip("-")
+
+
+def client_slug(client_name: str) -> str:
+    """The name of a client's callers where they give none: a short one, or the client's own in kebab-case."""
+    return traits_of(client_name).who or slug(client_name)
 
 
 class BadWhoError(RefusedError):

@@ -1,0 +1,49 @@
+"""The record of clients that were connected: who came, when, and no more than fits."""
+
+import json
+
+import pytest
+from live_server import serving
+
+from codriver.files.paths import state_folder
+from codriver.net import seen_clients
+from codriver.net.seen_clients import MAX_CLIENTS, RECORD
+
+
+@pytest.fixture
+def own_state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def test_a_client_that_connected_is_recorded_by_the_name_of_its_callers(tmp_path, own_state):
+    with serving(tmp_path) as live:
+        for name in ("qwen-cli-mcp-client-codriver", "Some Client", "codriver-cli"):
+            with live.client(name=name) as client:
+                client.request("tools/list", {})
+    assert set(seen_clients.read()) == {"qwen", "some-client"}
+
+
+def test_of_too_many_clients_the_newest_are_kept(own_state):
+    for number in range(MAX_CLIENTS + 3):
+        seen_clients.write(f"client-{number}", 1000 + number)
+    seen_clients.write("client-3", 5000)
+    seen = seen_clients.read()
+    assert len(seen) == MAX_CLIENTS
+    assert seen["client-3"] == 5000
+    assert "client-2" not in seen
+    assert seen["client-4"] == 1004
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": "x", "b": true, "c": -1, "d": 1e99, "e": 3}', "[" * 100_000])
+def test_a_record_of_another_shape_is_read_as_far_as_it_makes_sense(own_state, text):
+    state_folder().mkdir(parents=True, mode=0o700)
+    (state_folder() / RECORD).write_text(text)
+    assert set(seen_clients.read()) <= {"e"}
+    seen_clients.write("codex", 7)
+    assert json.loads((state_folder() / RECORD).read_text())["codex"] == 7
+
+
+def test_a_record_that_cannot_be_written_is_left_out(tmp_path, own_state):
+    (tmp_path / "state").write_text("no folder")
+    seen_clients.write("codex", 7)
+    assert seen_clients.read() == {}

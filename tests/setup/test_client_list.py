@@ -1,0 +1,69 @@
+"""`codriver init --list`: every client, with what is known of it."""
+
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from codriver.commands.setup import init_command
+from codriver.net import seen_clients
+from codriver.setup.change_plan import apply, plan
+from codriver.setup.client_list import client_list
+from codriver.setup.clients import Environment, Launch, known_clients
+
+CLIENTS = known_clients()
+
+
+@pytest.fixture
+def machine(tmp_path):
+    (tmp_path / "home").mkdir()
+    return Environment(tmp_path / "home", "linux", {"PATH": ""})
+
+
+@pytest.fixture
+def launch(tmp_path):
+    (tmp_path / "app").mkdir()
+    return Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), tmp_path / "app")
+
+
+def row(text, title):
+    (line,) = [line for line in text.splitlines() if line.startswith(f"{title}  ")]
+    return line.removeprefix(title).split(maxsplit=2)
+
+
+def test_every_client_has_a_line(launch, machine):
+    text = client_list(launch, machine, {})
+    for client in CLIENTS.values():
+        assert row(text, client.title) == [client.id, "no", "never           none"], client.title
+
+
+def test_a_client_is_told_with_its_entries_and_its_last_connection(launch, machine):
+    for scope in ("workspace", "user"):
+        for change in plan([CLIENTS["codex"]], launch, machine, scope=scope):
+            apply(change)
+    when = time.mktime((2026, 11, 22, 9, 30, 0, 0, 0, -1))
+    text = client_list(launch, machine, {"codex": int(when), "cline": int(when)})
+    assert row(text, "Codex") == ["codex", "yes", "2026-11-22 09:30  in .codex/config.toml, in ~/.codex/config.toml"]
+    for title in ("Cline", "Cline in VS Code"):
+        assert row(text, title)[2].startswith("2026-11-22 09:30")
+
+
+def test_an_entry_that_init_did_not_write_is_told_as_such(launch, machine):
+    (launch.workspace / ".mcp.json").write_text('{"mcpServers": {"codriver": {"command": "x"}}}')
+    text = client_list(launch, machine, {})
+    assert ".mcp.json: it has another entry codriver" in row(text, "Claude Code")[2]
+    assert "none" in row(text, "Visual Studio")[2]
+
+
+def test_listing_changes_nothing(tmp_path, monkeypatch):
+    for name in ("CONFIG", "STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    seen_clients.write("codex", 1_700_000_000)
+    before = sorted(tmp_path.rglob("*"))
+    (tmp_path / "app").mkdir()
+    done = CliRunner().invoke(init_command, ["--workspace", str(tmp_path / "app"), "--list"])
+    assert done.exit_code == 0, done.output
+    assert row(done.output, "Codex")[2].startswith("2023-11-")
+    assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / "app"])
