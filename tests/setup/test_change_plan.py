@@ -18,6 +18,7 @@ from codriver.setup.change_plan import (
     plan_removal,
 )
 from codriver.setup.clients import Environment, Launch, known_clients
+from codriver.setup.config_document import find_entry
 
 CLIENTS = known_clients()
 
@@ -407,3 +408,59 @@ def test_of_clients_that_cannot_share_a_file_the_first_gets_it(machine, launch):
     for change in planned(["claude-code", "visual-studio"], machine, launch):
         apply(change)
     assert list(json.loads((launch.workspace / ".mcp.json").read_text())) == ["mcpServers"]
+
+
+APPROVING: dict[str, dict[str, object]] = {
+    "gemini": {"trust": True},
+    "qwen": {"trust": True},
+    "codex": {"default_tools_approval_mode": "approve"},
+}
+
+
+def entry_in(name, file):
+    client = CLIENTS[name]
+    node = tomllib.loads(file.read_text()) if client.is_toml else json.loads(file.read_text())
+    for key in client.entry_path():
+        node = node[key]
+    return node["codriver"]
+
+
+def test_the_clients_whose_entries_can_approve_tools_are_these():
+    assert {name: dict(client.approval) for name, client in CLIENTS.items() if client.approval} == APPROVING
+
+
+@pytest.mark.parametrize("name", APPROVING)
+def test_tools_are_approved_only_when_that_is_asked_for(name, one, file_of, launch):
+    file, plain = file_of(name), CLIENTS[name].entry(launch, "codriver")
+    apply(one(name))
+    assert entry_in(name, file) == plain
+    change = one(name, approve=True)
+    assert change.state == "replace"
+    apply(change)
+    assert entry_in(name, file) == {**plain, **APPROVING[name]}
+    assert one(name, approve=True).state == "same"
+    assert one(name).state == "same"
+    apply(one(name, force=True))
+    assert entry_in(name, file) == plain
+
+
+@pytest.mark.parametrize("name", APPROVING)
+def test_an_approving_entry_is_written_at_once_and_taken_out_whole(name, one, file_of):
+    file = file_of(name)
+    file.write_text(FOREIGN["codex"] if name == "codex" else '// mine\n{\n  "theme": "dark" // why\n}\n')
+    before = file.read_text()
+    apply(one(name, approve=True))
+    assert APPROVING[name].items() <= entry_in_text(name, file).items()
+    apply(one(name, plan_removal))
+    assert file.read_text() == before
+
+
+def entry_in_text(name, file):
+    return find_entry(CLIENTS[name], file.read_text(), "codriver")
+
+
+def test_an_entry_of_somebody_else_is_not_approved_without_force(one, file_of):
+    file_of("gemini").write_text('{"mcpServers": {"codriver": {"command": "x"}}}')
+    assert one("gemini", approve=True).state == "refused"
+    file_of("qwen").write_text("{")
+    assert one("qwen", approve=True).state == "refused"

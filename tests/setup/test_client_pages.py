@@ -23,6 +23,9 @@ HEAD = """\
 find, `--dry-run` to see what it would write, `--remove` to take it out again. Comments and other entries in the files
 stay. `codriver init --list` shows all clients: found or not, with an entry or not, and when each was last connected, as
 the server notes in your state folder (64 names, `seen-clients.json`). `codriver doctor` says whether an entry works.
+`--approve` adds the key by which Gemini CLI, Qwen Code (`trust = true`) and Codex
+(`default_tools_approval_mode = "approve"`) run every tool, any code included, without asking you; `--force` without it
+takes the key back.
 
 To write one by hand, take it from below and put your own paths in: an interpreter that has Codriver, the relay
 (`codriver serve` and `codriver init` install it), and the port file of your project, which need not be there yet:

@@ -373,3 +373,11 @@ def test_copilot_is_told_that_the_entry_of_claude_code_is_its_own(init, workspac
     assert f"Claude Code     added to {workspace / '.mcp.json'}" in report.text
     assert f"Copilot CLI     already in {workspace / '.mcp.json'}" in report.text
     assert "Copilot CLI: start copilot in the workspace and trust the folder" in report.text
+
+
+def test_approving_says_in_a_sentence_what_it_grants(init, workspace):
+    report = init(clients=["codex", "zed"], approve=True, dry_run=True)
+    told = 'Codex: default_tools_approval_mode = "approve" lets its agent run every tool of codriver, any code included'
+    assert f"approve    {told}, without asking you" in report.text
+    assert "approve    Zed: its entry has no key for that" in report.text
+    assert "approve" not in init(clients=["codex"], dry_run=True).text

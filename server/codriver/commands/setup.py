@@ -55,12 +55,18 @@ TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
 @click.option("--force", is_flag=True, help="Replace an entry that is there and differs.")
 @click.option("--remove", is_flag=True, help="Take the entries out again.")
 @click.option(
+    "--approve",
+    is_flag=True,
+    help="Let clients run every tool, any code included, without asking you, where an entry can say so: Gemini CLI, "
+    "Qwen Code, Codex. --force without it takes it back.",
+)
+@click.option(
     "--list",
     "is_listing",
     is_flag=True,
     help="List all clients: found or not, with an entry or not, and when each was last connected; change nothing.",
 )
-def init_command(  # one argument an option
+def init_command(  # noqa: PLR0913  # one argument an option
     *,
     workspace: Path,
     clients: tuple[str, ...],
@@ -69,6 +75,7 @@ def init_command(  # one argument an option
     dry_run: bool,
     force: bool,
     remove: bool,
+    approve: bool,
     is_listing: bool,
 ) -> None:
     """Write codriver into the configuration of your MCP clients.
@@ -92,7 +99,7 @@ def init_command(  # one argument an option
         return
     if not dry_run:
         registration.install_relay(Path(str(codriver_relay.__file__)), relay_file())
-    options = InitOptions(clients, scope, dry_run, force, remove, toolset)
+    options = InitOptions(clients, scope, dry_run, force, remove, approve, toolset)
     held = _withheld(workspace.resolve())
     report = run_init(Launch.here(workspace), options)
     say(report.text)

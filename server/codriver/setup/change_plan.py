@@ -82,11 +82,13 @@ def plan(
     *,
     scope: Scope | None = None,
     force: bool = False,
+    approve: bool = False,
 ) -> tuple[Change, ...]:
     """The change that each client's file needs so that it starts the relay for `launch.workspace`.
 
     Without `scope`, a client's entry goes into the workspace where it can. `force` replaces an entry of the same name
-    that says something else. Clients that share a file get one entry there.
+    that says something else. Clients that share a file get one entry there. With `approve` an entry has its client run
+    all tools unasked, where the client knows such a key; one that does so already stays, but for `force`.
 
     Raises:
         NoSuchScopeError: a client has no file in `scope`.
@@ -95,7 +97,11 @@ def plan(
     changes = []
     for client in clients:
         target = _target(client, launch, environment, scope)
-        changes.append(_plan_entry(target, launch, environment, texts, force=force))
+        granting = replace(target, client=client.approving())
+        is_plain = approve and _plan_entry(target, launch, environment, texts, force=False).state == "same"
+        if approve or (not force and _is_approved(target, texts)):
+            target = granting
+        changes.append(_plan_entry(target, launch, environment, texts, force=force or is_plain))
         _note(texts, changes[-1])
     return tuple(changes)
 
@@ -212,6 +218,17 @@ def _note(texts: dict[Path, str | None], change: Change) -> None:
     """Have the clients that come later in the plan see the file as this change leaves it."""
     if change.is_pending:
         texts[change.file] = change.after
+
+
+def _is_approved(target: _Target, texts: Mapping[Path, str | None]) -> bool:
+    """Whether its client runs all tools unasked, as its entry says now."""
+    try:
+        text = target.text(texts)
+        entry = find_entry(target.client, text, target.name) if text is not None else None
+    except (FileFaultError, OSError, UnicodeDecodeError):
+        return False  # the plan says what is wrong
+    approval = target.client.approval
+    return bool(approval) and isinstance(entry, dict) and entry.items() >= approval.items()
 
 
 def _plan_entry(

@@ -8,13 +8,14 @@ import re
 import shutil
 import sys
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codriver.errors import StartError
 from codriver.files.paths import port_file, relay_file, shipped_folder
+from codriver.setup import jsonc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -131,6 +132,8 @@ class Client:
     commands: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
     is_once: bool = False
+    approval: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """The keys of an entry that have the client run all tools unasked; empty where it knows none."""
     who: str = ""
     """The name of its callers, by which the server remembers that it was connected."""
 
@@ -187,6 +190,16 @@ class Client:
             return json.dumps(filled[found.group(1)], ensure_ascii=False)[1:-1]
 
         return re.sub(r"\{\{([a-z-]+)\}\}", fill, self.template)
+
+    def approving(self) -> Client:
+        """The same client with a template whose entry has the keys of `approval` too."""
+        template = self.template
+        for key, value in self.approval.items():
+            if self.is_toml:
+                template = f"{template}{key} = {json.dumps(value)}\n"
+            else:
+                template = jsonc.with_member(template, (*self.entry_path(), NAME_KEY, key), value)
+        return replace(self, template=template)
 
     def entry(self, launch: Launch, name: str) -> Any:
         """The entry as data."""
@@ -274,5 +287,6 @@ def _client(name: str, row: Mapping[str, Any], folder: Path) -> Client:
         commands=tuple(row["commands"]),
         foreign=tuple(row.get("foreign", ())),
         is_once=row.get("once", False),
+        approval=MappingProxyType(row.get("approve", {})),
         who=row.get("who", name),
     )

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -56,6 +57,8 @@ class InitOptions:
     dry_run: bool = False
     force: bool = False
     remove: bool = False
+    approve: bool = False
+    """Have the clients run all tools unasked, where their entries can say so."""
     toolset: str | None = None
     """The toolset to write into `codriver.toml`; None leaves it as it is."""
     start_repl: bool = True
@@ -86,7 +89,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
     lacking = _lacking(options)
     chosen = tuple(client for client in chosen_clients(options.clients) if client not in lacking)
     clients = chosen or found_clients(launch.workspace, environment)
-    planner = plan_removal if options.remove else plan
+    planner = plan_removal if options.remove else partial(plan, approve=options.approve)
     if not options.clients:
         # Nobody named these clients, so one that has no file in the scope is no mistake.
         clients = tuple(client for client in clients if options.scope in (None, *client.scopes))
@@ -96,6 +99,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
     if not options.remove:
         lines += _describe(projects, launch.workspace, environment)
         repl = _repl_line(projects, launch.workspace, environment) if options.start_repl else ""
+        lines += _grants(clients) if options.approve else []
         changes = (*_plan_settings(launch.workspace, repl, options.toolset), *changes)
     if not clients:
         known = ", ".join(known_clients())
@@ -114,6 +118,16 @@ def _look_into(workspace: Path) -> None:
         os.listdir(workspace)  # noqa: PTH208  # `iterdir` looks only when it is iterated
     except OSError as error:
         raise UnreadableFolderError(workspace, error) from error
+
+
+def _grants(clients: Sequence[Client]) -> list[str]:
+    """What `approve` grants each client."""
+    lines = []
+    for client in clients:
+        keys = ", ".join(f"{key} = {json.dumps(value)}" for key, value in client.approval.items())
+        told = f"{keys} lets its agent run every tool of codriver, any code included, without asking you"
+        lines.append(f"approve    {client.title}: {told if keys else 'its entry has no key for that; allow it there'}")
+    return lines
 
 
 def _describe(projects: Sequence[Project], workspace: Path, environment: Environment) -> list[str]:
