@@ -87,10 +87,53 @@ def test_what_is_not_there_is_refused_with_the_reason(client):
     assert "no cut value of this evaluation is kept" in whole["message"]
 
 
-def test_a_repl_that_keeps_no_values_says_what_it_cut_and_what_to_do(tmp_path):
-    address = repl("jvm").endpoint
-    with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
-        answer = evaluate(client, "(vec (range 100))", key="clj")
-        assert cut_of(answer) == ["cut: more than 25; maxLength gives more"]
+def test_a_repl_that_keeps_no_values_prints_them_whole_and_says_so(tmp_path):
+    address = repl("nbb").endpoint
+    with serving(tmp_path, "--nrepl", f"nbb={address}", "--repl", "none") as live, live.client() as client:
+        answer = evaluate(client, "(vec (range 100))", key="nbb")
+        assert (answer["result"][-4:], cut_of(answer)) == (" 99]", [])
         assert "keeps no values" in part(client, answer, path=[])["message"]
-        assert cut_of(evaluate(client, "(vec (range 100))", key="clj", maxLength=100)) == []
+
+
+@pytest.fixture(scope="module")
+def jvm(tmp_path_factory):
+    address = repl("jvm").endpoint
+    folder = tmp_path_factory.mktemp("jvm")
+    with serving(folder, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
+        yield client
+
+
+def test_clojure_keeps_what_it_cut_by_path_and_place(jvm):
+    answer = evaluate(jvm, "(vec (range 1000))", key="clj")
+    assert cut_of(answer) == ["cut: 975 of 1000 elements; get_evaluation path []"]
+    more = part(jvm, answer, path=[], **{"from": 990, "length": 5})
+    assert more["result"] == "(990 991 992 993 994 ...)"
+    assert cut_of(more) == ["cut: 5 of 1000 elements"]
+    assert part(jvm, answer, path=[999])["result"] == "999"
+    assert evaluate(jvm, "(count *1)", key="clj")["result"] == "1000"
+    deep = evaluate(jvm, '{:a {"b" (map inc (range))} 7 [1] (quote c) (range 30)}', key="clj", maxLength=5)
+    assert part(jvm, deep, path=[":a", "b"], **{"from": 100, "length": 2})["result"] == "(101 102 ...)"
+    assert part(jvm, deep, path=[7, 0])["result"] == "1"
+    assert part(jvm, deep, path=["c", 29])["result"] == "29"
+
+
+def test_clojure_keeps_each_value_of_an_evaluation_and_realises_no_more_of_a_sequence(jvm):
+    code = "(def seen (atom 0))\n(vec (range 30))\n(iterate (fn [n] (swap! seen inc) (inc n)) 0)"
+    answer = evaluate(jvm, code, key="clj")
+    assert cut_of(answer) == [
+        'cut of value 2: 5 of 30 elements; get_evaluation path ["$2"]',
+        "cut: more than 25; get_evaluation path []",
+    ]
+    assert evaluate(jvm, "@seen", key="clj")["result"] == "25"
+    assert part(jvm, answer, path=["$2", 29])["result"] == "29"
+    assert part(jvm, answer, path=[40])["result"] == "40"
+
+
+def test_a_part_that_clojure_does_not_have_is_told_as_that(jvm):
+    answer = evaluate(jvm, "(vec (range 30))", key="clj")
+    missing = part(jvm, answer, path=[30])
+    assert (missing["ok"], missing["reason"]) == (False, "forgotten")
+    assert "the step 30 of the path is not in the PersistentVector there" in missing["message"]
+    for n in range(8):
+        evaluate(jvm, f"(vec (range {n} 100))", key="clj")
+    assert "keeps the 8 newest" in part(jvm, answer, path=[])["message"]

@@ -75,11 +75,18 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueKept:
+    """The REPL keeps the value that was told last, as printing cut it; `cut` says in words what it left out."""
+
+    cut: str
+
+
+@dataclass(frozen=True, slots=True)
 class InputNeeded:
     """The evaluation reads from stdin and waits; `Adapter.send_input` serves it."""
 
 
-Event = Output | Value | InputNeeded
+Event = Output | Value | ValueKept | InputNeeded
 
 Listener = Callable[[str | None, Event], None]
 """Called on the event loop with (evaluation id, event). The id is None for output that no evaluation of ours caused.

@@ -41,6 +41,9 @@ class EventRecorder:
             if evaluation is not None:
                 self._core.report(actions.InputWanted(evaluation.id))
             return
+        if isinstance(event, adapter_values.ValueKept):
+            self._keep(evaluation, event.cut)
+            return
         repl = state.repls.get(repl_id)
         if repl is None:
             return
@@ -67,6 +70,11 @@ class EventRecorder:
             text = (transcript.err if is_error else transcript.out).append(event.text)
         if text:
             self._printed(text, repl, evaluation, is_error=is_error)
+
+    def _keep(self, evaluation: Evaluation | None, cut: str) -> None:
+        """The REPL keeps the value that was told last."""
+        if evaluation is not None and (transcript := self._transcripts.get(evaluation.id)) is not None:
+            transcript.keep_cut(cut, is_kept=True)
 
     def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
         """Put output into the log, and note it where nobody waits for its evaluation any more."""

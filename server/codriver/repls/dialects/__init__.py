@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, Union
 
-from codriver.repls.dialects import lisp_expressions, python_tests, symbol_expressions
+from codriver.repls.dialects import lisp_expressions, python_tests, symbol_expressions, value_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -216,6 +216,8 @@ CLOJURE: Final = Dialect(
         "stacktrace": _CLOJURE_STACKTRACE,
         "stacks": _CLOJURE_STACKS,
         "tidy": _CLOJURE_TIDY,
+        "keep": value_expressions.KEEP_CLOJURE,
+        "kept": value_expressions.KEPT_CLOJURE,
         "test": lisp_expressions.TEST_CLOJURE,
         "test-partial": lisp_expressions.TEST_CLOJURE_PARTIAL,
     },

@@ -14,7 +14,7 @@ import anyio
 from codriver.core.values import Failure, Form
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import TaskSet
-from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending
+from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
 from codriver.repls.errors import RequestUnsafeError, SessionLostError
 from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
 from codriver.repls.nrepl.responses import KEEPS_VALUES, Reply
@@ -59,6 +59,8 @@ class _Work:
     limits: PrintLimits
     first: _Sent | None = None
     """Its first request, where that was sent at once."""
+    told: int = 0
+    """Values so far."""
 
     @property
     def forms(self) -> tuple[Form, ...]:
@@ -250,7 +252,17 @@ class Evaluator:
         reply.status |= exchange.status
         if reply.namespace and not work.request.namespace:
             session.namespace = reply.namespace
+        work.told += len(reply.values)
+        if reply.cut:
+            await self._keep(work, reply.cut)
         return reply
+
+    async def _keep(self, work: _Work, seen: str) -> None:
+        """Have the REPL keep the value that was told last, before another one takes its place."""
+        request = work.request
+        words = await self._introspection.keep(request.id, work.told, work.session.name, seen=seen, limits=work.limits)
+        if words is not None:
+            self._listener(request.id, ValueKept(words))
 
     def _form_fields(self, work: _Work, form: Form) -> dict[str, Value]:
         request = work.request

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from codriver.core.values import Profile
+    from codriver.core.values import PrintLimits, Profile
     from codriver.repls import adapter_values
     from codriver.repls.adapter_values import (
         ClojureDocs,
@@ -50,13 +50,15 @@ if TYPE_CHECKING:
         Symbol,
         ThreadDump,
     )
-    from codriver.repls.dialects import Dialect
+    from codriver.repls.dialects import Dialect, Words
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
 
 logger = logging.getLogger(__name__)
 
+KEEP_S: Final = 2.0
+"""How long the end of an evaluation waits for a value that was cut to be kept."""
 EXPLAIN_S: Final = 5.0
 """How long a failure waits for its chain and the name of its class, which it can do without."""
 
@@ -209,6 +211,8 @@ class Introspection:
 
     async def read_value(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
         """A part of a value that was cut. See `Adapter.read_value`."""
+        if "kept" in self._dialect.ask and responses.KEEPS_VALUES not in self._ops:
+            return await self._read_kept(evaluation, part)
         if responses.KEEPS_VALUES not in self._ops:
             return NOT_KEPT
         tool = await self._sessions.open(TOOL_SESSION)
@@ -219,6 +223,30 @@ class Introspection:
         answer = await connection.ask(responses.KEEPS_VALUES, timeout_s=self._op_timeout_s, **fields)
         check("the value", answer, self._dialect)
         return responses.read_part(answer)
+
+    async def keep(self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits) -> str | None:
+        """Let the REPL keep the last value of a session, which was cut; in words what is left out, if it does."""
+        if "keep" not in self._dialect.ask or responses.KEEPS_VALUES in self._ops:
+            return None
+        target = self._sessions.get(session)
+        with anyio.move_on_after(KEEP_S), suppress(CodriverError):
+            data = await self._ask("keep", evaluation=evaluation, number=str(number), session=target.id or "")
+            count = as_int(as_map(cast("Value", data)).get("count"))
+            return responses.elements_cut(count, seen, limits)
+        return None
+
+    async def _read_kept(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
+        path, first = part.path, part.path[0] if part.path else ""
+        number = first[1:] if isinstance(first, str) and first[:1] == "$" and first[1:].isdigit() else ""
+        path = path[1:] if number else path
+        steps: list[Words] = [["i" if isinstance(step, int) else "k", str(step)] for step in path]
+        bounds = {
+            "length": part.limits.max_length, "depth": part.limits.max_depth, "quota": part.limits.max_value_bytes
+        }  # fmt: skip
+        asked = {name: "" if bound is None else str(bound) for name, bound in bounds.items()}
+        where: dict[str, Words] = {"evaluation": evaluation, "number": number, "path": steps, "from": str(part.start)}
+        data = await self._ask("kept", **where, **asked)
+        return responses.read_kept(as_map(cast("Value", data)), part)
 
     async def tidy(self, session: str = MAIN_SESSION) -> None:
         """Mend what the server leaves behind with every evaluation in `session`, where one is known to."""
@@ -254,7 +282,7 @@ class Introspection:
         limit = self._op_timeout_s if timeout_s is None else timeout_s
         return await session.connection.ask(op, timeout_s=limit, **session.address(), **fields)
 
-    async def _ask(self, capability: str, **names: str) -> object:
+    async def _ask(self, capability: str, **names: Words) -> object:
         """The data that our code for `capability` gives."""
         tool = await self._sessions.open(TOOL_SESSION)
         code = self._dialect.expression(capability, **names)

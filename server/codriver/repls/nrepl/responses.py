@@ -40,7 +40,7 @@ from codriver.repls.nrepl.stack_traces import frames_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from codriver.core.values import PrintLimits
+    from codriver.core.values import PrintLimits, ValuePart
     from codriver.repls.dialects import Dialect
     from codriver.wire.bencode import Value
 
@@ -81,6 +81,8 @@ class Reply:
         self.status: set[str] = set()
         self.namespace: str | None = None
         self.values: list[str] = []
+        self.cut = ""
+        """What the last value left out, where the REPL does not keep it by itself."""
         self.is_failed = False
 
     def take(self, message: Message) -> None:
@@ -115,6 +117,7 @@ class Reply:
         if text is not None:
             is_cut, cut = TRUNCATED in message.status, message.text("codriver/cut") or ""
             seen = cut or (cut_in(text, self._limits) if self._limits else "")
+            self.cut = "" if cut else seen
             value = adapter_values.Value(
                 text, message.text("ns"), truncated=is_cut, is_late=is_late, cut=seen, is_kept=bool(cut)
             )
@@ -152,6 +155,22 @@ def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
             is_cut = TRUNCATED in message.status
             return adapter_values.Value(text, truncated=is_cut, cut=message.text("codriver/cut") or "", is_kept=True)
     return next((why for message in answer if (why := message.text("codriver/missing"))), "it was not told")
+
+
+def read_kept(fields: Mapping[str, Value], part: ValuePart) -> adapter_values.Value | str:
+    """The part of a kept value that our own question tells, or why there is none."""
+    text = as_text(fields.get("text"))
+    if text is None:
+        return as_text(fields.get("missing")) or "it was not told"
+    is_cut = (as_int(fields.get("size")) or 0) > len(text)
+    cut = elements_cut(as_int(fields.get("count")), cut_in(text, part.limits), part.limits, part.start)
+    return adapter_values.Value(text, truncated=is_cut, cut=cut, is_kept=True)
+
+
+def elements_cut(count: int | None, seen: str, limits: PrintLimits, start: int = 0) -> str:
+    """In words what was left out, by the count of all elements where that is known; `seen`: as the text shows it."""
+    end = start + (limits.max_length or 0)
+    return f"{count - end} of {count} elements" if limits.max_length and count is not None and count > end else seen
 
 
 def read_symbol(name: str, answer: Sequence[Message]) -> Symbol | None:
