@@ -86,7 +86,7 @@ def test_commands_options_and_clients_are_completed(tmp_path):
     assert complete(tmp_path, "codriver", "ini") == ["init"]
     assert set(complete(tmp_path, "codriver", "")) == set(COMMANDS)
     assert "--dry-run" in complete(tmp_path, "codriver", "init", "--d")
-    assert complete(tmp_path, "codriver", "init", "--client", "cl") == ["claude-code", "claude-desktop"]
+    assert complete(tmp_path, "codriver", "init", "--client", "cla") == ["claude-code", "claude-desktop"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

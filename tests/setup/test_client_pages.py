@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from codriver.setup.clients import Environment, Launch, entry_name, known_clients
+from codriver.setup.printed_entries import printed_clients
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "wrapper-config" / "README.md"
@@ -67,6 +68,8 @@ def page():
     for client in CLIENTS.values():
         cells = (f"[{client.title}](#{anchor(client)})", f"`{client.id}`", *(shown(client, s) for s in WHERE))
         rows.append(f"| {' | '.join(cells)} |")
+    for name, printed in printed_clients().items():
+        rows.append(f"| [{printed.title}](#{anchor(printed)}) | `{name}` | printed |  |")
     parts = [HEAD + "\n".join(rows)]
     for client in CLIENTS.values():
         scope = client.scopes[0]
@@ -79,7 +82,20 @@ def page():
             f"```{language}\n{text}\n```",
             f"Then {client.next}.\nSource of the format: {source}.",
         ]
+    parts += [part for name, client in printed_clients().items() for part in printed_section(name, client)]
     return "\n\n".join(parts) + "\n"
+
+
+def printed_section(name, client):
+    """What `init` prints for a client, to be pasted."""
+    row = tomllib.loads((ROOT / "wrapper-config" / "printed.toml").read_text())[name]
+    yield f"## {client.title}"
+    yield f"`codriver init --client {name}` prints what follows; nothing is written."
+    for block in client.blocks:
+        language = "yaml" if block.is_yaml else "json"
+        text = client.render(block, LAUNCH).rstrip("\n")
+        yield f"For {block.place}:\n\n```{language}\n{text}\n```"
+    yield f"Then {client.next}.\nSource of the format: {row['source']}."
 
 
 def anchor(client):

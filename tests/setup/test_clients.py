@@ -279,7 +279,8 @@ def test_in_a_file_for_all_workspaces_each_has_an_entry_of_its_own():
 
 
 def test_every_file_of_the_templates_is_used():
-    used = {"clients.toml", "README.md"} | set(
-        re.findall(r'template = "(.*)"', (shipped_folder("wrapper-config") / "clients.toml").read_text())
-    )
+    folder = shipped_folder("wrapper-config")
+    used = {"clients.toml", "printed.toml", "README.md"}
+    used |= set(re.findall(r'template = "(.*)"', (folder / "clients.toml").read_text()))
+    used |= set(re.findall(r'^"(.*)" = ', (folder / "printed.toml").read_text(), re.MULTILINE))
     assert {file.name for file in shipped_folder("wrapper-config").iterdir()} == used

@@ -141,8 +141,9 @@ def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str)
     """The clients that `init` knows."""
     del ctx, param
     from codriver.setup.clients import known_clients  # noqa: PLC0415  # only this completion needs it
+    from codriver.setup.printed_entries import printed_clients  # noqa: PLC0415  # as above
 
-    return [name for name in (*known_clients(), "all") if name.startswith(incomplete)]
+    return [name for name in (*known_clients(), *printed_clients(), "all") if name.startswith(incomplete)]
 
 
 def _completing(words: list[str], incomplete: str) -> list[str]:

@@ -87,18 +87,26 @@ def init_command(  # noqa: PLR0913  # one argument an option
 
     Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode, copilot, cline,
     cline-vscode, qwen, visual-studio, junie, kiro, roo, kilo, amp, warp, lm-studio, droid, auggie, crush.
+    To be pasted, the entries of these are printed: goose, continue, github (the Copilot cloud agent).
 
     Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
     """
     from codriver.setup.client_list import client_list  # noqa: PLC0415  # only this command needs it
     from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
     from codriver.setup.init import InitOptions, run_init  # noqa: PLC0415  # as above
+    from codriver.setup.printed_entries import printed_entries  # noqa: PLC0415  # as above
 
     if is_listing:
         say(client_list(Launch.here(workspace), Environment.here(), seen_clients.read()))
         return
     if not dry_run:
         registration.install_relay(Path(str(codriver_relay.__file__)), relay_file())
+    printed, written = printed_entries(clients, Launch.here(workspace), remove=remove)
+    if printed:
+        say(printed)
+    if clients and not written:
+        return
+    clients = written
     options = InitOptions(clients, scope, dry_run, force, remove, approve, toolset)
     held = _withheld(workspace.resolve())
     report = run_init(Launch.here(workspace), options)

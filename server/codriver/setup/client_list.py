@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codriver.setup.change_plan import plan
 from codriver.setup.clients import known_clients
+from codriver.setup.printed_entries import printed_clients
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +24,8 @@ def client_list(launch: Launch, environment: Environment, seen: Mapping[str, int
     `seen`: when the callers of each client were last connected, in any workspace, in seconds since 1970.
     """
     rows = [HEAD, *(_row(client, launch, environment, seen) for client in known_clients().values())]
+    printed = [(one.title, one.id, "?", _moment(seen.get(one.id))) for one in printed_clients().values()]
+    rows += [(*cells, "not looked for: --client prints one") for cells in printed]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     return "\n".join(_line(row, widths) for row in rows) + "\n"
 

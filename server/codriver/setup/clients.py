@@ -271,11 +271,16 @@ def entry_name(scope: Scope, workspace: Path) -> str:
     return "codriver" if scope == "workspace" or not slug else f"codriver-{slug}"
 
 
+def shipped_text(name: str, folder: Path | None = None) -> str:
+    """The text of a file of `wrapper-config/`. `folder`: where that lies, if not with us."""
+    return ((folder or shipped_folder("wrapper-config")) / name).read_text(encoding="utf-8")
+
+
 def _client(name: str, row: Mapping[str, Any], folder: Path) -> Client:
     return Client(
         id=name,
         title=row["title"],
-        template=(folder / row["template"]).read_text(encoding="utf-8"),
+        template=shipped_text(row["template"], folder),
         is_toml=row["template"].endswith(".toml"),
         next=row["next"],
         comments=row.get("comments", True),

@@ -1,0 +1,100 @@
+"""Entries that are printed to be pasted: each says what its client documents, and nothing is written."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from real_clients import program
+
+from codriver.commands.setup import init_command
+from codriver.setup.clients import Launch
+from codriver.setup.printed_entries import printed_clients, printed_entries
+
+PRINTED = printed_clients()
+LAUNCH = Launch(Path('/opt/my "python"'), Path("/opt/codriver_relay.py"), Path("/work space/app"))
+ARGS = ["/opt/codriver_relay.py", "/work space/app/.calva/mcp-server/port", "--start"]
+CLOUD = {"type": "local", "command": "codriver-relay", "args": ["--workspace", "auto", "--start"], "tools": ["*"]}
+
+# What each client documents, a value for each block.
+DOCUMENTED = {
+    "goose": [
+        {
+            "extensions": {
+                "codriver-app": {
+                    "name": "codriver-app", "type": "stdio", "cmd": str(LAUNCH.python), "args": ARGS, "envs": {},
+                    "timeout": 660, "enabled": True,
+                }
+            }
+        }
+    ],
+    "continue": [
+        {
+            "name": "Codriver", "version": "0.0.1", "schema": "v1",
+            "mcpServers": [{"name": "codriver", "type": "stdio", "command": str(LAUNCH.python), "args": ARGS}],
+        }
+    ],
+    "github": [
+        {"mcpServers": {"codriver": CLOUD}},
+        {
+            "name": "Copilot Setup Steps", "on": "workflow_dispatch",
+            "jobs": {
+                "copilot-setup-steps": {
+                    "runs-on": "ubuntu-latest", "permissions": {"contents": "read"},
+                    "steps": [
+                        {"uses": "actions/checkout@v5"},
+                        {"uses": "actions/setup-python@v6", "with": {"python-version": "3.12"}},
+                        {"run": "pip install 'codriver[lisp]'"},
+                    ],
+                }
+            },
+        },
+    ],
+}  # fmt: skip
+
+
+def read_yaml(text):
+    """What a YAML reader that is not ours makes of a text."""
+    words = [program("yaml"), "--json"]
+    done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=60, check=True)
+    (document,) = json.loads(done.stdout)
+    return document
+
+
+def test_every_printed_entry_has_its_documented_form_checked():
+    assert list(DOCUMENTED) == list(PRINTED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_printed_entry_filled_in_is_what_the_client_documents(name):
+    client = PRINTED[name]
+    read = [(read_yaml if block.is_yaml else json.loads)(client.render(block, LAUNCH)) for block in client.blocks]
+    assert read == DOCUMENTED[name]
+
+
+def test_names_of_clients_that_are_written_are_left_to_the_others():
+    text, others = printed_entries(["zed", "goose", "all"], LAUNCH, remove=False)
+    assert others == ("zed", "all")
+    assert text.startswith("goose: paste into ~/.config/goose/config.yaml")
+    assert text.endswith("then start a new session of goose\n")
+
+
+def test_of_what_was_pasted_a_removal_says_where_it_is():
+    text, _ = printed_entries(["github"], LAUNCH, remove=True)
+    assert text.startswith("Copilot cloud agent: codriver wrote nothing; take out by hand what you pasted into")
+    assert ".github/workflows/copilot-setup-steps.yml" in text
+
+
+def test_printing_writes_nothing_into_the_workspace(tmp_path, monkeypatch):
+    for name in ("CONFIG", "STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    workspace = tmp_path / "app"
+    (workspace / ".vscode").mkdir(parents=True)
+    done = CliRunner().invoke(init_command, ["--workspace", str(workspace), "--client", "github", "--client", "goose"])
+    assert done.exit_code == 0, done.output
+    assert '"command": "codriver-relay"' in done.output
+    assert "codriver-app:" in done.output
+    assert [path.name for path in workspace.rglob("*")] == [".vscode"]
