@@ -147,6 +147,7 @@ def test_a_test_that_never_ends_is_named_with_its_stack_and_what_passed_before(p
     assert (answer["ok"], answer["reason"]) == (False, "interrupted")
     assert answer["stoppedIn"]["test"] == "test_endless"
     assert answer["stoppedIn"]["frames"][-1] == "endless/test_endless.py:8 in test_endless"
+    assert not [frame for frame in answer["stoppedIn"]["frames"] if "_on_signal" in frame]
     assert [(row["test"], row["outcome"]) for row in answer["results"]] == [("test_first", "pass")]
     said = [row["text"] for row in py.call("repl_output_log", category=["otherErrorOutput"])["result"]]
     assert "stopped in endless/test_endless.py/test_endless" in said[-1]
@@ -225,3 +226,49 @@ def test_a_clojure_test_that_never_ends_is_named_with_its_stack(lisp, lpy):
     finally:
         # The REPL may be others' too, who run all its tests.
         lpy.call("evaluate_code", code="(ns-unmap 'endless-test 'never)")
+
+
+def test_words_that_no_test_matches_are_named(py):
+    answer = ask(py, match="no-such", timeoutMs=120_000)
+    assert (answer["reason"], answer["message"]) == ("no-tests", "there are no tests that match no-such")
+
+
+def test_a_run_that_fails_prints_nothing_of_the_program_that_runs_the_tests(py):
+    answer = ask(py, namespace="tests/test_shop.py::test_nope", timeoutMs=120_000)
+    assert "there is no test test_nope" in answer["message"]
+    assert "import contextlib" not in answer["stdout"]
+
+
+def test_a_project_without_lisp_pays_nothing_for_the_plugin_of_basilisp(py):
+    assert ask(py, namespace="tests/unit", timeoutMs=120_000)["ok"]
+    loaded = py.call("evaluate_code", code="import sys\n'basilisp.contrib.pytest.testrunner' in sys.modules")
+    assert loaded["result"] == "False"
+
+
+def test_plugins_are_kept_compiled_and_tests_are_not(python, py):
+    library = next((python.workspace / ".venv/lib").glob("python3*")) / "site-packages"
+    plugin = library / "kept_plugin.py"
+    plugin.write_text("def pytest_report_header():\n    assert 1\n")
+    information = library / "kept_plugin-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: kept-plugin\nVersion: 1\n")
+    (information / "entry_points.txt").write_text("[pytest11]\nkept = kept_plugin\n")
+    (information / "RECORD").write_text("kept_plugin.py,,\n")
+    assert ask(py, namespace="tests/unit", timeoutMs=120_000)["ok"]
+    assert list((library / "__pycache__").glob("kept_plugin.*-pytest-*.pyc"))
+    assert not list((python.workspace / "tests/unit").glob("__pycache__/*"))
+
+
+def test_a_run_that_ends_while_tests_are_looked_for_names_none(python, py):
+    begun = python.workspace / "looked"
+    write(python, {"looked_for/test_late.py": f"import time\nopen({str(begun)!r}, 'w').close()\ntime.sleep(600)\n"})
+    call = py.begin_call("run_tests", namespace="looked_for", timeoutMs=600_000, who="tester")
+    until(begun.exists, "the file to load")
+    with python.client() as other:
+        assert other.call("interrupt_evaluation", replSessionKey="py")["status"] == "interrupted"
+    answer = py.answer(call)["result"]["structuredContent"]
+    assert (answer["reason"], answer["tests"]) == ("interrupted", 0)
+    assert "stoppedIn" not in answer
+    assert "test_late.py" in answer["stacks"]
+    said = [row["text"] for row in py.call("repl_output_log", category=["otherErrorOutput"])["result"]]
+    assert said[-1].endswith("stopped in no test that the REPL knows of")

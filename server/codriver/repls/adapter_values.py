@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from codriver.core.values import Failure
@@ -215,6 +215,10 @@ class ThreadDump:
 
     whole: str
     own: str
+
+
+UNKNOWN_TEST: Final = "?"
+"""The name of the test that a run was stopped in, where the REPL does not know it, or was in none yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from codriver.repls.adapter_values import UNKNOWN_TEST
+
 if TYPE_CHECKING:
     from codriver.repls.adapter_values import StackFrame, TestResult, TestRun
 
@@ -35,7 +37,8 @@ def words_of(run: TestRun) -> str:
     names = list(dict.fromkeys(_name(result) for result in run.results if result.outcome != "pass"))
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     failed = f": {', '.join(names[:NAMED])}{more}" if names else ""
-    return counts + failed + (f"; stopped in {_name(run.stopped)}" if run.stopped else "")
+    where = _name(run.stopped) if run.stopped and run.stopped.test != UNKNOWN_TEST else "no test that the REPL knows of"
+    return counts + failed + (f"; stopped in {where}" if run.stopped else "")
 
 
 def _name(result: TestResult) -> str:

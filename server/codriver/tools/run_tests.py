@@ -14,6 +14,7 @@ from codriver.core import evaluation_queue
 from codriver.core.values import Request, TestSelection
 from codriver.errors import RefusedError
 from codriver.log.transcripts import read
+from codriver.repls.adapter_values import UNKNOWN_TEST
 from codriver.repls.errors import CapabilityMissingError
 from codriver.tools.answer_budget import budget, fit, json_bytes, tail
 from codriver.tools.answer_notes import with_outside
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 MAX_RESULTS = 100
 """Results of one answer: who fails more than this reads the first ones first."""
 MAX_FRAMES = 5
+ALL_TESTS = str(TestSelection())
 MAX_READ_CHARACTERS = 32 * 2**20
 STACKS_BYTES = 2000
 HINTS = {
@@ -50,11 +52,14 @@ class NoTestsError(RefusedError):
 
     reason = "no-tests"
 
-    def __init__(self, namespace: str | None, said: str) -> None:
-        where = f"in {namespace}" if namespace else "in the namespaces that are loaded"
+    def __init__(self, selection: str, said: str) -> None:
+        everywhere, _, match = selection.partition(" matching ")
+        where = "" if match and everywhere == ALL_TESTS else f" in {everywhere}"
+        where = " in the namespaces that are loaded" if selection == ALL_TESTS else where
         super().__init__(
-            f"there are no tests {where}",
-            hint="load the test file with load_file first, or in Python give its module or path as namespace",
+            f"there are no tests{where}{f' that match {match}' if match else ''}",
+            hint=("correct match, words of tests' names, or leave it out; else " if match else "")
+            + "load the test file with load_file first, or in Python give its module or path as namespace",
             details={"stdout": said} if said else None,
         )
 
@@ -104,10 +109,14 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     with anyio.CancelScope(shield=True):
         did = await stop(call, current.id, f"the tests ran longer than {arguments.timeout_ms} ms")
     answer = await describe_run(call, evaluation_of(call.state, current.id), arguments, passed=arguments.passed)
+    where = (
+        ", in no test that the REPL knows of" if "tests" in answer.fields and "stoppedIn" not in answer.fields else ""
+    )
     fields = {
         **answer.fields,
         "reason": "timed-out",
-        "message": f"the tests did not end within {arguments.timeout_ms} ms and were interrupted where the REPL can",
+        "message": f"the tests did not end within {arguments.timeout_ms} ms and were interrupted where the REPL can"
+        + where,
         "hint": "give a longer timeoutMs, or run fewer tests",
         "notes": list(did),
     }
@@ -125,13 +134,14 @@ async def describe_run(call: Call, evaluation: Evaluation, asked: Evaluating, *,
         return _refused(evaluation, tail(said, budget(call)).text)
     stopped = report.get("stopped")
     if not report["tests"] and not report["results"] and not stopped:
-        raise NoTestsError(evaluation.head if evaluation.head != str(TestSelection()) else None, said)
+        raise NoTestsError(evaluation.head, said)
     fields = run_json(report, said, call.services.workspace, passed=passed, max_bytes=budget(call))
     fields = with_outside(fields, call.state.repls.get(evaluation.repl))
     elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
     fields |= {"elapsedMs": elapsed, "sessionKey": key_of(call.state, evaluation)}
     if stopped:
-        fields["stoppedIn"] = _row(stopped, call.services.workspace)
+        if _is_named(stopped):
+            fields["stoppedIn"] = _row(stopped, call.services.workspace)
         if "frames" not in stopped and transcript.own_stacks:
             fields["stacks"] = tail(transcript.own_stacks, STACKS_BYTES).text
     if not wants_detail(call, asked):
@@ -168,7 +178,7 @@ async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...
     for one in reversed(runs):
         if (report := await report_of(call, one)) is not None:
             rows = [row for row in report["results"] if row["outcome"] != "pass"]
-            rows += [report["stopped"]] if report.get("stopped") else []
+            rows += [stopped] if (stopped := report.get("stopped")) and _is_named(stopped) else []
             if not rows:
                 break
             return tuple(dict.fromkeys((row["ns"], row["test"]) for row in rows))
@@ -207,6 +217,11 @@ def _row(row: Json, workspace: Path) -> dict[str, object]:
     frames = [_words(frame, workspace) for frame in row.get("frames", ()) if not frame.get("tooling")]
     kept = {key: value for key, value in row.items() if key != "frames"}
     return {**kept, "frames": frames[:MAX_FRAMES]} if frames else kept
+
+
+def _is_named(stopped: Json) -> bool:
+    """Whether the REPL knows the test that it was stopped in; it was in none while it looked for them."""
+    return bool(stopped["test"] != UNKNOWN_TEST)
 
 
 def _words(frame: Mapping[str, object], workspace: Path) -> str:

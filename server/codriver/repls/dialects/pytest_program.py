@@ -11,6 +11,8 @@ from typing import Final
 PYTEST: Final = """
 
 ELSEWHERE = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeout", "--timeout-method=signal"))
+NO_LISP = ["-p", "no:basilisp_test_runner"]
+LISP, WALKED = (".lpy", ".cljc"), 20000
 wrapper = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
 early = pytest.hookimpl(tryfirst=True) if pytest else staticmethod
 
@@ -22,7 +24,7 @@ class Plugin:
         self.running, self.stopped = None, None
         self.rows, self.seen, self.output = [], set(), []
         self.saved, self.errors = {}, {}
-        self.before, self.patterns = set(sys.modules), []
+        self.before, self.patterns, self.is_silent = set(sys.modules), [], sys.dont_write_bytecode
         self.broken, self.is_known, self.is_stopped = None, False, False
 
     def tests(self, patterns):
@@ -56,6 +58,9 @@ class Plugin:
             if early_config.pluginmanager.has_plugin(plugin):
                 args[:] = [*args, option]
         early_config.known_args_namespace.no_cov = True
+        # Cached code is told apart by size and second alone, and an edit may come sooner. Plugins are edited by nobody,
+        # and some take longer to compile than a run may last.
+        sys.dont_write_bytecode = True
         yield
 
     def pytest_configure(self, config):
@@ -85,6 +90,10 @@ class Plugin:
     def home(self, item):
         file = os.path.realpath(str(item.reportinfo()[0]))
         return self.names.get(file) or beneath(file)
+
+    @early
+    def pytest_sessionfinish(self, session):
+        sys.dont_write_bytecode = self.is_silent
 
     @early
     def pytest_runtest_protocol(self, item, nextitem):
@@ -177,18 +186,35 @@ def options(files, match):
     return given
 
 
+def has_lisp(targets):
+    # Whether Basilisp's plugin, which compiles all of Basilisp first, may find something: a great folder counts as yes.
+    seen = 0
+    for target in targets or ["."]:
+        if target.endswith(LISP):
+            return True
+        for at, folders, files in os.walk(target):
+            folders[:] = [one for one in folders if not is_foreign(at, one)]
+            seen += len(folders) + len(files)
+            if seen > WALKED or any(one.endswith(LISP) for one in files):
+                return True
+    return False
+
+
+def is_foreign(at, name):
+    return name.startswith(".") or name == "node_modules" or os.path.isfile(os.path.join(at, name, "pyvenv.cfg"))
+
+
 def by_pytest(targets, names, extra, wanted, match, only, is_one):
     plugin, screen = Plugin(names, extra, wanted, only), io.StringIO()
-    path, is_silent = sys.path[:], sys.dont_write_bytecode
+    path = sys.path[:]
     importlib.invalidate_caches()
-    # Cached code is told apart by size and second alone, and an edit may come sooner.
-    sys.dont_write_bytecode = True
     try:
         plugin.take(["conftest.py"])
         with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
-            status = pytest.main([*options([*names, *targets], match), *targets], plugins=[plugin])
+            given = options([*names, *targets], match) + ([] if has_lisp(targets) else NO_LISP)
+            status = pytest.main([*given, *targets], plugins=[plugin])
     finally:
-        sys.path[:], sys.dont_write_bytecode = path, is_silent
+        sys.path[:], sys.dont_write_bytecode = path, plugin.is_silent
         plugin.put_back()
     print("".join(plugin.output)[-OUTPUT:], end="")
     if plugin.is_stopped and not plugin.stopped:
@@ -199,7 +225,7 @@ def by_pytest(targets, names, extra, wanted, match, only, is_one):
         print(screen.getvalue().strip()[-TEXT:])
     if is_one and plugin.broken and not plugin.seen:
         raise plugin.broken
-    if (wanted or match) and plugin.is_known and not plugin.seen and not plugin.stopped:
-        raise LookupError(f"the test {wanted or match} is there, and the project's settings of pytest deselect it")
+    if wanted and not match and plugin.is_known and not plugin.seen and not plugin.stopped:
+        raise LookupError(f"the test {wanted} is there, and the project's settings of pytest deselect it")
     return len(plugin.seen), plugin.rows, plugin.stopped
 """

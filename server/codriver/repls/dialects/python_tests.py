@@ -67,7 +67,7 @@ def frames_of(frames):
     told = [
         {"file": one.filename, "line": one.lineno, "function": one.name}
         for one in reversed(frames)
-        if not any(name in one.filename for name in run_by)
+        if one.name != "_on_signal" and not any(name in one.filename for name in run_by)
     ]
     return told if len(told) <= FRAMES else told[:FRAMES // 2] + told[-FRAMES // 2:]
 
@@ -270,18 +270,21 @@ def answer(ns, wanted, match, words, only, session=""):
 _PROGRAM: Final = _COMMON + _UNITTEST + PYTEST + _ANSWER
 
 TEST: Final = (
-    f'(lambda space: exec({_PROGRAM!r}, space) or space["answer"]($ns, $name, $match, $words, $only))'
-    '({"__name__": "tests"})'
+    '[space["answer"]($ns, $name, $match, $words, $only)\n'
+    ' for space in [{"__name__": "tests"}]\n'
+    f" for _ in [exec({_PROGRAM!r}, space)]][0]"
 )
 """The expression; `$ns`, `$name` and `$match` are string literals, empty for all; `$only` lists namespaces with tests.
+
+The program stands last and on a line of its own, as tracebacks and stacks show the line of what calls it.
 
 `$words` is `$match` as alternatives of words that all must hold, an exclamation mark before what must not.
 """
 
 HY_TEST: Final = (
-    f"((fn [space] (exec {json.dumps(_PROGRAM)} space)"
-    ' (.loads (__import__ "json") ((get space "answer") $ns $name $match $words $only $session)))'
-    ' {"__name__" "tests"})'
+    '(get (lfor\n space [{"__name__" "tests"}]\n'
+    f" _ [(exec {json.dumps(_PROGRAM)} space)]\n"
+    ' (.loads (__import__ "json") ((get space "answer") $ns $name $match $words $only $session))) 0)'
 )
 """The same in Hy, which runs the same program; its modules are imported and collected as Python's are.
 

@@ -13,7 +13,7 @@ import anyio
 from codriver.core.values import MAIN_SESSION, TEST_SESSION, Failure, TestSelection
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
-from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, Output, TestResult, TestRun, Value
+from codriver.repls.adapter_values import NAMESPACE_MISSING, UNKNOWN_TEST, Ending, Output, TestResult, TestRun, Value
 from codriver.repls.errors import (
     CapabilityMissingError,
     EvaluationFailedError,
@@ -223,7 +223,7 @@ class TestRunner:
             with suppress(CodriverError):
                 data = read_data("the test run", await self._ask(tool, "test-partial"), self._dialect)
         run = responses.tests_of(data, self._dialect, output=_printed(answer))
-        return run if run.stopped else replace(run, stopped=TestResult("?", "?", "error"))
+        return run if run.stopped else replace(run, stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
 
     async def _ask(self, tool: NreplSession, capability: str, **names: Words) -> list[Message]:
         code = self._dialect.expression(capability, **names)
