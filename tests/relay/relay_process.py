@@ -51,10 +51,12 @@ def answer(id_, result=None):
 class RelayProcess:
     """A client's view of a relay: what it writes to the relay's stdin, and the lines it reads from its stdout."""
 
-    def __init__(self, *arguments, environment=None, program=None):
+    def __init__(self, *arguments, environment=None, program=None, command=None, cwd=None):
         clean = {name: value for name, value in os.environ.items() if not name.startswith("CODRIVER_")}
+        relay = [sys.executable, *(["-c", program] if program else ["-I", "-S", str(RELAY)])]
         self.process = subprocess.Popen(
-            [sys.executable, *(["-c", program] if program else ["-I", "-S", str(RELAY)]), *map(str, arguments)],
+            [*([command] if command else relay), *map(str, arguments)],
+            cwd=cwd,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

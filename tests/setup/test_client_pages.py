@@ -13,7 +13,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "wrapper-config" / "README.md"
 CLIENTS = known_clients()
 LAUNCH = Launch(
-    Path("/home/me/.venv/bin/python"), Path("/home/me/.config/codriver/codriver_relay.py"), Path("/home/me/app")
+    Path("/home/me/.venv/bin/python"),
+    Path("/home/me/.config/codriver/codriver_relay.py"),
+    Path("/home/me/app"),
+    ("codriver-relay", "--workspace", "auto", "--start"),
 )
 ME = Environment(Path("~"), "linux", {})
 
@@ -28,9 +31,15 @@ the server notes in your state folder (64 names, `seen-clients.json`). `codriver
 (`default_tools_approval_mode = "approve"`) run every tool, any code included, without asking you; `--force` without it
 takes the key back.
 
-To write one by hand, take it from below and put your own paths in: an interpreter that has Codriver, the relay
-(`codriver serve` and `codriver init` install it), and the port file of your project, which need not be there yet:
-`--start` has the relay start a server when none runs.
+A file in the project may be shared, so its entry names no path of one machine: `codriver-relay` has to be on the `PATH`
+of the client, as pipx and `uv tool install` put it there, or the command is `uvx --from codriver==VERSION
+codriver-relay --workspace auto --start`. With `auto`, which serves your own files and any project too, the relay finds
+the workspace: `codriver-relay --help` says how. `init` replaces its older entries, which had paths; where neither
+command works, it writes paths into the project only outside of git or with `--force`.
+
+To write an entry for your own file by hand, put your paths in: an interpreter that has Codriver, the relay (`codriver
+serve` and `codriver init` install it), and the port file of your project, which need not be there yet: `--start` has
+the relay start a server when none runs.
 
 """
 PACKAGE = "%LOCALAPPDATA%/Packages/Claude_*/LocalCache/Roaming/Claude"
@@ -74,7 +83,7 @@ def page():
     for client in CLIENTS.values():
         scope = client.scopes[0]
         language = "toml" if client.is_toml else "json"
-        text = client.render(LAUNCH, entry_name(scope, LAUNCH.workspace)).rstrip("\n")
+        text = client.render(LAUNCH.in_scope(scope), entry_name(scope, LAUNCH.workspace)).rstrip("\n")
         source = table[client.id]["source"]
         parts += [
             f"## {client.title}",

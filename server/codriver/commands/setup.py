@@ -52,7 +52,7 @@ TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
     help="Which tools clients get, written to codriver.toml: all, or five by which an agent reaches all.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
-@click.option("--force", is_flag=True, help="Replace an entry that is there and differs.")
+@click.option("--force", is_flag=True, help="Replace an entry that differs; write paths into shared files.")
 @click.option("--remove", is_flag=True, help="Take the entries out again.")
 @click.option(
     "--approve",
@@ -82,7 +82,8 @@ def init_command(  # noqa: PLR0913  # one argument an option
 
     Looks which REPL the project has and which clients this workspace and this machine show signs of, and adds an entry
     to each client's own file; everything else in it stays, comments included. An entry that says something else is
-    left alone without --force. Where the project has a REPL that codriver can start, `codriver.toml` gets to name it.
+    left alone without --force. Files in the workspace, which a team may share, name `codriver-relay` or `uvx` and no
+    path of this machine. Where the project has a REPL that codriver can start, `codriver.toml` gets to name it.
     The workspace is then accepted as by `codriver trust`, unless its settings ask for what only you may grant.
 
     Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode, copilot, cline,
@@ -96,12 +97,14 @@ def init_command(  # noqa: PLR0913  # one argument an option
     from codriver.setup.init import InitOptions, run_init  # noqa: PLC0415  # as above
     from codriver.setup.printed_entries import printed_entries  # noqa: PLC0415  # as above
 
+    machine = Environment.here()
+    launch = Launch.here(workspace).with_shared(machine)
     if is_listing:
-        say(client_list(Launch.here(workspace), Environment.here(), seen_clients.read()))
+        say(client_list(launch, machine, seen_clients.read()))
         return
     if not dry_run:
         registration.install_relay(Path(str(codriver_relay.__file__)), relay_file())
-    printed, written = printed_entries(clients, Launch.here(workspace), remove=remove)
+    printed, written = printed_entries(clients, launch, remove=remove)
     if printed:
         say(printed)
     if clients and not written:
@@ -109,7 +112,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
     clients = written
     options = InitOptions(clients, scope, dry_run, force, remove, approve, toolset)
     held = _withheld(workspace.resolve())
-    report = run_init(Launch.here(workspace), options)
+    report = run_init(launch, options, machine)
     say(report.text)
     if not dry_run and not remove:
         _accept(workspace.resolve(), held)
@@ -161,7 +164,8 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
             raise StartError(error.why) from error  # the doctor has its own advice
 
     with patience(lambda: "looking at the installation: the relay, the interpreters and the clients are tried"):
-        report = diagnose(Launch.here(workspace), ask, Environment.here())
+        machine = Environment.here()
+        report = diagnose(Launch.here(workspace).with_shared(machine), ask, machine)
     if as_json:
         say_json(report.to_json(), indent=2)
     else:

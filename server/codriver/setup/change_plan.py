@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.setup.clients import Scope, entry_name, starts_relay
+from codriver.setup.clients import RELAY, Scope, entry_name, is_as_good, is_versioned, is_written_by_init, starts_relay
 from codriver.setup.config_document import (
     find_entry,
     foreign_key,
@@ -19,6 +19,7 @@ from codriver.setup.config_document import (
     set_entry,
 )
 from codriver.setup.jsonc import FileFaultError
+from codriver_relay import is_border
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -235,15 +236,21 @@ def _plan_entry(
     target: _Target, launch: Launch, environment: Environment, texts: Mapping[Path, str | None], *, force: bool
 ) -> Change:
     client, name = target.client, target.name
+    shared = launch.shared if target.scope == "workspace" else None
+    launch = launch.in_scope(target.scope)
     try:
         before = target.text(texts)
         present = find_entry(client, before, name) if before is not None else None
-        if before is not None and present == client.entry(launch, name):
+        entry = client.entry(launch, name)
+        is_ours = bool(shared) and is_written_by_init(present, entry)
+        if before is not None and (present == entry or (shared is not None and is_as_good(present, entry))):
             is_planned = target.file in texts  # the entry is that of a client before this one, and as new
             return replace(target.change("same", before, before), next=client.next if is_planned else "")
-        if present is not None and not force:
+        if present is not None and not force and not is_ours:
             fix = f"codriver init --client {client.id} --force replaces it"
             return target.change("refused", before, before, f"it has another entry {name}", fix)
+        if shared == () and not force and is_versioned(launch.workspace):
+            return target.change("skipped", before, before, *_unshareable(client, launch))
         if problem := _no_place(target, before, launch, environment, texts):
             return target.change("skipped", before, before, *problem)
         if before is None:
@@ -252,6 +259,19 @@ def _plan_entry(
         return target.change(state, before, set_entry(client, before, launch, name))
     except (FileFaultError, OSError, UnicodeDecodeError) as error:
         return _refused(client, target.file, error)
+
+
+def _unshareable(client: Client, launch: Launch) -> tuple[str, str]:
+    """Why no entry is written into a file that a team shares, and what to do."""
+    problem = "it is shared by git, and the entry would name paths of this machine: "
+    if is_border(str(launch.workspace)):
+        problem += "--workspace auto takes no folder of others, nor home or one for temporary files"
+    else:
+        problem += f"no {RELAY[0]} of this version is on the PATH, and this codriver came from no registry (for uvx)"
+    fix = f"codriver init --client {client.id} --force writes them all the same"
+    if "user" in client.scopes:
+        fix = f"codriver init --client {client.id} --scope user writes your own file"
+    return problem, f"{fix}; `uv tool install` or pipx put {RELAY[0]} on the PATH"
 
 
 def _no_place(

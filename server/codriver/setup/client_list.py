@@ -53,6 +53,8 @@ def _entry(client: Client, launch: Launch, environment: Environment) -> str:
         place = _shown(change.file, launch.workspace, environment.home)
         if change.state == "same":
             told.append(f"in {place}")
+        elif change.state == "replace":
+            told.append(f"{place}: an older entry, with paths of this machine")
         elif change.state == "refused":
             told.append(f"{place}: {change.problem}")
     return ", ".join(told) or "none"

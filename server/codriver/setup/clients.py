@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from codriver.errors import StartError
 from codriver.files.paths import port_file, relay_file, shipped_folder
 from codriver.setup import jsonc
+from codriver_relay import is_border
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,6 +26,13 @@ Scope = Literal["workspace", "user"]
 Platform = Literal["linux", "macos", "windows"]
 
 NAME_KEY = "{{name}}"
+ARGUMENTS: Final = re.compile(r'"\{\{relay\}\}",\s*"[^"]*",\s*"--start"')
+"""What follows the interpreter in every template."""
+RELAY: Final = ("codriver-relay", "--workspace", "auto", "--start")
+"""The relay as a command that finds its workspace itself."""
+INSTALLERS: Final = frozenset({"pip", "uv", "poetry", "pdm"})
+"""What fetches packages by name. Source: the INSTALLER files that they write."""
+HELP_S: Final = 10.0
 _PACKAGE: Final = "{claude-package}"
 
 
@@ -80,7 +89,11 @@ class Environment:
 
     def has_command(self, name: str) -> bool:
         """Whether the program is on the search path."""
-        return shutil.which(name, path=self.variables.get("PATH", "")) is not None
+        return self.which(name) is not None
+
+    def which(self, name: str) -> str | None:
+        """The program of that name on the search path."""
+        return shutil.which(name, path=self.variables.get("PATH", ""))
 
     def _claude_package(self) -> Path | None:
         """Where Claude Desktop keeps its files when it was installed as a package of Windows.
@@ -104,6 +117,9 @@ class Launch:
     """An interpreter that has Codriver installed: the relay starts the server with it."""
     relay: Path
     workspace: Path
+    shared: tuple[str, ...] | None = None
+    """The command line in files that a team shares, without a path of this machine; empty where none would work, None
+    where it was not looked for and the paths are used there too."""
 
     @classmethod
     def here(cls, workspace: Path) -> Launch:
@@ -112,6 +128,14 @@ class Launch:
         The path of the interpreter is left as it is: a virtual environment is known through its links.
         """
         return cls(Path(sys.executable), relay_file(), workspace.resolve())
+
+    def with_shared(self, environment: Environment) -> Launch:
+        """The same with the command line for shared files, looked for on this machine."""
+        return replace(self, shared=() if is_border(str(self.workspace)) else shared_command(environment))
+
+    def in_scope(self, scope: Scope) -> Launch:
+        """The same for the files of one scope: those of the user's own hold paths of this machine."""
+        return self if scope == "workspace" and self.shared else replace(self, shared=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +209,16 @@ class Client:
             "port-file": str(port_file(launch.workspace)),
         }
 
+        template = self.template
+        if launch.shared:
+            filled["python"], words = launch.shared[0], ", ".join(map(json.dumps, launch.shared[1:]))
+            template = ARGUMENTS.sub(lambda _: words, template)
+
         def fill(found: re.Match[str]) -> str:
             # The inside of a JSON string is that of a TOML basic string too.
             return json.dumps(filled[found.group(1)], ensure_ascii=False)[1:-1]
 
-        return re.sub(r"\{\{([a-z-]+)\}\}", fill, self.template)
+        return re.sub(r"\{\{([a-z-]+)\}\}", fill, template)
 
     def approving(self) -> Client:
         """The same client with a template whose entry has the keys of `approval` too."""
@@ -263,6 +292,80 @@ def command_line(entry: object) -> tuple[str, ...]:
 def starts_relay(entry: object) -> bool:
     """Whether an entry starts our relay, from whatever place."""
     return any(re.search(r"codriver[-_]relay(\.py)?\Z", word) for word in command_line(entry))
+
+
+def is_shareable(words: tuple[str, ...]) -> bool:
+    """Whether a command line is one of ours for files that a team shares."""
+    return words == RELAY or (words[:2] == ("uvx", "--from") and words[3:] == RELAY and "codriver" in words[2])
+
+
+def is_written_by_init(present: object, entry: object) -> bool:
+    """Whether `init` of some version, on some machine, wrote an entry of a workspace where `entry` is to be now."""
+    if not isinstance(present, dict) or not isinstance(entry, dict):
+        return False
+    words = command_line(present)
+    has_paths = len(words) == len(RELAY) and words[2].endswith("/.calva/mcp-server/port") and words[3] == "--start"
+    if not starts_relay(present) or not (has_paths or is_shareable(words)):
+        return False
+    wanted = _rest(entry)
+    return all(key in wanted and wanted[key] == value for key, value in _rest(present).items())
+
+
+def is_as_good(present: object, entry: object) -> bool:
+    """Whether an entry of ours for shared files can stay: another's machine may need another of our command lines."""
+    if not isinstance(present, dict) or not isinstance(entry, dict):
+        return False
+    return is_shareable(command_line(present)) and _rest(present) == _rest(entry)
+
+
+def is_versioned(workspace: Path) -> bool:
+    """Whether a folder lies in a git repository, whose files others get too."""
+    return any(is_there(folder / ".git") for folder in (workspace, *workspace.parents))
+
+
+def _rest(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry without its command line."""
+    rest = {key: value for key, value in entry.items() if key not in ("command", "args")}
+    return {
+        key: _rest(value) if key == "transport" and isinstance(value, dict) else value for key, value in rest.items()
+    }
+
+
+def shared_command(environment: Environment) -> tuple[str, ...]:
+    """The relay's command line on any machine with Codriver; empty where none works on this one.
+
+    The relay on the search path has to know `auto`: it may be another installation's.
+    """
+    relay = environment.which(RELAY[0])
+    if relay is not None and _knows_auto(relay):
+        return RELAY
+    version = registry_version()
+    return ("uvx", "--from", f"codriver=={version}", *RELAY) if version and environment.has_command("uvx") else ()
+
+
+def _knows_auto(relay: str) -> bool:
+    if Path(relay).parent == Path(sys.executable).parent:
+        return True
+    if not Path(relay).is_absolute():
+        return False  # it may be anybody's, in the folder that this runs in
+    try:
+        done = subprocess.run([relay, "--help"], capture_output=True, timeout=HELP_S, check=False)  # noqa: S603  # the user's own
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0 and b"`auto`" in done.stdout
+
+
+def registry_version() -> str:
+    """The version of this installation if it came from a registry, so that others get it by name; else empty."""
+    from importlib import metadata  # noqa: PLC0415  # where the relay is on the search path, nobody asks
+
+    try:
+        installed = metadata.distribution("codriver")
+        direct, installer = installed.read_text("direct_url.json"), installed.read_text("INSTALLER")
+    except (metadata.PackageNotFoundError, OSError):
+        return ""
+    words = (installer or "").lower().split()
+    return installed.version if direct is None and words and words[0] in INSTALLERS else ""
 
 
 def entry_name(scope: Scope, workspace: Path) -> str:

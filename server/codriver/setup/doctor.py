@@ -28,15 +28,13 @@ from codriver.net.server_record import is_claimed, place, read_port, read_record
 from codriver.repls import kinds
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
-from codriver.setup.change_plan import plan
-from codriver.setup.clients import command_line, entry_name, found_clients, starts_relay
-from codriver.setup.config_document import find_entry
 from codriver.setup.doctor_report import (
     Check,
     ReplReport,
     Report,
     Row,
 )
+from codriver.setup.entry_checks import check_entries
 from codriver.setup.project import find_projects, port_text
 from codriver.setup.reachability import NAME, check_exposure, obstacle
 from codriver.skills import Selection, SkillLibrary
@@ -46,8 +44,7 @@ if TYPE_CHECKING:
 
     from codriver.net.server_record import ServerRecord
     from codriver.settings.model import Settings
-    from codriver.setup.change_plan import Change
-    from codriver.setup.clients import Client, Environment, Launch, Scope
+    from codriver.setup.clients import Environment, Launch
     from codriver.setup.doctor_report import Support
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -74,7 +71,7 @@ def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = 
     checks += _check_server(workspace, health)
     checks.append(_check_relay(launch, reach if isinstance(health, dict) else None))
     checks += _check_permissions(workspace)
-    checks += _check_clients(launch, environment)
+    checks += check_entries(launch, environment)
     repls = _rows(health, "repls") if isinstance(health, dict) else []
     checks += _check_repls(workspace, repls, running=isinstance(health, dict))
     checks += _check_homes(sessions)
@@ -289,48 +286,6 @@ def _others_may_write(status: os.stat_result) -> bool:
         return False
     is_own_group = hasattr(os, "getgid") and status.st_gid == os.getgid()
     return bool(status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not is_own_group))
-
-
-def _check_clients(launch: Launch, environment: Environment) -> Iterator[Check]:
-    clients = found_clients(launch.workspace, environment)
-    if not clients:
-        yield Check("clients", "note", "none found in this workspace or on this machine", "codriver init --client NAME")
-    for client in clients:
-        yield _check_client(client, launch, environment)
-
-
-def _check_client(client: Client, launch: Launch, environment: Environment) -> Check:
-    """How the entry of one client stands: in the workspace, else in the user's own file."""
-    changes = [plan([client], launch, environment, scope=scope)[0] for scope in client.scopes]
-    good = next((change for change in changes if change.state == "same"), None)
-    if good is not None:
-        return Check("clients", "ok", f"{client.title}: {good.file}")
-    bad = next((change for change in changes if change.state == "refused"), None)
-    if bad is not None:
-        return _judge_refused(client, bad, launch, environment)
-    return Check("clients", "note", f"{client.title} has no entry", f"codriver init --client {client.id}")
-
-
-def _judge_refused(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
-    """An entry that says something else still works when all it names is there, such as another Python of ours."""
-    scope: Scope = "workspace" if change.file.is_relative_to(launch.workspace) else "user"
-    entry = None
-    if change.before is not None:
-        entry = find_entry(client, change.before, entry_name(scope, launch.workspace))
-    words = command_line(entry)
-    missing = [word for word in words if _is_missing_program(word, environment, is_command=word == words[0])]
-    if starts_relay(entry) and not missing:
-        text = f"{client.title}: {change.file} starts the relay in its own way: {' '.join(words)}"
-        return Check("clients", "note", text, change.fix)
-    problem = f"{change.problem}, and {missing[0]} is not there" if missing else change.problem
-    return Check("clients", "wrong", f"{client.title}: {change.file}: {problem}", change.fix)
-
-
-def _is_missing_program(word: str, environment: Environment, *, is_command: bool) -> bool:
-    """Whether a word of a command line names a program or script that is not there."""
-    if Path(word).is_absolute():
-        return (is_command or word.endswith(".py")) and not Path(word).exists()
-    return is_command and not environment.has_command(word)
 
 
 def _check_repls(workspace: Path, repls: list[dict[str, Any]], *, running: bool) -> Iterator[Check]:

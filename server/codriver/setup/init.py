@@ -24,8 +24,9 @@ from codriver.setup.change_plan import (
     plan_removal,
     read_file,
 )
-from codriver.setup.clients import Environment, Launch, Scope, chosen_clients, found_clients, known_clients
+from codriver.setup.clients import RELAY, Environment, Launch, Scope, chosen_clients, found_clients, known_clients
 from codriver.setup.project import find_projects, running_repls
+from codriver_relay import is_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from codriver.setup.project import Project
 
 
+MARK: Final = "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
+"""What `codriver.toml` says where it is only needed to be there."""
 TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
 """The line of a file that sets it, wherever it stands before the first table."""
 
@@ -100,14 +103,17 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
         lines += _describe(projects, launch.workspace, environment)
         repl = _repl_line(projects, launch.workspace, environment) if options.start_repl else ""
         lines += _grants(clients) if options.approve else []
-        changes = (*_plan_settings(launch.workspace, repl, options.toolset), *changes)
+        settings = _plan_settings(launch.workspace, repl, options.toolset)
+        changes = (*(settings or _plan_mark(launch, changes)), *changes)
+    else:
+        changes = (*changes, *_plan_unmark(launch, clients, environment, changes))
     if not clients:
         known = ", ".join(known_clients())
         lines.append(f"clients    none found here; name one with --client: {known}")
     done, failed = _carry_out(changes, options)
     done += [f"{client.title:<15} skipped: it keeps no entries in the {options.scope}'s files" for client in lacking]
     lines += ["", *done] if done else []
-    lines += _next_steps(changes, options, launch.workspace)
+    lines += _next_steps(changes, options, launch, environment)
     if options.remove:
         lines += _left_elsewhere(clients, launch, environment, options)
     return Report("\n".join(lines) + "\n", changes, int(failed))
@@ -178,6 +184,31 @@ def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tupl
         return ()
     told = "change repl there to use another" if repl_line else "toolset there says which tools clients get"
     return (Change("codriver", file, "add", before, after, next=told, root=workspace),)
+
+
+def _plan_mark(launch: Launch, changes: Sequence[Change]) -> tuple[Change, ...]:
+    """The file by which `--workspace auto` finds a workspace that nothing else marks, if an entry needs it."""
+    needs_mark = launch.shared and any(change.is_pending and change.root is not None for change in changes)
+    if not needs_mark or is_workspace(str(launch.workspace)):
+        return ()
+    return (Change("codriver", launch.workspace / "codriver.toml", "add", None, MARK, root=launch.workspace),)
+
+
+def _plan_unmark(
+    launch: Launch, clients: Sequence[Client], environment: Environment, changes: Sequence[Change]
+) -> tuple[Change, ...]:
+    """The removal of that file, if nobody has written into it and no other client's entry stays in the workspace."""
+    file = launch.workspace / "codriver.toml"
+    try:
+        is_mark = read_file(file, launch.workspace) == MARK
+    except (OSError, UnicodeDecodeError):
+        is_mark = False
+    cleared = {change.file for change in changes if change.state == "remove" and change.root is not None}
+    others = [client for client in known_clients().values() if "workspace" in client.scopes and client not in clients]
+    left = plan_removal(others, launch, environment, scope="workspace")
+    if not is_mark or not cleared or any(change.state == "remove" and change.file not in cleared for change in left):
+        return ()
+    return (Change("codriver", file, "remove", MARK, None, root=launch.workspace),)
 
 
 def _settings_name_a_repl(workspace: Path) -> bool:
@@ -251,19 +282,38 @@ def _lacking(options: InitOptions) -> tuple[Client, ...]:
     return tuple(client for client in unnamed if options.scope not in client.scopes)
 
 
-def _next_steps(changes: Sequence[Change], options: InitOptions, workspace: Path) -> list[str]:
+def _next_steps(changes: Sequence[Change], options: InitOptions, launch: Launch, environment: Environment) -> list[str]:
     if options.dry_run:
         return ["", "Nothing was written: this was a dry run."] if changes else []
     steps = [f"{change.title}: {change.next}" for change in changes if change.next]
     entries = [change.file for change in changes if change.is_pending and change.file.name != "codriver.toml"]
-    shared = [file.relative_to(workspace).as_posix() for file in entries if file.is_relative_to(workspace)]
+    inside = [file for file in entries if file.is_relative_to(launch.workspace)]
+    shared = [file.relative_to(launch.workspace).as_posix() for file in inside]
     if not steps:
         return []
-    if shared and not options.remove and (workspace / ".git").exists():
-        steps.append(
-            f"git: {', '.join(shared)} names paths of this machine; leave it out of commits, or have everybody run init"
-        )
+    if shared and not options.remove:
+        steps += _sharing(", ".join(dict.fromkeys(shared)), launch, environment)
     return ["", "next", *(f"  {step}" for step in steps), "  codriver doctor shows whether all is well"]
+
+
+def _sharing(names: str, launch: Launch, environment: Environment) -> list[str]:
+    """What to do with the files in the workspace that a team may share."""
+    is_in_git = (launch.workspace / ".git").exists()
+    if launch.shared:
+        needs = "uv" if launch.shared[0] == "uvx" else f"{RELAY[0]} on the PATH of the client"
+        told = f"{names} names no path of this machine and may be committed; " if is_in_git else ""
+        own = environment.which(launch.shared[0])
+        if own and (Path(own).parents[1] / "pyvenv.cfg").is_file():
+            needs += f": here {Path(own).parents[1]} has it, so start clients where that environment is active"
+        return [f"{'git: ' if told else ''}{told}whoever uses it needs {needs}"]
+    if is_in_git:
+        return [f"git: {names} names paths of this machine; leave it out of commits, or have everybody run init"]
+    if launch.shared is None:
+        return []
+    told = f"{names} names paths of this machine: before you share it, have {RELAY[0]} on the PATH, as by pipx"
+    return [
+        f"{told} or `uv tool install`, and run init again; --scope user writes your own file, where a client has one"
+    ]
 
 
 def _left_elsewhere(

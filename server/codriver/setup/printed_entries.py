@@ -37,7 +37,7 @@ class PrintedClient:
     def render(self, block: Block, launch: Launch) -> str:
         """The text of a block, filled in."""
         client = Client(self.id, self.title, block.template, is_toml=False, next=self.next)
-        return client.render(launch, entry_name(self.scope, launch.workspace))
+        return client.render(launch.in_scope(self.scope), entry_name(self.scope, launch.workspace))
 
     def to_text(self, launch: Launch) -> str:
         """All that is to be pasted, each block behind its place, and what to do then."""

@@ -1,0 +1,342 @@
+"""Entries in files that a team shares: no path of one machine, and one command line wherever the files go."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from live_server import environ
+
+import codriver_relay
+from codriver import __version__
+from codriver.setup.change_plan import apply, plan, plan_removal
+from codriver.setup.clients import Environment, Launch, command_line, known_clients, registry_version, shared_command
+from codriver.setup.config_document import find_entry
+from codriver.setup.entry_checks import check_entries
+from codriver.setup.init import MARK, InitOptions, run_init
+from relay.relay_process import INITIALIZED, RelayProcess, request
+
+CLIENTS = known_clients()
+SHARING = [name for name, client in CLIENTS.items() if "workspace" in client.scopes]
+RELAY = ("codriver-relay", "--workspace", "auto", "--start")
+UVX = ("uvx", "--from", "codriver==1.2.3", *RELAY)
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "README.md").touch()
+    return folder
+
+
+@pytest.fixture
+def machine(tmp_path):
+    (tmp_path / "bin").mkdir()
+    return Environment(tmp_path / "home", "linux", {"PATH": str(tmp_path / "bin")})
+
+
+@pytest.fixture
+def launch(workspace):
+    return Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), workspace, RELAY)
+
+
+@pytest.fixture
+def stack():
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+def install(machine, name, text):
+    """A program on the search path."""
+    program = Path(machine.variables["PATH"]) / name
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+
+
+def install_relay(machine):
+    install(machine, "codriver-relay", f'exec "{sys.executable}" -I -S "{codriver_relay.__file__}" "$@"')
+
+
+def entry(name, launch, file):
+    return find_entry(CLIENTS[name], file.read_text(), "codriver")
+
+
+@pytest.mark.parametrize("shared", [RELAY, UVX], ids=lambda words: words[0])
+@pytest.mark.parametrize("name", SHARING)
+def test_a_shared_file_holds_no_path_of_this_machine(name, shared, workspace, machine):
+    launch = Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), workspace, shared)
+    (change,) = plan([CLIENTS[name]], launch, machine, scope="workspace")
+    assert change.state == "add"
+    apply(change)
+    assert command_line(entry(name, launch, change.file)) == shared
+    for path in (str(workspace), "/opt/", str(machine.home), "{{", "${workspaceFolder}"):
+        assert path not in change.file.read_text()
+    (again,) = plan([CLIENTS[name]], launch, machine, scope="workspace")
+    assert again.state == "same"
+    (removal,) = plan_removal([CLIENTS[name]], launch, machine, scope="workspace")
+    assert removal.state == "remove"
+
+
+def test_the_users_own_file_keeps_the_paths(launch, machine):
+    (change,) = plan([CLIENTS["zed"]], launch, machine, scope="user")
+    assert '"/opt/python"' in change.after
+    assert "auto" not in change.after
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_an_older_entry_with_paths_is_replaced_without_force(name, launch, workspace, machine):
+    elsewhere = Launch(Path("/home/other/bin/python"), Path("/home/other/codriver_relay.py"), workspace)
+    (old,) = plan([CLIENTS[name]], elsewhere, machine, scope="workspace")
+    apply(old)
+    (change,) = plan([CLIENTS[name]], launch, machine, scope="workspace")
+    assert change.state == "replace"
+    apply(change)
+    assert command_line(entry(name, launch, change.file)) == RELAY
+    assert "/home/other" not in change.file.read_text()
+
+
+def test_an_older_entry_without_the_keys_that_came_later_is_replaced(launch, workspace, machine):
+    old = {"command": "/x/python", "args": ["/x/codriver_relay.py", "/x/app/.calva/mcp-server/port", "--start"]}
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": old}}))
+    (change,) = plan([CLIENTS["claude-code"]], launch, machine)
+    assert change.state == "replace"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"env": {"JAVA_HOME": "/jdk"}},
+        {"type": "http"},
+        {"args": ["/x/codriver_relay.py", "1664"]},
+        {"args": ["/x/codriver_relay.py", "/x/.calva/mcp-server/port", "--verbose"]},
+        {"args": ["/x/other.py", "/x/.calva/mcp-server/port", "--start"]},
+        {"args": [*RELAY[1:], "--verbose"]},
+    ],
+)
+def test_an_entry_that_somebody_changed_needs_force(launch, workspace, machine, changed):
+    old = {
+        "type": "stdio",
+        "command": "/x/python",
+        "args": ["/x/codriver_relay.py", "/x/.calva/mcp-server/port", "--start"],
+    }
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": old | changed}}))
+    (change,) = plan([CLIENTS["claude-code"]], launch, machine)
+    assert change.state == "refused"
+    (change,) = plan([CLIENTS["claude-code"]], launch, machine, force=True)
+    assert change.state == "replace"
+
+
+@pytest.mark.parametrize("theirs", [RELAY, UVX, ("uvx", "--from", "codriver==0.9", *RELAY)], ids=" ".join)
+def test_another_members_shared_entry_stays(theirs, launch, workspace, machine):
+    (change,) = plan([CLIENTS["gemini"]], Launch(Path("/p"), Path("/r"), workspace, theirs), machine)
+    apply(change)
+    for mine in (RELAY, UVX, ()):
+        (again,) = plan([CLIENTS["gemini"]], Launch(Path("/p"), Path("/r"), workspace, mine), machine)
+        assert again.state == "same"
+
+
+# Which command line
+
+
+def test_the_relay_on_the_search_path_goes_first(machine):
+    install_relay(machine)
+    assert shared_command(machine) == RELAY
+
+
+@pytest.mark.parametrize("text", ["echo usage: codriver-relay PORT", "echo '`auto`'; exit 3", "exec /nowhere"])
+def test_a_relay_that_does_not_find_workspaces_counts_for_nothing(machine, text):
+    install(machine, "codriver-relay", text)
+    assert shared_command(machine) == ()
+
+
+@pytest.mark.parametrize(
+    ("files", "version"),
+    [
+        ({"INSTALLER": "pip\n"}, __version__),
+        ({"INSTALLER": "uv"}, __version__),
+        ({"INSTALLER": "Poetry 2.1"}, __version__),
+        ({"INSTALLER": "pip\n", "direct_url.json": "{}"}, ""),
+        ({"INSTALLER": "debian"}, ""),
+        ({}, ""),
+    ],
+)
+def test_uvx_is_for_what_came_from_a_registry_by_name(tmp_path, machine, monkeypatch, files, version):
+    about = tmp_path / "site" / f"codriver-{__version__}.dist-info"
+    about.mkdir(parents=True)
+    for name, text in {"METADATA": f"Name: codriver\nVersion: {__version__}\n", **files}.items():
+        (about / name).write_text(text)
+    monkeypatch.syspath_prepend(str(about.parent))
+    assert registry_version() == version
+    assert shared_command(machine) == ()
+    install(machine, "uvx", "true")
+    assert shared_command(machine) == (("uvx", "--from", f"codriver=={__version__}", *RELAY) if version else ())
+
+
+def test_this_checkout_came_from_no_registry():
+    assert metadata.distribution("codriver").read_text("direct_url.json")
+    assert registry_version() == ""
+
+
+# Where none works
+
+
+def test_a_file_in_a_repository_gets_no_paths_unless_forced(workspace, machine):
+    launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace / "sub", ())
+    (workspace / "sub").mkdir()
+    (workspace / ".git").write_text("gitdir: /elsewhere\n")
+    (change, other) = plan([CLIENTS["gemini"], CLIENTS["claude-code"]], launch, machine)
+    assert (change.state, other.state) == ("skipped", "skipped")
+    assert "paths of this machine" in change.problem
+    assert "codriver init --client gemini --scope user" in change.fix
+    assert "--client claude-code --force" in other.fix
+    assert plan([CLIENTS["gemini"]], launch, machine, scope="user")[0].state == "add"
+    (forced,) = plan([CLIENTS["gemini"]], launch, machine, force=True)
+    assert "/opt/python" in forced.after
+
+
+def test_outside_of_a_repository_the_paths_are_written_and_told(workspace, machine):
+    launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace, ())
+    report = run_init(launch, InitOptions(["claude-code"]), machine)
+    assert report.exit_status == 0
+    assert ".mcp.json names paths of this machine" in report.text
+    assert "--scope user" in report.text
+
+
+def test_a_client_that_was_named_and_gets_no_entry_is_a_failure(workspace, machine):
+    (workspace / ".git").mkdir()
+    launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace, ())
+    report = run_init(launch, InitOptions(["claude-code"]), machine)
+    assert report.exit_status == 1
+    assert "codriver-relay of this version is on the PATH" in report.text
+    assert not (workspace / ".mcp.json").exists()
+
+
+def test_a_folder_that_auto_never_takes_gets_no_shared_entry(workspace, machine):
+    install_relay(machine)
+    workspace.chmod(0o777)
+    (workspace / ".git").mkdir()
+    launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace).with_shared(machine)
+    assert launch.shared == ()
+    (change,) = plan([CLIENTS["zed"]], launch, machine)
+    assert "takes no folder of others" in change.problem
+
+
+# What is said, and what is left
+
+
+def test_a_shared_file_may_be_committed_and_what_it_needs_is_told(launch, workspace, machine):
+    (workspace / ".git").mkdir()
+    text = run_init(launch, InitOptions(["claude-code"]), machine).text
+    assert (
+        "git: .mcp.json names no path of this machine and may be committed; whoever uses it needs codriver-relay"
+        in text
+    )
+
+
+def test_a_relay_in_a_virtual_environment_is_told(launch, workspace, machine, tmp_path):
+    install_relay(machine)
+    told = f"here {tmp_path} has it, so start clients where that environment is active"
+    assert told not in run_init(launch, InitOptions(["claude-code"]), machine).text
+    (tmp_path / "pyvenv.cfg").touch()
+    assert told in run_init(launch, InitOptions(["vscode"]), machine).text
+
+
+def test_a_workspace_that_nothing_else_marks_gets_a_file_that_does_until_nobody_needs_it(launch, workspace, machine):
+    run_init(launch, InitOptions(["claude-code", "vscode"]), machine)
+    mark = workspace / "codriver.toml"
+    assert mark.read_text() == MARK
+    assert tomllib.loads(MARK) == {}
+    run_init(launch, InitOptions(["vscode"], remove=True), machine)
+    assert mark.exists()
+    run_init(launch, InitOptions(["claude-code"], remove=True), machine)
+    assert [file.name for file in workspace.iterdir()] == ["README.md"]
+
+
+def test_a_mark_that_somebody_wrote_into_stays(launch, workspace, machine):
+    run_init(launch, InitOptions(["claude-code"]), machine)
+    (workspace / "codriver.toml").write_text(MARK + "watch = true\n")
+    run_init(launch, InitOptions(["claude-code"], remove=True), machine)
+    assert (workspace / "codriver.toml").exists()
+
+
+def test_a_workspace_with_a_project_gets_no_mark(launch, workspace, machine):
+    (workspace / ".git").mkdir()
+    run_init(launch, InitOptions(["claude-code"]), machine)
+    assert not (workspace / "codriver.toml").exists()
+
+
+def test_the_doctor_tells_a_shared_entry_whose_program_is_missing_here(launch, workspace, machine):
+    (workspace / ".mcp.json").write_text("{}")
+    install_relay(machine)
+    apply(plan([CLIENTS["claude-code"]], launch, machine)[0])
+    (check, *_) = check_entries(launch, machine)
+    assert check.state == "ok"
+    (Path(machine.variables["PATH"]) / "codriver-relay").unlink()
+    (check, *_) = check_entries(launch, machine)
+    assert (check.state, "codriver-relay is not there" in check.text) == ("wrong", True)
+
+
+def test_the_doctor_tells_an_older_entry_and_what_replaces_it(launch, workspace, machine):
+    old = Launch(Path(sys.executable), Path(codriver_relay.__file__).with_name("codriver_relay.py"), workspace)
+    apply(plan([CLIENTS["claude-code"]], old, machine)[0])
+    (check, *_) = check_entries(launch, machine)
+    assert "codriver init --client claude-code writes one without paths" in check.fix
+
+
+# For real
+
+
+def evaluated(client):
+    """The current folder of the REPL of a client that starts from nothing."""
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
+    client.send(request("first", "initialize", **about), INITIALIZED)
+    client.send(request(8, name="evaluate_code", arguments={"code": "__import__('os').getcwd()", "detail": True}))
+    result = next(line["result"] for line in iter(client.receive, None) if line.get("id") == 8)
+    return str(result["structuredContent"].get("result", result))
+
+
+def test_an_entry_that_init_wrote_starts_a_server_for_its_workspace(workspace, machine, tmp_path, stack):
+    install_relay(machine)
+    (workspace / "a" / "b").mkdir(parents=True)
+    (workspace / "shop.py").touch()
+    place = f"{machine.variables['PATH']}{os.pathsep}{os.environ['PATH']}"
+    ours = environ(tmp_path) | {"PATH": place, "CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    ours.pop("CLAUDE_PROJECT_DIR", None)
+    codriver = [sys.executable, "-m", "codriver", "-w", str(workspace)]
+    done = subprocess.run([*codriver, "init", "--client", "claude-code"], env=ours, capture_output=True, check=False)
+    assert done.returncode == 0, done
+    command, *words = command_line(json.loads((workspace / ".mcp.json").read_text())["mcpServers"]["codriver"])
+    stack.callback(subprocess.run, [*codriver, "stop"], env=ours, capture_output=True, check=False)
+    client = RelayProcess(
+        *words, command=shutil.which(command, path=place), cwd=workspace / "a" / "b", environment=ours
+    )
+    stack.callback(client.close)
+    assert str(workspace) in evaluated(client)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("uvx") is None, reason="uv is not installed")
+def test_uvx_runs_the_relay_of_this_checkout(workspace, tmp_path, stack):
+    (workspace / "shop.py").touch()
+    (workspace / ".git").mkdir()
+    ours = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    ours.pop("CLAUDE_PROJECT_DIR", None)
+    from_here = ["uvx", "--from", str(Path(__file__).parents[2])]
+    fetched = subprocess.run([*from_here, "codriver", "--version"], env=ours, capture_output=True, check=False)
+    if fetched.returncode:
+        pytest.skip(f"uvx cannot build here: {fetched.stderr[-300:]!r}")
+    stop = [*from_here, "codriver", "-w", str(workspace), "stop"]
+    stack.callback(subprocess.run, stop, env=ours, capture_output=True, check=False)
+    words = [*from_here[1:], "codriver-relay", "--workspace", "auto", "--start"]
+    client = RelayProcess(*words, command="uvx", cwd=workspace, environment=ours)
+    stack.callback(client.close)
+    assert str(workspace) in evaluated(client)
