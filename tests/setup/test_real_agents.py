@@ -44,6 +44,15 @@ def gemini(place, url):
     return ["gemini", "--model", "gemini-2.5-pro", "--yolo", "-p", "go"], variables
 
 
+def qwen(place, url):
+    settings = {"security": {"auth": {"selectedType": "openai"}}, "privacy": {"usageStatisticsEnabled": False}}
+    (place.home / ".qwen" / "settings.json").write_text(json.dumps(settings))
+    place.run(program("qwen"), "mcp", "approve", "codriver")
+    # An entry of a workspace is read where the folder is trusted, and started where it is approved too.
+    variables = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "ours"}
+    return ["qwen", "--yolo", "-p", "go"], variables
+
+
 def opencode(place, url):
     folder = place.home / ".config" / "opencode"
     folder.mkdir(parents=True)
@@ -54,7 +63,14 @@ def opencode(place, url):
     return ["opencode", "run", "go"], {}
 
 
-AGENTS = {"claude-code": claude_code, "copilot": copilot, "codex": codex, "gemini": gemini, "opencode": opencode}
+AGENTS = {
+    "claude-code": claude_code,
+    "copilot": copilot,
+    "codex": codex,
+    "gemini": gemini,
+    "qwen": qwen,
+    "opencode": opencode,
+}
 
 
 @pytest.mark.parametrize("name", AGENTS)

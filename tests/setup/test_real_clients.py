@@ -20,6 +20,7 @@ LISTED: dict[str, Any] = {
     "copilot": (["copilot", "mcp", "get", "codriver"], "{python}", "{relay} {port} --start"),
     "codex": (["codex", "mcp", "get", "codriver", "--json"], '"{python}"', '"{port}"', '_sec": 660', '"JAVA_HOME"'),
     "gemini": (["gemini", "mcp", "list"], "codriver: {python} {relay} {port} --start (stdio)"),
+    "qwen": (["qwen", "mcp", "list"], "codriver: {python} {relay} {port} --start (stdio)"),
     "opencode": (["opencode", "mcp", "list"], "codriver", "{python} {relay} {port} --start"),
 }
 CONNECTED = {

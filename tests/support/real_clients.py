@@ -66,5 +66,6 @@ class Place:
         (self.home / ".codex" / "config.toml").write_text(trusted)
         (self.home / ".copilot").mkdir()
         (self.home / ".copilot" / "config.json").write_text(json.dumps({"trustedFolders": [str(self.workspace)]}))
-        (self.home / ".gemini").mkdir()
-        (self.home / ".gemini" / "trustedFolders.json").write_text(json.dumps({str(self.workspace): "TRUST_FOLDER"}))
+        for folder in (".gemini", ".qwen"):
+            (self.home / folder).mkdir()
+            (self.home / folder / "trustedFolders.json").write_text(json.dumps({str(self.workspace): "TRUST_FOLDER"}))

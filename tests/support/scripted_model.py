@@ -6,6 +6,7 @@ and Gemini's contents.
 """
 
 import json
+import re
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -60,13 +61,21 @@ def responses(body, arguments):
 def completions(body, arguments):
     results = [message["content"] for message in body["messages"] if message["role"] == "tool"]
     names = [tool["function"]["name"] for tool in body.get("tools", [])]
-    tool = next(filter(is_tool, names), None)
+    tool, given = next(filter(is_tool, names), None), arguments
+    if tool is None and "tool_search" in names:
+        # Qwen Code keeps the tools of servers back: one is looked up first, and then called by another tool.
+        deferred = re.findall(rf"\w+__{TOOL}", json.dumps(body["messages"]))
+        if deferred and not results:
+            tool, given = "tool_search", {"query": f"select:{deferred[0]}"}
+        elif deferred:
+            tool, given = "tool_call", {"name": deferred[0], "arguments": arguments}
+        results = results[1:]
     delta, stop = {"role": "assistant", "content": SAID}, "stop"
     if tool and not results:
-        function = {"name": tool, "arguments": json.dumps(arguments)}
+        function = {"name": tool, "arguments": json.dumps(given)}
         delta = {
             "role": "assistant",
-            "tool_calls": [{"index": 0, "id": "call", "type": "function", "function": function}],
+            "tool_calls": [{"index": 0, "id": f"call-{tool}", "type": "function", "function": function}],
         }
         stop = "tool_calls"
     chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
