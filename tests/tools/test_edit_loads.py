@@ -201,3 +201,11 @@ def test_a_renamed_name_is_gone_and_its_callers_go_on(live, client):
     known = "(map (fn [s] (some? (get (ns-map (find-ns 'shop.{})) s))) '[total sum-of])"
     assert evaluate(client, known.format("maths")) == "(false true)"
     assert evaluate(client, known.format("bills")) == "(false true)"
+
+
+def test_code_evaluated_after_a_load_is_in_no_file(live, client, greet):
+    assert edit(client, live, GOOD_DAY)["ok"]
+    first = client.call("evaluate_code", code="(no-such-name)")
+    assert "greet" not in str(first["error"].get("file"))
+    second = client.call("evaluate_code", code="(no-such-name)")
+    assert "greet" not in str(second["error"].get("file"))

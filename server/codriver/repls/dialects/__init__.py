@@ -113,6 +113,8 @@ class Dialect:
     """Parts of file or class names whose stack frames are not the user's."""
     unsafe_bytes: int | None = None
     """Requests that are longer and not all ASCII break this server."""
+    no_file: str | None = None
+    """The file of code that is in none, where a session keeps the one that it was told last."""
     send_gap_s: float = 0.0
     print_limits: str | None = None
     """An expression that prints more than two parts, where limits may be honoured."""
@@ -204,6 +206,7 @@ _PYTHON_TOOLING: Final = ("site-packages", "dist-packages", "/lib/python", "<fro
 
 CLOJURE: Final = Dialect(
     "clojure",
+    no_file="NO_SOURCE_PATH",
     json=_CLOJURE_JSON,
     facts=_CLOJURE_FACTS,
     process_id='(first (re-seq #"[0-9]+" (.getName (java.lang.management.ManagementFactory/getRuntimeMXBean))))',

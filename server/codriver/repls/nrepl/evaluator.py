@@ -271,6 +271,9 @@ class Evaluator:
             fields["ns"] = request.namespace
         if request.file:
             fields["file"] = request.file
+        elif work.session.is_in_file and self._dialect.no_file:
+            fields["file"] = self._dialect.no_file
+        work.session.is_in_file = bool(request.file)
         if self._probed.takes_positions:
             fields |= {"line": form.line, "column": form.column}
         else:

@@ -53,6 +53,8 @@ class NreplSession:
     """The namespace in which it will evaluate next, as far as the server told."""
     lock: anyio.Lock = field(default_factory=partial(anyio.Lock, fast_acquire=True))
     running: Exchange | None = None
+    is_in_file: bool = False
+    """Code of a file was evaluated in it last."""
     evaluations: int = 0
     """How many requests have evaluated in it."""
     is_stopping: bool = False
