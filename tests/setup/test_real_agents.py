@@ -20,6 +20,11 @@ def claude_code(place, url):
     return ["claude", "-p", "go", "--allowedTools", "mcp__codriver__evaluate_code"], variables
 
 
+def cline(place, url):
+    place.run(program("cline"), "auth", "openai", "-k", "none", "-m", "ours", "-b", f"{url}/v1")
+    return ["cline", "-P", "openai-compatible", "go on"], {}
+
+
 def codex(place, url):
     settings = place.home / ".codex" / "config.toml"
     model = f'[model_providers.ours]\nname = "ours"\nbase_url = "{url}/v1"\nwire_api = "responses"\n'
@@ -66,6 +71,7 @@ def opencode(place, url):
 AGENTS = {
     "claude-code": claude_code,
     "copilot": copilot,
+    "cline": cline,
     "codex": codex,
     "gemini": gemini,
     "qwen": qwen,
@@ -80,7 +86,7 @@ def test_the_agent_evaluates(tmp_path, name):
     (place.workspace / "module.py").write_text("")
     launch = Launch(Path(sys.executable), Path(codriver_relay.__file__), place.workspace)
     machine = Environment(place.home, "linux", place.environment)
-    (change,) = plan([known_clients()[name]], launch, machine, scope="workspace")
+    (change,) = plan([known_clients()[name]], launch, machine)
     apply(change)
     with serving_model({"code": "print('hé')\n6 * 7"}) as model:
         (command, *words), variables = AGENTS[name](place, model.url)

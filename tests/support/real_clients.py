@@ -18,6 +18,8 @@ RUN_S = 120
 # What the clients read so as to keep to themselves.
 QUIET = {
     "NO_COLOR": "1",
+    "DO_NOT_TRACK": "1",
+    "CLINE_NO_AUTO_UPDATE": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
