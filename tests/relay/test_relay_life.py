@@ -282,7 +282,7 @@ def test_giving_up_after_stdin_has_ended_fails(start_relay):
 def test_a_server_that_only_hangs_up_does_not_keep_the_relay_trying_for_ever(start_relay, host):
     relay = start_relay(host.port, CODRIVER_RELAY_GIVE_UP_S="0.6")
     relay.send(INITIALIZE)
-    host.listener.settimeout(2)  # eight times the pause between attempts
+    host.listener.settimeout(5)  # twenty times the pause between attempts
     is_tried = True
     while is_tried:
         try:

@@ -125,7 +125,7 @@ def test_a_failure_has_the_projects_frames_and_stacktrace_shows_it_as_whose(py):
 def test_a_run_leaves_its_failures_names_in_the_log(py):
     ask(py, namespace="tests/test_shop.py", who="tester", timeoutMs=120_000)
     said = [row["text"] for row in py.call("repl_output_log", category=["otherErrorOutput"])["result"]]
-    words = "2 tests, 1 passed, 0 failed, 1 errors: tests/test_shop.py/TestMore.test_broken"
+    words = "2 tests, 1 passed, 0 failed, 1 error: tests/test_shop.py/TestMore.test_broken"
     assert f"tester ran tests/test_shop.py: {words}" in said[-1]
 
 

@@ -104,7 +104,7 @@ def test_without_a_namespace_all_loaded_tests_run(client, key, tests):
 def test_a_run_leaves_a_line_in_the_log(client):
     ask(client, namespace="suite.fine", replSessionKey="lpy", who="tester")
     said = [row["text"] for row in client.call("repl_output_log", category=["otherOutput"])["result"]]
-    assert "tester ran suite.fine: 1 tests, 1 passed, 0 failed, 0 errors" in said[-1]
+    assert "tester ran suite.fine: 1 test, 1 passed, 0 failed, 0 errors" in said[-1]
 
 
 @pytest.mark.parametrize(("key", "namespace"), [("py", "sums"), ("lpy", "suite.core")])

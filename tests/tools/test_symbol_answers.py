@@ -178,6 +178,28 @@ def test_a_value_is_told_by_class_count_and_one_line_and_where_it_was_defined(li
     assert (limit["file"], limit["line"], limit["extra"]["value"]) == (str(live.workspace / "shapes.py"), 7, "3")
 
 
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("lisp", ("basilisp.lang.map.PersistentMap", "<basilisp.lang.seq.LazySeq>", "str")),
+        ("jvm", ("clojure.lang.PersistentArrayMap", "<clojure.lang.Iterate>", "String")),
+    ],
+)
+def test_a_value_of_lisp_is_told_by_class_count_and_one_line(tmp_path, name, kinds):
+    code = (
+        f'(def prices {{:tea [1 2] "long" "{"x" * 500}"}})\n(def many (vec (range 1000)))\n(def lazy [(iterate inc 0)])'
+    )
+    with serving(tmp_path, "--nrepl", f"r={repl(name).endpoint}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        assert client.call("evaluate_code", code=code, timeoutMs=120_000)["ok"]
+        found = ask(client, symbol="prices")["extra"]
+        assert (found["class"], found["count"]) == (kinds[0], "2")
+        assert f'"long" <{kinds[2]} of 500>' in found["value"]
+        assert ":tea [1 2]" in found["value"]
+        assert ask(client, symbol="many")["extra"]["value"] == "[0 1 2 3 4 5 6 7 8 9 ...]"
+        assert ask(client, symbol="lazy")["extra"]["value"] == f"[{kinds[1]}]"
+
+
 def test_a_value_of_the_users_own_class_is_told_without_its_words(client):
     code = "class Mute:\n    def __repr__(self): raise SystemExit\nmute = Mute()\nheld = [Mute()]"
     client.call("evaluate_code", code=code, replSessionKey="py")

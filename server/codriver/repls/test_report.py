@@ -33,12 +33,16 @@ def report_text(run: TestRun) -> str:
 
 def words_of(run: TestRun) -> str:
     """The counts, and the names of what failed."""
-    counts = f"{run.tests} tests, {run.passed} passed, {run.failed} failed, {run.errors} errors"
+    counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
     names = list(dict.fromkeys(_name(result) for result in run.results if result.outcome != "pass"))
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     failed = f": {', '.join(names[:NAMED])}{more}" if names else ""
     where = _name(run.stopped) if run.stopped and run.stopped.test != UNKNOWN_TEST else "no test that the REPL knows of"
     return counts + failed + (f"; stopped in {where}" if run.stopped else "")
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def _name(result: TestResult) -> str:

@@ -97,7 +97,9 @@ def _provider(capability: str, state: State) -> str:
     if coming:
         return f"the REPL {coming} is starting: call again when list_sessions shows it connected"
     gone = "; ".join(
-        f"{repl.key}: {repl.note}" for repl in state.repls.values() if repl.phase == "stopped" and repl.note
+        f"{repl.key}: {repl.note}"
+        for repl in state.repls.values()
+        if repl.phase in ("stopped", "waiting") and repl.note
     )
     why = f" ({gone})" if gone else ""
     return f"no connected REPL has it{why}: start one (its port file is found within a second), or see list_sessions"

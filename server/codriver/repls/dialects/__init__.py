@@ -219,6 +219,7 @@ CLOJURE: Final = Dialect(
         "stacktrace": _CLOJURE_STACKTRACE,
         "stacks": _CLOJURE_STACKS,
         "tidy": _CLOJURE_TIDY,
+        "glimpse": value_expressions.GLIMPSE_CLOJURE,
         "keep": value_expressions.KEEP_CLOJURE,
         "kept": value_expressions.KEPT_CLOJURE,
         "test": lisp_expressions.TEST_CLOJURE,

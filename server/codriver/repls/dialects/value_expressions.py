@@ -3,6 +3,9 @@
 For REPLs that keep no values by themselves. The one names the value by an evaluation and a number, of which the newest
 eight stay, and gives the count of what can be counted without being realised. The other walks a path, whose steps are
 pairs: `i` and a place, or `k` and a key as text or as it is printed. It gives the part as text, from `$from` on.
+
+A glimpse of a var's value is its class, its count, and the value in one line: nothing is asked of the user's classes,
+and no lazy sequence is realised.
 """
 
 from __future__ import annotations
@@ -42,3 +45,20 @@ KEPT_CLOJURE: Final = """(let [known (ns-resolve (create-ns 'codriver.kept) 'val
     (if-let [at (:codriver/step (ex-data e))]
      {:missing (str "the step " at " of the path is not in the " (:codriver/in (ex-data e)) " there")}
      (throw e))))))"""
+
+GLIMPSE_CLOJURE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*)
+  v (try (ns-resolve n (symbol $name)) (catch Throwable _ nil))]
+ (when (and (var? v) (bound? v) (not (fn? @v)))
+  (let [x @v
+        known? (fn [x] (and (coll? x) (counted? x) (.startsWith (.getName (class x)) "clojure.lang.")))
+        line (fn line [x levels]
+         (cond
+          (or (nil? x) (number? x) (keyword? x) (symbol? x) (true? x) (false? x)) (pr-str x)
+          (string? x) (if (< 60 (count x)) (str "<String of " (count x) ">") (pr-str x))
+          (and (pos? levels) (known? x))
+           (let [[before after] (cond (map? x) ["{" "}"] (set? x) ["#{" "}"] (vector? x) ["[" "]"] :else ["(" ")"])
+                 one (fn [e] (line e (dec levels)))
+                 parts (map (if (map? x) (fn [[k e]] (str (one k) " " (one e))) one) (take 10 x))]
+            (str before (apply str (interpose " " (if (< 10 (count x)) (concat parts ["..."]) parts))) after))
+          :else (str "<" (.getName (class x)) ">")))]
+   {:class (if (nil? x) "nil" (.getName (class x))) :count (when (known? x) (str (count x))) :value (line x 3)})))"""

@@ -118,7 +118,13 @@ class Introspection:
             return responses.symbol_of(symbol, as_map(cast("Value", data)))
         found = responses.read_symbol(symbol, await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where))
         if found is not None and found.column is not None and self._dialect.columns_from_zero:
-            return replace(found, column=found.column + 1)
+            found = replace(found, column=found.column + 1)
+        if found is None or found.arglists or found.macro or "glimpse" not in self._dialect.ask:
+            return found
+        with suppress(CodriverError):
+            glimpse = as_map(cast("Value", await self._ask("glimpse", name=symbol, ns=where)))
+            told = {key: text for key, value in glimpse.items() if (text := as_text(value))}
+            return replace(found, extra={**found.extra, **told})
         return found
 
     async def names(self, wanted: str, namespace: str | None, session: str = MAIN_SESSION) -> Names | None:

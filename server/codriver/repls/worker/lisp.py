@@ -227,14 +227,13 @@ class Lisp(Dialect):
             return None
         info: dict[str, Any] = {"name": str(var.name), **self._kind(var)}
         meta = {str(key.name): item for key, item in (var.meta or {}).items()}
-        for key, target in (("doc", "doc"), ("file", "file"), ("line", "line")):
-            info[target] = meta.get(key)
+        info.update({key: meta.get(key) for key in ("doc", "file", "line")})
         if isinstance(meta.get("col"), int):
             info["column"] = meta["col"] + 1
         if meta.get("arglists") is not None:
             info["arglists-str"] = "\n".join(self._runtime.lrepr(args) for args in meta["arglists"])
-        if info["type"] == "macro":
-            info["macro"] = "true"
+        if info["type"] in ("macro", "var"):
+            info.update({"macro": "true"} if info["type"] == "macro" else self._values.glimpse(var.value))
         return {key: item for key, item in info.items() if isinstance(item, (str, int))}
 
     def source(self, name: str, namespace: Any) -> tuple[str, str, int] | None:
@@ -286,7 +285,7 @@ class Lisp(Dialect):
         if var is None:
             return {"type": "namespace"}
         is_macro = any(str(key.name) == "macro" and item for key, item in (var.meta or {}).items())
-        kind = "macro" if is_macro else "function" if callable(var.value) else "var"
+        kind = "macro" if is_macro else "function" if self._values.is_function(var.value) else "var"
         return {"type": kind, "ns": self.name_of(var.ns)}
 
     def _resolve(self, name: str, namespace: Any) -> Any:

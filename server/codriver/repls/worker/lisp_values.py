@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from .previews import GLIMPSED, LEVELS, TEXT_CHARACTERS, class_name
 from .printing import Cuts, NoSuchPartError
 
 TYPE_CHECKING = False
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
 ATOMS = (str, bytes, int, float, complex, type(None))
 COUNTED = (list, tuple, dict, set, frozenset)
+PLAIN = ("basilisp.lang.keyword", "basilisp.lang.symbol", "fractions", "decimal")
+"""Modules of classes that print themselves in a word."""
+AROUND = {"vector": ("[", "]"), "map": ("{", "}"), "set": ("#{", "}")}
+"""By the module of Basilisp that a collection's class is from."""
 
 
 def pairs_of(value: Any) -> Any:
@@ -61,6 +66,40 @@ class LispValues:
         for step, part in shown[:length]:
             way = (*place, step if type(step) in (int, str) else self._show(step))
             self._walk(part, way, (length, depth, level + 1), 0, cuts)
+
+    def is_core(self, value: Any) -> bool:
+        """Whether a value is a collection of Basilisp's own that knows its length."""
+        return isinstance(value, self._counted) and type(value).__module__.startswith("basilisp.lang.")
+
+    def is_function(self, value: Any) -> bool:
+        """Whether a value is there to be called: collections and keywords can be called too."""
+        return callable(value) and not self.is_core(value) and type(value).__module__ not in PLAIN
+
+    def glimpse(self, value: Any) -> dict[str, str]:
+        """The class of a value, its count, and the value in one line. Nothing is asked of classes of the user."""
+        found = {"class": class_name(type(value))}
+        if self.is_core(value):
+            found["count"] = str(len(value))
+        text = self._in_line(value, LEVELS)
+        return found if text == f"<{found['class']}>" else {**found, "value": text}
+
+    def _in_line(self, value: Any, levels: int) -> str:
+        kind = type(value)
+        if kind in (str, bytes) and len(value) > TEXT_CHARACTERS:
+            return f"<{kind.__name__} of {len(value)}>"
+        if kind in (*ATOMS, bool) or kind.__module__ in PLAIN:
+            return self._show(value)
+        if not levels or not self.is_core(value):
+            return f"<{class_name(kind)}>"
+        before, after = AROUND.get(kind.__module__.rpartition(".")[2], ("(", ")"))
+        if hasattr(value, "items"):
+            pairs = itertools.islice(value.items(), GLIMPSED)
+            parts = [f"{self._in_line(key, levels - 1)} {self._in_line(one, levels - 1)}" for key, one in pairs]
+        else:
+            parts = [self._in_line(one, levels - 1) for one in itertools.islice(value, GLIMPSED)]
+        if len(value) > GLIMPSED:
+            parts.append("...")
+        return before + " ".join(parts) + after
 
     def slice(self, value: Any, start: int, length: int) -> Any:
         """A collection from its element `start` on, with one more than is to be shown; else the value itself."""

@@ -123,7 +123,7 @@ AROUND: dict[type, tuple[str, str]] = {
 def glimpse_of(value: Any) -> dict[str, str]:
     """The class of a value, its shape or count, and the value in one line. Nothing is asked of classes of the user."""
     kind = type(value)
-    found = {"class": _class_name(kind)}
+    found = {"class": class_name(kind)}
     if is_table(value) or is_column(value) or is_array(value):
         found["shape"] = _shape(value)
         kinds = zip(value.columns[:COLUMNS], value.dtypes[:COLUMNS]) if is_table(value) else ()
@@ -135,7 +135,8 @@ def glimpse_of(value: Any) -> dict[str, str]:
     return found if text == f"<{found['class']}>" else {**found, "value": text}
 
 
-def _class_name(kind: type) -> str:
+def class_name(kind: type) -> str:
+    """The name of a class, with its module where that is not Python's own."""
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -150,7 +151,7 @@ def _in_line(value: Any, levels: int, *, is_whole: bool = False) -> str:
     if kind in (int, float, complex, bool, type(None)):
         return repr(value)
     if kind not in AROUND or not levels:
-        return f"<{_class_name(kind)}>"
+        return f"<{class_name(kind)}>"
     if not value and kind not in (list, tuple, dict):
         return f"{kind.__name__}()"
     before, after = AROUND[kind]
