@@ -448,6 +448,16 @@ def test_without_a_server_the_repls_of_port_files_are_looked_at(launch, machine)
     assert wide.state == "wrong"
 
 
+def test_without_a_server_a_python_that_may_lack_the_projects_packages_is_told(launch, machine):
+    (launch.workspace / "pyproject.toml").write_text("[project]\nname = 'shop'\n")
+    (note,) = of(diagnose(launch, nobody, machine), "REPLs")
+    assert (note.state, note.text.partition(",")[0]) == ("note", "this project has no environment of its own (.venv")
+    python = launch.workspace / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    assert of(diagnose(launch, nobody, machine), "REPLs") == []
+
+
 @pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
 def test_a_listener_on_all_ipv6_addresses_is_wide():
     try:

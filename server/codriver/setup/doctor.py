@@ -26,6 +26,7 @@ from codriver.net.admission import is_loopback
 from codriver.net.registration import RELAY_RULES, is_running, relay_files
 from codriver.net.server_record import is_claimed, place, read_port, read_record
 from codriver.repls import kinds
+from codriver.repls.launch.project_python import find_python
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
 from codriver.setup.doctor_report import (
@@ -75,6 +76,8 @@ def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = 
     repls = _rows(health, "repls") if isinstance(health, dict) else []
     checks += _check_repls(workspace, repls, running=isinstance(health, dict))
     checks += _check_homes(sessions)
+    if not isinstance(health, dict):
+        checks += _check_python(workspace, environment)
     return Report(tuple(checks), tuple(_repl_report(session) for session in sessions))
 
 
@@ -314,6 +317,14 @@ def _check_repl(repl: dict[str, Any]) -> Iterator[Check]:
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
         yield from check_exposure(str(key), host, int(port))
+
+
+def _check_python(workspace: Path, environment: Environment) -> Iterator[Check]:
+    """The interpreter that a server would take, where it may lack the project's packages; a server says it itself."""
+    with contextlib.suppress(SettingsError):
+        chosen = load(workspace, environ=environment.variables).settings.python
+        if caution := find_python(workspace, environment.variables, chosen).caution:
+            yield Check("REPLs", "note", caution, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')
 
 
 def _check_homes(sessions: list[dict[str, Any]]) -> Iterator[Check]:
