@@ -111,14 +111,14 @@ def log(client, **asked):
 def until_watched(live, client):
     """Save a file again and again until it is loaded: from then on nothing that is saved goes unseen."""
     probe = live.workspace / "probe.py"
-    count, already = 0, len(log(client, who="codriver-watch"))
+    count, already = 0, len(log(client, by="codriver-watch"))
 
     def seen():
         nonlocal count
         if not count % 250:  # seldom: a file that is another one at each look counts as still being written
             probe.write_text(f"probe = {count}\n")
         count += 1
-        return len(log(client, who="codriver-watch")) > already
+        return len(log(client, by="codriver-watch")) > already
 
     until(seen, "the watcher")
 
@@ -129,11 +129,11 @@ def errors(client):
 
 def test_a_saved_file_is_loaded_into_the_session_that_serves_it(live, client):
     (live.workspace / "src" / "shop.lpy").write_text("(ns shop)\n\n(defn total [xs] (reduce + xs))\n")
-    until(lambda: any("(reduce + xs))" in entry["text"] for entry in log(client, who="codriver-watch")), "the load")
+    until(lambda: any("(reduce + xs))" in entry["text"] for entry in log(client, by="codriver-watch")), "the load")
     answer = client.call("evaluate_code", code="(shop/total [1 2 3])", replSessionKey="lpy")
     assert answer["result"] == "6"
     (live.workspace / "src" / "shop.lpy").write_text("(ns shop)\n\n(defn total [xs] (* 10 (reduce + xs)))\n")
-    until(lambda: any("(* 10" in entry["text"] for entry in log(client, who="codriver-watch")), "the second load")
+    until(lambda: any("(* 10" in entry["text"] for entry in log(client, by="codriver-watch")), "the second load")
     answer = client.call("evaluate_code", code="(shop/total [1 2 3])", replSessionKey="lpy")
     assert answer["result"] == "60"
 
@@ -161,7 +161,7 @@ def test_a_file_that_does_not_balance_is_not_loaded_and_that_is_told(live, clien
         ),
         "it",
     )
-    assert not any("broken" in entry["text"] for entry in log(client, who="codriver-watch"))
+    assert not any("broken" in entry["text"] for entry in log(client, by="codriver-watch"))
 
 
 def test_a_file_that_fails_is_told_with_its_line(live, client):
@@ -174,7 +174,7 @@ def test_a_file_that_nobody_serves_is_told_once(live, client):
     for name in ("a.hy", "b.hy"):
         (live.workspace / name).write_text("(print 1)\n")
     (live.workspace / "src" / "after.py").write_text("after = 1\n")
-    until(lambda: any("after = 1" in entry["text"] for entry in log(client, who="codriver-watch")), "a later file")
+    until(lambda: any("after = 1" in entry["text"] for entry in log(client, by="codriver-watch")), "a later file")
     texts = [entry["text"] for entry in log(client) if ".hy was saved" in entry["text"]]
     assert texts == ["a.hy was saved and not loaded: no connected REPL speaks it"]
 
@@ -189,7 +189,7 @@ def test_a_checkout_is_told_and_not_loaded(live, client, tmp_path):
         (tmp_path / "many" / f"many{number}.py").write_text("many = 1\n")
     (tmp_path / "many").rename(live.workspace / "many")
     until(lambda: any("60 files changed at once" in entry["text"] for entry in log(client)), "the line")
-    assert not any("many = 1" in entry["text"] for entry in log(client, who="codriver-watch"))
+    assert not any("many = 1" in entry["text"] for entry in log(client, by="codriver-watch"))
 
 
 def test_watching_can_be_switched_off_while_the_server_runs(live, client):
@@ -202,6 +202,6 @@ def test_watching_can_be_switched_off_while_the_server_runs(live, client):
     # Looking for changed settings takes longer than looking for saved files: by now it would be loaded.
     configure("watch = false\nmaxDepth = 3\n")
     configure("watch = false\nmaxDepth = 4\n")
-    assert not any("quiet" in entry["text"] for entry in log(client, who="codriver-watch"))
+    assert not any("quiet" in entry["text"] for entry in log(client, by="codriver-watch"))
     configure("watch = true\n")
     until_watched(live, client)

@@ -23,6 +23,8 @@ STEPS = (
     "withdraw the claim on the workspace",
     "close the history",
     "close the memory",
+    "finish the lists for relays",
+    "finish the record of clients",
     "close the long texts",
     "end the REPLs",
     "send what waits for the clients",

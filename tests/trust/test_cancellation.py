@@ -154,7 +154,7 @@ def play(workspace, monkeypatch, loop, client):
 
 CALLS = {
     "evaluate_code": {"code": "import time\ntime.sleep(0.02)\nprint('x')\n1"},
-    "isolated evaluate_code": {"code": "1", "isolate": True},
+    "isolated evaluate_code": {"code": "import time\ntime.sleep(0.02)\n1", "isolate": True},
     "endless evaluate_code": {"code": "while True: pass", "timeoutMs": 1000, "onTimeout": "interrupt"},
     "load_file": {"filePath": "shop.py"},
     "list_sessions": {},

@@ -100,8 +100,8 @@ def serve_command(  # noqa: PLR0913  # one argument an option
     if is_quiet and is_verbose:
         raise click.UsageError("--quiet and --verbose exclude one another")
     on_reached = daemonize() if detach else _stay
-    above = None if on_demand else workspace_above(workspace.resolve())
-    if above is not None and not is_quiet and server_record.is_claimed(presence_folder(above)):
+    above = None if on_demand or is_quiet else _server_above(workspace.resolve())
+    if above is not None:
         place = one_line(str(above))
         say(f"codriver: a server of the folder above runs, too: `codriver status -w {place}`", err=True)
     from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
@@ -153,6 +153,14 @@ def status_command(*, workspace: Path, as_json: bool) -> None:
         lines = list(_health_lines(health))
     for line in lines:
         say(replace(line, text=one_line(line.text)))
+
+
+def _server_above(workspace: Path) -> Path | None:
+    """The workspace around this one, where a server runs there too. Who may look there is asked only if one does."""
+    if not any(server_record.is_claimed(presence_folder(folder)) for folder in workspace.parents):
+        return None
+    above = workspace_above(workspace)
+    return above if above is not None and server_record.is_claimed(presence_folder(above)) else None
 
 
 def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 ATOMS = (str, bytes, int, float, complex, type(None))
 COUNTED = (list, tuple, dict, set, frozenset)
-PLAIN = ("basilisp.lang.keyword", "basilisp.lang.symbol", "fractions", "decimal")
-"""Modules of classes that print themselves in a word."""
+PLAIN = ("keyword", "symbol")
+"""Modules of the Lisp whose classes print themselves in a word."""
 AROUND = {"vector": ("[", "]"), "map": ("{", "}"), "set": ("#{", "}")}
-"""By the module of Basilisp that a collection's class is from."""
+"""By the module of the Lisp that a collection's class is from."""
 
 
 def pairs_of(value: Any) -> Any:
@@ -35,6 +35,8 @@ class LispValues:
 
     def __init__(self, counted: Any, vector: Callable[[list[Any]], Any], show: Callable[[Any], str]) -> None:
         self._counted = counted
+        self._home = counted.__module__.rpartition(".")[0] + "."
+        """How the names begin of the modules of the Lisp's own classes."""
         self._vector = vector
         self._show = show
 
@@ -67,18 +69,23 @@ class LispValues:
             way = (*place, step if type(step) in (int, str) else self._show(step))
             self._walk(part, way, (length, depth, level + 1), 0, cuts)
 
-    def is_core(self, value: Any) -> bool:
-        """Whether a value is a collection of Basilisp's own that knows its length."""
-        return isinstance(value, self._counted) and type(value).__module__.startswith("basilisp.lang.")
+    def _own_module(self, value: Any) -> str:
+        """The last part of the name of a value's module; empty where it is not the Lisp's own."""
+        before, home, name = type(value).__module__.partition(self._home)
+        return "" if before or not home else name
+
+    def _is_core(self, value: Any) -> bool:
+        """Whether a value is a collection of the Lisp's own that knows its length."""
+        return isinstance(value, self._counted) and bool(self._own_module(value))
 
     def is_function(self, value: Any) -> bool:
         """Whether a value is there to be called: collections and keywords can be called too."""
-        return callable(value) and not self.is_core(value) and type(value).__module__ not in PLAIN
+        return callable(value) and not self._is_core(value) and self._own_module(value) not in PLAIN
 
     def glimpse(self, value: Any) -> dict[str, str]:
         """The class of a value, its count, and the value in one line. Nothing is asked of classes of the user."""
         found = {"class": class_name(type(value))}
-        if self.is_core(value):
+        if self._is_core(value):
             found["count"] = str(len(value))
         text = self._in_line(value, LEVELS)
         return found if text == f"<{found['class']}>" else {**found, "value": text}
@@ -87,11 +94,11 @@ class LispValues:
         kind = type(value)
         if kind in (str, bytes) and len(value) > TEXT_CHARACTERS:
             return f"<{kind.__name__} of {len(value)}>"
-        if kind in (*ATOMS, bool) or kind.__module__ in PLAIN:
+        if kind in (*ATOMS, bool) or self._own_module(value) in PLAIN:
             return self._show(value)
-        if not levels or not self.is_core(value):
+        if not levels or not self._is_core(value):
             return f"<{class_name(kind)}>"
-        before, after = AROUND.get(kind.__module__.rpartition(".")[2], ("(", ")"))
+        before, after = AROUND.get(self._own_module(value), ("(", ")"))
         if hasattr(value, "items"):
             pairs = itertools.islice(value.items(), GLIMPSED)
             parts = [f"{self._in_line(key, levels - 1)} {self._in_line(one, levels - 1)}" for key, one in pairs]
