@@ -70,4 +70,6 @@ def test_who_reads_loses_no_notification_and_who_does_not_loses_what_is_counted(
 
 def test_memory_stays_within_its_bound_and_no_socket_is_left_open(seen):
     assert seen.rss_highest < HIGHEST_KIB
-    assert (seen.clients_after, seen.files_after) == (1, seen.files_before)
+    assert seen.clients_after == 1
+    # Fewer is well: what the start had open may be closed by now.
+    assert seen.files_after <= seen.files_before
