@@ -600,7 +600,7 @@ def read_file(folder: int, name: str, most: int = RECORD_BYTES) -> bytes:
 
 
 def read_kept(workspace: str, line: bytes) -> dict[str, dict[str, object]] | None:
-    """What the last server of a workspace kept for the client that says `line`, its `initialize`.
+    """The kept greeting and list of tools of a workspace, for the client that says `line`, its `initialize`.
 
     `greeting` and `tools` are the answers to it and to `tools/list`. None where there is nothing, or anything has
     changed since: the Python, a file that settings or the version come from, a variable of ours.

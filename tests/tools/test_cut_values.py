@@ -4,7 +4,7 @@ import json
 
 import pytest
 from jsonschema import validate
-from live_server import serving
+from live_server import serving, until
 from real_repls import repl
 
 from codriver.tools.manifest import BY_NAME
@@ -100,6 +100,8 @@ def jvm(tmp_path_factory):
     address = repl("jvm").endpoint
     folder = tmp_path_factory.mktemp("jvm")
     with serving(folder, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
+        # Code that waits for a REPL not yet known to speak Lisp is sent whole, and only its last value can be kept.
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         yield client
 
 

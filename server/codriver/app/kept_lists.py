@@ -20,6 +20,7 @@ import anyio
 import codriver
 from codriver import files
 from codriver.files.paths import state_folder, workspace_state_folder
+from codriver.net.seen_clients import OWN_NAMES
 from codriver.net.tasks import TaskSet
 from codriver.settings import layers, trust
 
@@ -37,8 +38,6 @@ MAX_WORKSPACES: Final = 64
 MAX_BYTES: Final = 512 * 1024
 """Of one file. The list for one client takes 15 KB."""
 RULES: Final = files.Rules(files.Links.OWN, most_bytes=MAX_BYTES)
-OWN_NAMES: Final = "codriver-"
-"""How the names of our own commands begin, which no relay serves."""
 NOT_COMPARED: Final = "CODRIVER_TOKEN"
 
 
@@ -95,7 +94,7 @@ def write(workspace: Path, client: Answer) -> None:
 
 
 def circumstances(workspace: Path) -> dict[str, object]:
-    """What has to be the same for what is kept of a workspace to count."""
+    """The circumstances under which a workspace's kept list counts: all of them have to be the same."""
     accepted = workspace_state_folder(workspace) / trust.RECORD
     stamped = (*layers.files(workspace), accepted, Path(codriver.__file__))
     ours = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_") and name != NOT_COMPARED}

@@ -270,7 +270,7 @@ def _cuts(answer: dict[str, Any]) -> Iterator[str]:
 
 
 def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
-    """What can be done about an evaluation that has not ended, as command lines: its notes name tools, for agents."""
+    """Command lines for an evaluation that has not ended: its notes name tools, for agents."""
     name, status, notes = answer["evaluationId"], answer["status"], answer.get("notes", ())
     place = [] if workspace.resolve() == Path.cwd() else ["--workspace", str(workspace)]
 

@@ -212,7 +212,7 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
 
 
 def _keepers_of(workspace: Path) -> str:
-    """Who will start another server, as the one that runs tells; blank where it cannot be asked."""
+    """The clients that will start another server, as the one that runs tells; blank where it cannot be asked."""
     try:
         with connect(workspace, name="codriver-stop") as connection, reading("server_health"):
             return _keepers(connection.call("server_health", {}))

@@ -226,7 +226,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
 
 
 def _told(evaluation: Evaluation, action: EvaluationEnded, repl: Repl) -> tuple[Effect, ...]:
-    """What the log is told of an end that nothing else in it shows."""
+    """The log entry about an end that nothing else in the log shows."""
     of = f"evaluation {evaluation.id} of {evaluation.who}"
     is_wrong = action.status != "done"
     if evaluation.kind == "run-tests":

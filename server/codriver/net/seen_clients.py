@@ -28,7 +28,7 @@ RECORD: Final = "seen-clients.json"
 MAX_CLIENTS: Final = 64
 RULES: Final = files.Rules(files.Links.OWN, most_bytes=64 * files.KIBIBYTE)
 OWN_NAMES: Final = "codriver-"
-"""How the names of our own commands begin, which are no clients of a user's."""
+"""How the names of our own commands begin, which are no clients of a user's: no relay serves them."""
 REST_S: Final = 60
 """A client that comes and goes is written down once in this time."""
 

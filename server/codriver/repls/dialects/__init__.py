@@ -58,15 +58,16 @@ _CLOJURE_COMPLETE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*) p $name
 _CLOJURE_EXPAND: Final = """(binding [*ns* (the-ns (symbol $ns))]
  (require 'clojure.walk) (pr-str ($expand (read-string $code))))"""
 
-_CLOJURE_STACKTRACE: Final = """(when-let [^Throwable e
-  (get @(get @@(or (resolve 'nrepl.middleware.session/sessions)
-                   (resolve 'clojure.tools.nrepl.middleware.session/sessions)) $session) #'clojure.core/*e)]
+_CLOJURE_STACKTRACE: Final = (
+    f"(when-let [^Throwable e (get @{value_expressions.SESSION_CLOJURE} #'clojure.core/*e)]"
+    """
  {:links (map (fn [^Throwable t] {:type (.getName (class t)) :message (str (.getMessage t))
    :data (when-let [d (ex-data t)] (binding [*print-length* 50 *print-level* 5]
      (let [s (pr-str d)] (subs s 0 (min 4000 (count s))))))
    :frames (map (fn [^StackTraceElement f] {:class (.getClassName f) :method (.getMethodName f)
      :file (.getFileName f) :line (.getLineNumber f)}) (take 1100 (.getStackTrace t)))})
   (take-last 10 (take 1000 (take-while some? (iterate (fn [^Throwable t] (.getCause t)) e)))))})"""
+)
 
 _CLOJURE_STACKS: Final = """(map (fn [[^Thread t frames]] {:name (.getName t) :state (str (.getState t))
    :frames (map str (take 40 frames))})

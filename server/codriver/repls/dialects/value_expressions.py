@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import Final
 
-_SESSION: Final = """(get @@(or (resolve 'nrepl.middleware.session/sessions)
+SESSION_CLOJURE: Final = """(get @@(or (resolve 'nrepl.middleware.session/sessions)
                    (resolve 'clojure.tools.nrepl.middleware.session/sessions)) $session)"""
+"""The bindings of an nREPL session, in an atom."""
 
-KEEP_CLOJURE: Final = f"""(let [v (get @{_SESSION} #'clojure.core/*1)
+KEEP_CLOJURE: Final = f"""(let [v (get @{SESSION_CLOJURE} #'clojure.core/*1)
   known (ns-resolve (create-ns 'codriver.kept) 'values)
   kept (if known @known @(intern 'codriver.kept 'values (atom [])))]
  (swap! kept (fn [rows] (vec (take-last 8 (conj rows [$evaluation $number v])))))

@@ -57,10 +57,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-KEEP_S: Final = 2.0
-"""How long the end of an evaluation waits for a value that was cut to be kept."""
-EXPLAIN_S: Final = 5.0
-"""How long a failure waits for its chain and the name of its class, which it can do without."""
+AFTERWARDS_S: Final = 5.0
+"""How long the end of an evaluation waits for what its REPL is asked about it: a failure's chain, a value to keep."""
 
 LOCALS: Final = "codriver/locals"
 """The op of codriver's worker that tells the locals of the last error's frames."""
@@ -188,7 +186,7 @@ class Introspection:
         """`error`, the last one of `session`, with what its REPL tells when it is asked: its class, data and chain."""
         if "stacktrace" not in self._profile.capabilities or self._dialect.sends_traceback:
             return error
-        with anyio.move_on_after(EXPLAIN_S), suppress(CodriverError):
+        with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
             trace = await self.last_stacktrace(session)
             # What else ran in the session may have failed since.
             if trace is not None and _is_of(trace, error):
@@ -217,10 +215,8 @@ class Introspection:
 
     async def read_value(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
         """A part of a value that was cut. See `Adapter.read_value`."""
-        if "kept" in self._dialect.ask and responses.KEEPS_VALUES not in self._ops:
-            return await self._read_kept(evaluation, part)
         if responses.KEEPS_VALUES not in self._ops:
-            return NOT_KEPT
+            return await self._read_kept(evaluation, part) if "kept" in self._dialect.ask else NOT_KEPT
         tool = await self._sessions.open(TOOL_SESSION)
         fields: dict[str, Value] = {"evaluation": evaluation, "path": list(part.path), "from": part.start}
         fields |= self._dialect.print_fields(part.limits, knows_defaults=True)
@@ -232,10 +228,10 @@ class Introspection:
 
     async def keep(self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits) -> str | None:
         """Let the REPL keep the last value of a session, which was cut; in words what is left out, if it does."""
-        if "keep" not in self._dialect.ask or responses.KEEPS_VALUES in self._ops:
+        if "keep" not in self._dialect.ask:
             return None
         target = self._sessions.get(session)
-        with anyio.move_on_after(KEEP_S), suppress(CodriverError):
+        with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
             data = await self._ask("keep", evaluation=evaluation, number=str(number), session=target.id or "")
             count = as_int(as_map(cast("Value", data)).get("count"))
             return responses.elements_cut(count, seen, limits)

@@ -182,8 +182,10 @@ class TestRunner:
         unloaded = read_data("the test run", answer, self._dialect)
         unread = []
         for name, file in cast("list[tuple[str, str]]", names["files"]):
+            if name not in cast("list[str]", unloaded):
+                continue
             text = await anyio.to_thread.run_sync(test_files.read, file, self._workspace)
-            if text is None or name not in cast("list[str]", unloaded):
+            if text is None:
                 continue
             fields = {"file": text, "file-path": file, "file-name": file.rpartition("/")[2]}
             try:
