@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from codriver.editing.file_changes import MAX_FILE_BYTES, SUFFIXES, show
 from codriver.files import MEBIBYTE, Links, Rules, read
-from codriver.files.workspace_walk import walk
+from codriver.files.workspace_walk import files_of
 from codriver.lisp.rename import Renamed, find_names, find_references, namespace_of
 from codriver.lisp.source_text import Document
 from codriver.lisp.targeting import Problem, ProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
     from codriver.lisp.edit import Rename
 
@@ -73,7 +72,7 @@ def find_elsewhere(workspace: Path, own: Path, name: Renamed) -> Elsewhere:
     """The places of other files that name it. No link is followed; what is not read is told."""
     found = Elsewhere(name)
     ends_at, size, seen = time.monotonic() + MAX_SECONDS, 0, 0
-    for path in _candidates(workspace):
+    for path in files_of(workspace, LOOKED_AT):
         if path == own:
             continue
         seen += 1
@@ -87,11 +86,6 @@ def find_elsewhere(workspace: Path, own: Path, name: Renamed) -> Elsewhere:
             why = "it is not UTF-8" if isinstance(error, ValueError) else getattr(error, "strerror", None)
             found.unread.append((show(workspace, path), Problem(why or str(error))))
     return found
-
-
-def _candidates(workspace: Path) -> Iterator[Path]:
-    for folder, _depth, entries in walk(workspace):
-        yield from sorted(Path(folder, entry.name) for entry in entries if PurePath(entry.name).suffix in LOOKED_AT)
 
 
 def _look(found: Elsewhere, name: Renamed, path: Path, workspace: Path) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SKIPPED: Final = frozenset({
     "node_modules", "target", "build", "dist", "out", "venv", "__pycache__", "site-packages", "vendor",
@@ -42,10 +42,15 @@ def walk(
             waiting.extend((folder, depth + 1) for folder in sorted(entry.path for entry in folders))
 
 
+def files_of(folder: Path, suffixes: tuple[str, ...], *, max_entries: int = sys.maxsize) -> Iterator[Path]:
+    """The files of the walk whose names end so, those of one folder by name; a link may be among them."""
+    for _path, _depth, entries in walk(folder, max_entries=max_entries):
+        yield from (Path(path) for path in sorted(entry.path for entry in entries if entry.name.endswith(suffixes)))
+
+
 def holds_file(workspace: Path, suffixes: tuple[str, ...], *, max_entries: int) -> bool:
     """Whether a file whose name ends so is among the first `max_entries` of the walk."""
-    found = walk(workspace, max_entries=max_entries)
-    return any(entry.name.endswith(suffixes) for _path, _depth, entries in found for entry in entries)
+    return any(files_of(workspace, suffixes, max_entries=max_entries))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

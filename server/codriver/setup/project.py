@@ -6,18 +6,18 @@ import json
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
 from codriver.files import Links, Rules, toml_file
 from codriver.files.toml_file import TomlFileError
-from codriver.files.workspace_walk import walk
+from codriver.files.workspace_walk import files_of
 from codriver.repls import kinds
 from codriver.setup.clients import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from codriver.setup.clients import Environment
 
@@ -136,10 +136,8 @@ def _names(value: object) -> tuple[str, ...]:
 
 def _source(workspace: Path, suffix: str) -> str | None:
     """The first source file that ends so, relative to the workspace; None when there is none near the top."""
-    for _folder, _depth, found in walk(workspace, max_entries=SOURCES_SEEN):
-        for file in sorted(entry.path for entry in found if entry.name.endswith(suffix)):
-            return Path(file).relative_to(workspace).as_posix()
-    return None
+    found = next(files_of(workspace, (suffix,), max_entries=SOURCES_SEEN), None)
+    return None if found is None else found.relative_to(workspace).as_posix()
 
 
 def port_text(workspace: Path, name: str) -> str:

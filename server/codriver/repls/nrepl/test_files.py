@@ -52,5 +52,4 @@ def _paths(place: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
     if place.is_file():
         yield str(place)
         return
-    for _folder, _depth, entries in workspace_walk.walk(place, max_entries=MAX_ENTRIES):
-        yield from sorted(entry.path for entry in entries if entry.name.endswith(suffixes))
+    yield from map(str, workspace_walk.files_of(place, suffixes, max_entries=MAX_ENTRIES))
