@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
-import os
 import time
 import warnings
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver.files import MEBIBYTE, Links, Rules, read
-from codriver.files.workspace_walk import walk
+from codriver.files.workspace_walk import files_of
+from codriver.lisp.rename import Renamed
+from codriver.lisp.rename import find_references as lisp_references
 from codriver.lisp.rename.binding_forms import occurrences
 from codriver.lisp.source_text import Document
+from codriver.lisp.targeting import ProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from codriver.lisp.reader import Form
 
@@ -72,7 +74,7 @@ def find_references(workspace: Path, wanted: Wanted, suffixes: tuple[str, ...]) 
     found = References()
     deadline, left = time.monotonic() + MAX_S, MAX_BYTES
     plain = wanted.name.rpartition("/")[2].rpartition(".")[2].encode()
-    for path in _files(workspace, suffixes):
+    for path in files_of(workspace, suffixes, max_entries=MAX_ENTRIES):
         if time.monotonic() > deadline or left <= 0:
             found.skipped += 1
             continue
@@ -85,7 +87,7 @@ def find_references(workspace: Path, wanted: Wanted, suffixes: tuple[str, ...]) 
             text = data.decode("utf-8-sig")
             parts = path.relative_to(workspace).with_suffix("").parts
             lines = _in_python(text, wanted, parts) if path.suffix == ".py" else _in_lisp(text, wanted, path.suffix)
-        except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        except (OSError, ValueError, SyntaxError, ProblemError, RecursionError, MemoryError):
             found.skipped += 1
             continue
         rows = text.splitlines()
@@ -98,11 +100,6 @@ def find_references(workspace: Path, wanted: Wanted, suffixes: tuple[str, ...]) 
     return found
 
 
-def _files(workspace: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    for _folder, _depth, entries in walk(workspace, max_entries=MAX_ENTRIES):
-        yield from (Path(entry.path) for entry in sorted(entries, key=os.fspath) if entry.name.endswith(suffixes))
-
-
 # Lisp
 
 
@@ -113,55 +110,16 @@ def _in_lisp(text: str, wanted: Wanted, suffix: str) -> set[int]:
     if wanted.is_space or wanted.name.startswith(":"):
         atoms = (form for form in _all(document.reading.forms) if form.kind == "atom")
         return {document.places.line(form.start) for form in atoms if text[form.start : form.end] == wanted.name}
-    names = [wanted.name, wanted.name.replace("_", "-")] if document.is_hy else [wanted.name]
-    found: set[int] = set()
-    for name in dict.fromkeys(names):
-        words = {name} if document.is_hy else _words(document, name, wanted.space)
-        for one in occurrences(document, document.reading.forms, (name, NO_NAME), words):
-            if one.role in _HELD and (one.role != "reference" or "/" in one.word or one.scope.old is None):
-                found.add(document.places.line(one.start))
-    return found
-
-
-def _words(document: Document, name: str, space: str | None) -> set[str]:
-    """How the text writes the name: alone where it is its own or referred to, qualified, and by an alias."""
-    if space is None:
-        return {name}
-    text = document.text
-    found = {f"{space}/{name}"}
-    for form in _all(document.reading.forms):
-        words = [text[one.start : one.end] for one in form.children] if form.kind in ("list", "vector") else []
-        if words[:1] == ["ns"] and _unquoted(document, form) == space:
-            found.add(name)
-        if words[:1] != [space]:
-            continue
-        for key, one in zip(words[1:], form.children[2:], strict=False):
-            given = text[one.start : one.end]
-            if key in (":as", ":as-alias"):
-                found.add(f"{given}/{name}")
-            elif key in (":refer", ":only", ":refer-macros"):
-                referred = [text[child.start : child.end] for child in one.children]
-                found |= {name} if given == ":all" or name in referred else set()
-    return found | ({name} if _uses_whole(document, space) else set())
-
-
-def _unquoted(document: Document, form: Form) -> str:
-    """The name that an `ns` form declares, without metadata."""
-    name = next((one for one in form.children[1:2]), form)
-    while name.kind == "prefixed" and name.children:
-        name = name.children[-1]
-    return document.text[name.start : name.end]
-
-
-def _uses_whole(document: Document, space: str) -> bool:
-    """Whether all names of the namespace are used as they are: `(:use space)`."""
-    text = document.text
-    heads = (
-        [text[one.start : one.end] for one in form.children]
-        for form in _all(document.reading.forms)
-        if form.kind == "list"
-    )
-    return any(words[:1] == [":use"] and space in words for words in heads)
+    if wanted.space is not None and not document.is_hy:
+        found = lisp_references(document, Renamed(wanted.space, wanted.name, NO_NAME), checks=False)
+        return {document.places.line(start) for start, *_ in found.places}
+    names = dict.fromkeys([wanted.name, wanted.name.replace("_", "-")] if document.is_hy else [wanted.name])
+    return {
+        document.places.line(one.start)
+        for name in names
+        for one in occurrences(document, document.reading.forms, (name, NO_NAME), {name})
+        if one.role in _HELD and (one.role != "reference" or one.scope.old is None)
+    }
 
 
 def _all(forms: Sequence[Form]) -> Iterator[Form]:
