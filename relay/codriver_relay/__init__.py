@@ -1180,7 +1180,7 @@ def no_workspace(why: str) -> str:
 
 
 def read_client() -> bytes | None:
-    """What the client wrote; empty at its end, None when there is nothing after all."""
+    """The bytes that the client wrote; empty at its end, None when there is nothing after all."""
     try:
         return os.read(CLIENT_IN, READ_BYTES)
     except BlockingIOError:  # somebody else reads it too

@@ -15,13 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import anyio
-
 import codriver
 from codriver import files
 from codriver.files.paths import state_folder, workspace_state_folder
 from codriver.net.seen_clients import OWN_NAMES
-from codriver.net.tasks import TaskSet
+from codriver.net.tasks import BackgroundWrites
 from codriver.settings import layers, trust
 
 if TYPE_CHECKING:
@@ -49,8 +47,7 @@ class KeptLists:
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
-        self._tasks = TaskSet()
-        self._lock = anyio.Lock()
+        self._writes = BackgroundWrites()
         self._kept: dict[tuple[str, str], Answer] = {}
         """What this server wrote, by client."""
 
@@ -62,15 +59,12 @@ class KeptLists:
         kept = {"greeting": {**greeting, "instructions": instructions}, "tools": tools}
         if self._kept.get((client.name, protocol)) != kept:
             self._kept[client.name, protocol] = kept
-            self._tasks.start(self._write({"name": client.name, "protocol": protocol, **kept}))
-
-    async def _write(self, client: Answer) -> None:
-        async with self._lock:
-            await anyio.to_thread.run_sync(partial(write, self._workspace, client))
+            told = {"name": client.name, "protocol": protocol, **kept}
+            self._writes.start(partial(write, self._workspace, told))
 
     async def end(self) -> None:
         """Wait until all is written."""
-        await self._tasks.join()
+        await self._writes.end()
 
 
 def write(workspace: Path, client: Answer) -> None:

@@ -95,7 +95,7 @@ class Board:
     """What is added to a line, so that those of one server come after those of the server before it."""
 
     def begin_server(self) -> None:
-        """What is taken from now on is from the log of another server, whose lines begin where they will."""
+        """Expect the log of another server from now on, whose lines begin where they will."""
         self._lines_before = self.last_line
 
     def take(self, entries: Iterable[Mapping[str, Any]]) -> None:

@@ -50,7 +50,7 @@ class Elsewhere:
 
 
 def renamed_by(path: Path, workspace: Path, edit: Rename) -> Renamed | None:
-    """What other files may know by another name after a renaming in all of the file at `path`; None for a local name.
+    """The name known to other files that a renaming in all of the file at `path` changes; None for a local one.
 
     Raises:
         OSError, ValueError, ProblemError: the renaming itself cannot be done, as its plan says.

@@ -17,7 +17,7 @@ import anyio
 
 from codriver import files
 from codriver.files.paths import state_folder
-from codriver.net.tasks import TaskSet
+from codriver.net.tasks import BackgroundWrites
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +37,7 @@ class SeenClients:
     """Notes who connects, for the life of one server. No client waits for it, and none of it fails."""
 
     def __init__(self) -> None:
-        self._tasks = TaskSet()
-        self._lock = anyio.Lock()
+        self._writes = BackgroundWrites()
         self._noted: dict[str, float] = {}
         """When each client was written down last, on the clock of the event loop."""
 
@@ -49,15 +48,11 @@ class SeenClients:
         now = anyio.current_time()
         if now - self._noted.get(who, -REST_S) >= REST_S:
             self._noted[who] = now
-            self._tasks.start(self._write(who))
-
-    async def _write(self, who: str) -> None:
-        async with self._lock:
-            await anyio.to_thread.run_sync(partial(write, who, time.time()))
+            self._writes.start(partial(write, who, time.time()))
 
     async def end(self) -> None:
         """Wait until all is written."""
-        await self._tasks.join()
+        await self._writes.end()
 
 
 def write(who: str, now_s: float) -> None:

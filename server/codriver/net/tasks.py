@@ -1,4 +1,4 @@
-"""Tasks that are begun often and do little, one for each call or evaluation; and tasks that a context owns.
+"""Tasks begun often, one for each call or evaluation; writes in the background; tasks that a context owns.
 
 A task group of anyio takes some 25 µs to begin a task, asyncio itself takes 5, and an evaluation needs two of them.
 What a task group does besides is done here only as far as these tasks need it: none is lost, none outlives its owner,
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from anyio.abc import TaskGroup
 
@@ -50,6 +50,26 @@ class TaskSet:
         self._tasks.discard(task)
         if not task.cancelled() and (fault := task.exception()) is not None:
             logger.error("a task failed", exc_info=fault)
+
+
+class BackgroundWrites:
+    """Blocking work, such as writing files, done in threads one piece after the other; nobody waits for it."""
+
+    def __init__(self) -> None:
+        self._tasks = TaskSet()
+        self._lock = anyio.Lock()
+
+    def start(self, write: Callable[[], None]) -> None:
+        """Do this when all that was begun before is done."""
+        self._tasks.start(self._run(write))
+
+    async def _run(self, write: Callable[[], None]) -> None:
+        async with self._lock:
+            await anyio.to_thread.run_sync(write)
+
+    async def end(self) -> None:
+        """Wait until all is written."""
+        await self._tasks.join()
 
 
 @asynccontextmanager
