@@ -201,6 +201,9 @@ def test_a_renamed_name_is_gone_and_its_callers_go_on(live, client):
     known = "(map (fn [s] (some? (get (ns-map (find-ns 'shop.{})) s))) '[total sum-of])"
     assert evaluate(client, known.format("maths")) == "(false true)"
     assert evaluate(client, known.format("bills")) == "(false true)"
+    logged = str(client.call("repl_output_log", category=["evaluatedCode"], limit=20))
+    assert "(ns-unmap 'shop.maths 'total)" in logged
+    assert "(find-ns (symbol " not in logged
 
 
 def test_code_evaluated_after_a_load_is_in_no_file(live, client, greet):

@@ -172,6 +172,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         generation=repl.generation + 1,
         failures=0,
         profile=action.profile,
+        formerly=frozenset(action.profile.capabilities),
         sessions=_main_alone(repl),
     )
     says = _connected_says(state, connected)

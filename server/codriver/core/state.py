@@ -128,6 +128,8 @@ class Repl:
     starts: tuple[int, ...] = ()
     """When its process was started, newest last; only the last minute matters."""
     profile: Profile | None = None
+    formerly: frozenset[str] = frozenset()
+    """The capabilities of its last connection: those to expect while it is on its way back."""
     sessions: Mapping[str, Session] = field(default_factory=lambda: MappingProxyType({MAIN_SESSION: Session()}))
 
     @property
@@ -194,8 +196,8 @@ class State:
             if repl.phase == "connected" and repl.profile:
                 names.update(repl.profile.capabilities)
             elif repl.is_coming:
-                # The evaluation waits for it.
-                names.add("evaluate")
+                # What is evaluated waits for it, and so do the tests of one that could run them before.
+                names.update({"evaluate"} | ({"test"} & repl.formerly))
         return frozenset(names)
 
 

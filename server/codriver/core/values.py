@@ -74,6 +74,8 @@ class Form:
     text: str
     line: int
     column: int
+    said: str = ""
+    """What the log shows in place of `text`, where that is longer than what it does."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class Request:
     @property
     def text(self) -> str:
         """The code that is to run, as the log shows it."""
-        return "\n".join([form.text for form in self.forms]) if self.kind == "load-forms" else self.code
+        return "\n".join([form.said or form.text for form in self.forms]) if self.kind == "load-forms" else self.code
 
 
 @dataclass(frozen=True)

@@ -98,8 +98,8 @@ class EditLoads:
     async def _load(self, file: Changed, path: Path, repl: Repl, ends_at: float, gone: Sequence[Gone]) -> bool:
         """Whether the load of a file is done when its time is over."""
         call = self._call
-        codes = [removal(repl.dialect, file.namespace or "", name.name, name.home) for name in gone]
-        removals = [Form(code, 1, 1) for code in codes if code]
+        found = (removal(repl.dialect, file.namespace or "", name.name, name.home) for name in gone)
+        removals = [Form(code, 1, 1, said) for code, said in filter(None, found)]
         request = Request(
             id=evaluation_queue.next_id(call.state),
             code=file.text,

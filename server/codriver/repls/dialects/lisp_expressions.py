@@ -271,9 +271,16 @@ REMOVALS: Final[dict[str, str]] = {
 }
 
 
-def removal(dialect: str, namespace: str, name: str, home: str) -> str | None:
-    """Code that takes `name` out of a namespace where it is that of `home`; None where the dialect has no way to."""
+def removal(dialect: str, namespace: str, name: str, home: str) -> tuple[str, str] | None:
+    """Code that takes `name` out of a namespace where it is that of `home`, and the same in a few words for the log.
+
+    None where the dialect has no way to.
+    """
     texts = {"$ns": namespace, "$name": name, "$home": home}
     code = REMOVALS.get(dialect)
     # In one pass: a name may look like a place for another.
-    return code and re.sub(r"\$(?:ns|name|home)\b", lambda found: json.dumps(texts[found[0]], ensure_ascii=False), code)
+    if code is None:
+        return None
+    said = f"(del {name})" if dialect == "hy" else f"(ns-unmap '{namespace} '{name})"
+    whole = re.sub(r"\$(?:ns|name|home)\b", lambda found: json.dumps(texts[found[0]], ensure_ascii=False), code)
+    return whole, said
