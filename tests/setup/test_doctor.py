@@ -485,3 +485,5 @@ def test_the_kernels_table_is_read():
 def test_a_report_counts_what_is_wrong():
     report = Report((Check("a", "wrong", "x", "do y"), Check("bb", "note", "z")))
     assert report.to_text() == "WRONG  a   x\n           → do y\nnote   bb  z\n\n1 of 2 checks are wrong.\n"
+    noted = Report((Check("a", "ok", "x"), Check("b", "note", "z")))
+    assert noted.to_text().endswith("\n\nNothing is wrong; 1 of 2 checks have a note.\n")

@@ -5,7 +5,7 @@ import traceback
 import pytest
 from live_server import serving
 
-from codriver.tools.error_reports import shortened, without_report
+from codriver.tools.error_reports import shortened, without_interruption, without_report
 
 FRAMES = [
     "decode (/usr/lib/python3.11/json/decoder.py:355)",
@@ -85,6 +85,22 @@ def test_every_cause_is_named_in_one_line_the_nearest_first():
     assert rest == "said\n"
     assert [cause.split(" (")[0] for cause in causes] == ["ValueError: bad", "KeyError: 'a'"]
     assert all(cause.endswith(" in by_from)") and "(test_error_reports.py:" in cause for cause in causes)
+
+
+def test_an_error_of_the_jvm_without_a_message_is_not_told_twice():
+    report = "Execution error (StackOverflowError) at user/f (REPL:1).\nnull\n"
+    error = {"class": "java.lang.StackOverflowError", "message": ""}
+    assert without_report("said\n" + report, error, "/w") == ("said\n", [])
+    assert without_report(report, error | {"message": "deep"}, "/w") == (report, [])
+
+
+def test_that_a_thread_was_interrupted_is_no_output_of_the_program():
+    report = "Execution error (InterruptedException) at java.lang.Thread/sleep (Thread.java:-2).\nsleep interrupted\n"
+    assert without_interruption("said\n" + report) == "said\n"
+    other = "Execution error (ArithmeticException) at user/f (REPL:1).\nDivide by zero\n"
+    assert without_interruption(other) == other
+    assert without_interruption("said\n") == "said\n"
+    assert without_interruption(report + "and went on\n") == report + "and went on\n"
 
 
 @pytest.mark.parametrize("chain", [by_from, by_the_way, silent])

@@ -113,6 +113,8 @@ def test_brackets_are_read_before_an_unknown_session_is_refused():
     [
         ("x = 1\n!ls -l", "subprocess.run('ls -l', shell=True, check=True)"),
         ("%timeit f(1)", "timeit.timeit"),
+        ("files = !ls", "subprocess.run('ls', shell=True, check=True, capture_output=True, text=True)"),
+        ("here = %pwd", "os.getcwd()"),
         ("%%time\nf()", "time.perf_counter"),
         ("%nosuch", "plain Python"),
     ],

@@ -217,6 +217,9 @@ class ThreadDump:
     own: str
 
 
+NO_MESSAGE: Final = "null"
+"""What the JVM prints as the message of an error that has none, such as that of a stack that overflowed."""
+
 UNKNOWN_TEST: Final = "?"
 """The name of the test that a run was stopped in, where the REPL does not know it, or was in none yet."""
 

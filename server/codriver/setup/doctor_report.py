@@ -86,7 +86,12 @@ class Report:
         if wrong:
             yield "wrong", f"\n{wrong} of {len(self.checks)} checks are wrong.\n"
         elif not is_brief:
-            yield "ok", "\nAll is well.\n"
+            yield "ok", f"\n{self._good_news()}\n"
+
+    def _good_news(self) -> str:
+        """That nothing is wrong, with as much praise as is due."""
+        notes = sum(check.state == "note" for check in self.checks)
+        return f"Nothing is wrong; {notes} of {len(self.checks)} checks have a note." if notes else "All is well."
 
     def _repl_pieces(self) -> Iterator[tuple[Tone, str]]:
         for repl in self.repls:

@@ -10,7 +10,7 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.repls.adapter_values import AROUND
+from codriver.repls.adapter_values import AROUND, NO_MESSAGE
 from codriver.repls.stack_frames import FRAME
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _CLOJURE: Final = re.compile(
     re.MULTILINE,
 )
 """The first line of a report. Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
+_INTERRUPTIONS: Final = ("(InterruptedException)", "(ThreadDeath)")
 MOST_LINKS = 5
 """Lines on the errors of each kind in a chain."""
 LINK_CHARACTERS = 200
@@ -111,7 +112,7 @@ def _cut(text: str, most: int) -> str:
 def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tuple[str, list[str]]:
     """What is left of the error output without the report of this failure at its end, and the causes it named."""
     said = f"{error.get('message', '')}".strip()
-    if (found := _last_clojure(stderr)) is not None and stderr[found.end() :].strip() == said:
+    if (found := _last_clojure(stderr)) is not None and stderr[found.end() :].strip() == (said or NO_MESSAGE):
         return stderr[: found.start()], []
     if (begin := _lisp(stderr, error)) is not None:
         return stderr[:begin], []
@@ -129,6 +130,13 @@ def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tup
         causes.append(cause)
         start = before
     return stderr[:start], causes
+
+
+def without_interruption(said: str) -> str:
+    """Output without Clojure's report at its end that the thread was interrupted, which is no output of the program."""
+    found = _last_clojure(said)
+    is_told = found and any(name in found[0] for name in _INTERRUPTIONS) and said.count("\n", found.end()) <= 1
+    return said[: found.start()] if found and is_told else said
 
 
 def _words(error: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from codriver.repls.errors import CapabilityMissingError
 from codriver.tools.answer_budget import budget, fit, json_bytes, tail
 from codriver.tools.answer_notes import with_outside
 from codriver.tools.base import ROWS, Answer, Call, Tool, answer_schema
+from codriver.tools.error_reports import without_interruption
 from codriver.tools.evaluate_code import begin
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
@@ -133,6 +134,8 @@ async def describe_run(call: Call, evaluation: Evaluation, asked: Evaluating, *,
     if report is None:
         return _refused(evaluation, tail(said, budget(call)).text)
     stopped = report.get("stopped")
+    if stopped:
+        said = without_interruption(said)
     if not report["tests"] and not report["results"] and not stopped:
         raise NoTestsError(evaluation.head, said)
     fields = run_json(report, said, call.services.workspace, passed=passed, max_bytes=budget(call))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import warnings
 from types import MappingProxyType
@@ -88,11 +89,18 @@ MAGICS: Mapping[str, str] = MappingProxyType({
 """Python's own way to do what IPython's magics do."""
 
 
+_ASSIGNED = re.compile(r"[^=!%]+=\s*(?=[!%])")
+"""The beginning of a line that keeps what one of IPython's commands gives."""
+
+
 def _in_python(lines: list[str]) -> str:
     """How to correct the line with the error: of IPython's own syntax, by what Python has for it."""
     text = lines[0].strip() if lines else ""
+    keeps = ""
+    if assigned := _ASSIGNED.match(text):
+        text, keeps = text[assigned.end() :], ", capture_output=True, text=True"
     if text.startswith("!"):
-        return f"!command is IPython's: call subprocess.run({text[1:].strip()!r}, shell=True, check=True)"
+        return f"!command is IPython's: call subprocess.run({text[1:].strip()!r}, shell=True, check=True{keeps})"
     if text.startswith("%"):
         magic = "%" + text.lstrip("%").partition(" ")[0]
         return f"{magic} is a magic of IPython: use {MAGICS.get(magic, 'plain Python')}"

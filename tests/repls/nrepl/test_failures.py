@@ -52,6 +52,11 @@ CLOJURE = [
         ("java.lang.InterruptedException", "sleep interrupted", "execution", "Thread.java", None, None),
     ),
     (
+        "Execution error (StackOverflowError) at user/f (REPL:1).\nnull\n",
+        "class java.lang.StackOverflowError",
+        ("java.lang.StackOverflowError", "", "execution", None, 1, None),
+    ),
+    (
         "Syntax error (ClassNotFoundException) compiling at (a/b.clj:2:1).\nno.such.Thing\n",
         "class clojure.lang.Compiler$CompilerException",
         ("ClassNotFoundException", "no.such.Thing", "compilation", "a/b.clj", 2, 1),

@@ -242,18 +242,22 @@ COMPLETE_IN_BASILISP: Final = """(let [here (or (find-ns (symbol $ns)) *ns*) own
   :else []))))"""
 """Its op takes an alias for every longer one that begins with it, and knows a namespace only where it has an alias."""
 
-COMPLETE_IN_SQUINT: Final = """(let [within (fn [o k] (when (some? o) (aget o k)))
+_OBJECTS_OF_SQUINT: Final = """within (fn [o k] (when (some? o) (aget o k)))
   munged (fn [s] (.replaceAll s "-" "_"))
   home (fn [s] (reduce within js/globalThis (.split (munged s) ".")))
-  owner (or (within (home $ns) (.replaceAll (munged $owner) "." "_DOT_")) (home $owner))
   plain (fn [s] (if (re-matches #"[A-Z0-9_]+" s) s
     (reduce (fn [s [from to]] (.replaceAll s from to)) s
-     [["_BANG_" "!"] ["_QMARK_" "?"] ["_STAR_" "*"] ["_GT_" ">"] ["_LT_" "<"] ["_EQ_" "="] ["_PLUS_" "+"] ["_" "-"]])))]
+     [["_BANG_" "!"] ["_QMARK_" "?"] ["_STAR_" "*"] ["_GT_" ">"] ["_LT_" "<"] ["_EQ_" "="] ["_PLUS_" "+"]
+      ["_" "-"]])))"""
+"""Its namespaces are objects below the global one, under the names of JavaScript, as what they define is."""
+
+COMPLETE_IN_SQUINT: Final = f"""(let [{_OBJECTS_OF_SQUINT}
+  owner (or (within (home $ns) (.replaceAll (munged $owner) "." "_DOT_")) (home $owner))]
  (if (nil? owner) nil
-  (vec (take 500 (map (fn [[s v]] {:candidate (str $owner "/" s) :type (if (fn? v) "function" "var")})
+  (vec (take 500 (map (fn [[s v]] {{:candidate (str $owner "/" s) :type (if (fn? v) "function" "var")}})
    (sort-by first (filter (fn [[s _]] (.startsWith s $name)) (map (fn [k] [(plain k) (aget owner k)])
     (js/Object.keys owner)))))))))"""
-"""Its op knows the names of the current namespace alone. Namespaces are objects, which hold what they require too."""
+"""Its op knows the names of the current namespace alone. The objects hold what they require too."""
 
 _REMOVE = """(let [n (find-ns (symbol $ns)) s (symbol $name) v (when n (get (ns-map n) s))]
  (when (and (var? v) (= $home (str (:ns (meta v))))) (ns-unmap n s)))"""
@@ -262,12 +266,17 @@ _REMOVE_FROM_BASILISP = _REMOVE.replace(
     "(ns-unmap n s)", '(do (ns-unmap n s) (python/setattr n "_refers" (.dissoc (.-refers n) s)) nil)'
 )
 _REMOVE_FROM_HY = '(do (.pop (globals) ((. (__import__ "hy") mangle) $name) None) None)'
+# What is referred to stands under the place it comes from.
+_REMOVE_FROM_SQUINT = f"""(let [{_OBJECTS_OF_SQUINT}
+  o (when (= $ns $home) (home $ns)) k (when (some? o) (first (filter (fn [k] (= $name (plain k))) (js/Object.keys o))))]
+ (when (some? k) (js/Reflect.deleteProperty o k)) nil)"""
 REMOVALS: Final[dict[str, str]] = {
     "clojure": _REMOVE,
     "babashka": _REMOVE,
     "nbb": _REMOVE,
     "basilisp": _REMOVE_FROM_BASILISP,
     "hy": _REMOVE_FROM_HY,
+    "squint": _REMOVE_FROM_SQUINT,
 }
 
 

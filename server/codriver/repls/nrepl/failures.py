@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
 from codriver.lisp.reader import read, top_level_forms
-from codriver.repls.adapter_values import NAMESPACE_MISSING, StackFrame
+from codriver.repls.adapter_values import NAMESPACE_MISSING, NO_MESSAGE, StackFrame
 from codriver.repls.nrepl.message import (
     NOTHING,
     as_int,
@@ -197,9 +197,10 @@ def _read_clojure(failure: SentFailure, match: re.Match[str]) -> Failure:
     named = full if full and not (short and (wrapper or not full.endswith(short))) else short
     line = int(match["line"]) if match["line"] else None
     symbol = match["symbol"].strip()
+    message = failure.err[match.end() :].strip()
     return Failure(
         type=named or "error",
-        message=cut(failure.err[match.end() :].strip()),
+        message="" if message == NO_MESSAGE else cut(message),
         phase=_PHASES.get(match["doing"] or match["what"], "execution"),
         file=_file(match["file"]),
         line=line if line and line > 0 else None,
