@@ -123,6 +123,7 @@ HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """The protocol versions with a handshake, the newest first. Source: the Python SDK, HANDSHAKE_PROTOCOL_VERSIONS."""
 GREETING = {
     "capabilities": {
+        "completions": {},
         "prompts": {"listChanged": False},
         "resources": {"listChanged": True, "subscribe": True},
         "tools": {"listChanged": True},

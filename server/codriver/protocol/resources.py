@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from codriver.tools.base import Services
 
 LOG_URI = "codriver://log"
+LOG_SINCE = "codriver://log{?since}"
+EVALUATION = "codriver://evaluation/{evaluationId}/{part}{?offset,limit}"
+SYMBOL = "codriver://symbol/{replSessionKey}/{namespace}/{symbol}"
+DOCS = "codriver://clojuredocs/{symbol}"
+SKILL = "skill://{skill}/SKILL.md"
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
 LOG_ENTITIES = 500
 TEXT_CHARACTERS = 100_000
@@ -86,28 +91,34 @@ class Resources:
         """The families of resources that are too many to list."""
         return [
             types.ResourceTemplate(
-                uri_template="codriver://log{?since}",
+                uri_template=LOG_SINCE,
                 name="REPL output log from a line on",
                 description="Entities with a line above `since`; `gap` is true when some of them are evicted already.",
                 mime_type="application/json",
             ),
             types.ResourceTemplate(
-                uri_template="codriver://evaluation/{evaluationId}/{part}{?offset,limit}",
+                uri_template=EVALUATION,
                 name="Text of an evaluation",
                 description="The whole result, stdout, stderr or stacks of an evaluation, or so many characters of it.",
                 mime_type="text/plain",
             ),
             types.ResourceTemplate(
-                uri_template="codriver://symbol/{replSessionKey}/{namespace}/{symbol}",
+                uri_template=SYMBOL,
                 name="Symbol info",
                 description="What a REPL knows of a symbol used in a namespace. Percent-encode each part, slashes too.",
                 mime_type="application/json",
             ),
             types.ResourceTemplate(
-                uri_template="codriver://clojuredocs/{symbol}",
+                uri_template=DOCS,
                 name="ClojureDocs",
                 description="Examples, see-alsos and notes about a Clojure var. Percent-encode the symbol.",
                 mime_type="application/json",
+            ),
+            types.ResourceTemplate(
+                uri_template=SKILL,
+                name="Skill",
+                description="A guide to working here: resources/list has those on offer.",
+                mime_type="text/markdown",
             ),
         ]
 

@@ -24,6 +24,7 @@ from codriver.net.client_sessions import ClientSession
 from codriver.protocol import prompts
 from codriver.protocol.broadcast import Broadcast
 from codriver.protocol.calls import FAULT, Caller, PlainCalls, envelope
+from codriver.protocol.completions import Completions
 from codriver.protocol.error_messages import worded
 from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
@@ -99,6 +100,7 @@ class Protocol:
         info = {"name": NAME, "title": TITLE, "version": version}
         self._caller = Caller(services, redactor=redactor, tell_of_log=self.broadcast.log_grew_for, server_info=info)
         self._resources = Resources(services, skills)
+        self._completions = Completions(services, skills, redactor)
         self._room = LineRoom(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.settings.max_line_bytes))
         self._server: Server[ClientSession] = Server(
             NAME,
@@ -113,6 +115,7 @@ class Protocol:
             on_unsubscribe_resource=_guarded(self._unsubscribe),
             on_list_prompts=_guarded(self._list_prompts),
             on_get_prompt=_guarded(self._get_prompt),
+            on_completion=_guarded(self._complete),
             on_subscriptions_listen=_guarded(self._listen),
         )
         self._server.middleware.clear()  # tracing that nobody exports costs a tenth of every call
@@ -252,6 +255,9 @@ class Protocol:
         del ctx
         given = {name: self._redactor(value) for name, value in (params.arguments or {}).items()}
         return prompts.filled(params.name, given)
+
+    async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+        return await self._completions.complete(ctx.lifespan_context.id, params)
 
     async def _discover(self, ctx: Context, params: types.RequestParams | None) -> types.DiscoverResult:
         del params
