@@ -18,23 +18,29 @@ settings.load_profile("codriver")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW = {
-    "app": "event_loop hot_reload shutdown",
+    "app": "event_loop hot_reload serving shutdown",
     "clients": "client_libraries inspector sdk_clients",
     "commands": "commands demo terminal watch",
+    "datalog": "against_reference",
     "docs": "ci_recipe server_pages",
+    "lisp": "edit_laws",
+    "lisp/rename": "meaning",
     "log": "history_crash memory secrets spill_live stderr_log transcripts",
     "net": "on_demand registration server_verification",
-    "relay": "relay_life relay_pressure survey",
-    "repls/nrepl": "late_answers leiningen",
+    "protocol": "corners",
+    "relay": "find_workspace kept_lists relay_life relay_pressure survey",
     "repls": "adapter_contract capability_table connectors foreign_repls",
-    "repls/worker": "interpreters",
+    "repls/launch": "discovery recipes",
+    "repls/nrepl": "late_answers leiningen",
+    "repls/worker": "connections interpreters",
     "settings": "reload_live",
-    "setup": "doctor real_agents real_clients",
+    "setup": "doctor real_agents real_clients shared_entries",
     "skills": "skills_live",
-    "tools": "byte_budgets clojuredocs edit_files failure_places interrupt_evaluation isolation pytest_runs "
-    "restart_repl run_tests stacktrace symbol_answers symbol_info tests_of_other_repls wait_for",
-    "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout limits "
-    "load presence_files starving",
+    "tools": "byte_budgets clojuredocs edit_files edit_loads error_chains failure_places found_tests "
+    "interrupt_evaluation isolation lean listed_tools pytest_runs restart_repl run_tests stacktrace "
+    "symbol_answers symbol_info tests_of_other_repls wait_for",
+    "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
+    "limits load presence_files starving",
 }
 """Test files by room that took more than ten seconds each on two cores: `-m "not slow"` leaves them out."""
 

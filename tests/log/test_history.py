@@ -251,6 +251,7 @@ def test_a_journal_that_outgrows_the_file_moves_into_it(path):
     assert not journal_of(path).exists()
 
 
+@pytest.mark.slow
 def test_a_journal_cut_at_any_length_gives_every_whole_line(path):
     _, first, later = with_journal(path)
     file, journal = path.read_bytes(), journal_of(path).read_bytes()
@@ -444,6 +445,7 @@ def peak_of(work):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["file", "journal"])
 def test_a_start_takes_memory_for_what_is_held_not_for_what_lies_there(path, where):
     path.parent.mkdir()

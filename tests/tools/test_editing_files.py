@@ -214,6 +214,7 @@ class TestWhatIsRefused:
         told = await refusal(editor, ("a.clj", NEW_B), ("a.clj", again), ("a.clj", Append("(bad")))
         assert [index for index, _ in told] == [0, 1, 2]
 
+    @pytest.mark.slow
     async def test_a_refusal_is_bounded_however_much_is_wrong(self, editor, workspace):
         (workspace / "wide.clj").write_text("".join(f"(def v{n} [{'1 ' * 5000}])\n" for n in range(50)))
         wrong = ("wide.clj", Replace(Target(25, "(nowhere)"), "x"))
@@ -557,6 +558,7 @@ class TestUndo:
         with pytest.raises(NothingToUndoError):
             await editor.undo("me")
 
+    @pytest.mark.slow
     async def test_large_batches_push_out_older_ones(self, editor, workspace):
         large = "; " + "x" * (7 * 2**20)
         for n in range(12):
