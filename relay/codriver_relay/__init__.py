@@ -109,6 +109,8 @@ WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": 
 LIST_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
 LIST_KEY = b'"codriver-relay-list"'
 LIST_QUESTION = b'{"jsonrpc":"2.0","id":%s,"method":"tools/list"}\n' % LIST_KEY
+LEVEL_ID = "codriver-relay-level"
+LEVEL_KEY = b'"codriver-relay-level"'
 KEPT_BYTES = 1 << 20
 """What a server keeps of a workspace is a tenth of this."""
 NOT_COMPARED = "CODRIVER_TOKEN"
@@ -124,6 +126,7 @@ HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 GREETING = {
     "capabilities": {
         "completions": {},
+        "logging": {},
         "prompts": {"listChanged": False},
         "resources": {"listChanged": True, "subscribe": True},
         "tools": {"listChanged": True},
@@ -1231,6 +1234,10 @@ class Relay:
         """What was kept for this client, from when its `initialize` was answered from it until a server is there."""
         self.told: object = None
         """The list of tools that it was given of that, until it is known whether the server's is another."""
+        self.level: bytes | None = None
+        """Its request for log messages, once it made one."""
+        self.awaits_level = False
+        """The server was asked for them once more, and has not answered that."""
         self.round_start: float | None = None
         self.last_step = 0.0
         """When an answer came, or either side last took something."""
@@ -1315,12 +1322,31 @@ class Relay:
                         self.output.write(line)
             if self.initialized is not None:
                 connection.sendall(self.initialized.line)
+                self.repeat_level(connection)
                 self.output.write(LIST_CHANGED)
                 self.told = None
             elif self.told is not None:
                 connection.sendall(LIST_QUESTION)
         connection.setblocking(False)  # noqa: FBT003 - the standard library's own signature
         self.connection, self.kept = connection, None
+
+    def repeat_level(self, connection: socket.socket) -> None:
+        """Ask a server that does not know the client for the log messages that it wants, if it wants any.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        import json  # noqa: PLC0415 - see respell
+
+        if self.level is None:
+            return
+        try:
+            asked = {"jsonrpc": "2.0", "id": LEVEL_ID, "method": "logging/setLevel"}
+            line = json.dumps({**asked, "params": json.loads(self.level)["params"]}).encode()
+        except (ValueError, LookupError, TypeError):  # nor did the last server understand it
+            return
+        connection.sendall(line + b"\n")
+        self.awaits_level = True
 
     def pause(self, seconds: float) -> None:
         """Wait so long, while the client is heard. The end of all work also ends it."""
@@ -1431,6 +1457,14 @@ class Relay:
             return True
         return False
 
+    def is_about_level(self, line: bytes) -> bool:
+        """Whether `line` answers what was repeated of the client's, which has its answer."""
+        message = survey(line)
+        if not message.is_response or message.key != LEVEL_KEY:
+            return False
+        self.awaits_level = False
+        return True
+
     def compare_list(self, line: bytes) -> bool:
         """Whether `line` is the server's list, asked for to compare it; if it is another, the client is told."""
         import json  # noqa: PLC0415 - see respell
@@ -1484,8 +1518,10 @@ class Relay:
         if message.key is not None and message.method is not None:
             self.in_flight[message.key] = message
             if message.method == b"initialize":
-                self.handshake, self.initialized = message, None
+                self.handshake, self.initialized, self.level = message, None, None
             else:
+                if message.method == b"logging/setLevel":
+                    self.level = message.line
                 message.line = b""  # it is never sent again
         elif message.method == b"notifications/initialized":
             self.initialized = message
@@ -1510,6 +1546,8 @@ class Relay:
             self.round_start = None
             if self.told is not None:
                 lines = [line for line in lines if not self.compare_list(line)]
+            if self.awaits_level:
+                lines = [line for line in lines if not self.is_about_level(line)]
             self.output.write(b"".join(lines))
             self.settle(lines)
         else:

@@ -36,6 +36,14 @@ async def test_notifications_are_bounded_by_bytes_too():
     assert box.dropped == 1
 
 
+async def test_the_first_loss_is_told_and_no_other():
+    box, told = outbox(max_notifications=1), []
+    box.on_first_loss = lambda: told.append(box.dropped)
+    for number in range(5):
+        box.offer(b"n%d\n" % number)
+    assert (told, box.dropped) == ([1], 4)
+
+
 async def test_what_was_written_makes_room_for_new_notifications():
     box = outbox(max_notifications=1)
     box.offer(b"a\n")

@@ -200,7 +200,8 @@ class Server:
         self._tasks.start_soon(parts.watcher.run)
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
         self._core.report(parts.restored, start)
-        await self._ended.wait()
+        with parts.protocol.log_messages.hearing_records():
+            await self._ended.wait()
 
     async def _watch_skills(self) -> None:
         """Notice and announce changed skills."""

@@ -146,6 +146,7 @@ def _performers(parts: Parts) -> Mapping[type[effects.Effect], Performer]:
         **parts.repls.performers,
         effects.Append: parts.logbook.perform,
         effects.Remember: lambda told: parts.recorder.remember(Document(told.kind, told.name, told.now, told.text)),
+        effects.LogMessage: parts.protocol.log_messages.perform,
         effects.NotifyClients: parts.protocol.broadcast.list_changed,
     }
 

@@ -142,5 +142,15 @@ class Append(Effect):
     now: Later[int] = from_context("now")
 
 
+@dataclass(frozen=True)
+class LogMessage(Effect):
+    """Tell the clients that asked for the server's own messages."""
+
+    level: Literal["info", "warning"]
+    text: str
+    repl: str | None = None
+    """The key of the REPL that it is about."""
+
+
 EFFECTS: Final = tuple(Effect.__subclasses__())
 """Every effect of the core; a server needs a performer for each."""

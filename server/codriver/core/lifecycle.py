@@ -19,7 +19,7 @@ from codriver.core.actions import (
     Stopped,
 )
 from codriver.core.dispatch import Outcome
-from codriver.core.effects import Announce, Append, Listen, WindDown
+from codriver.core.effects import Announce, Append, Listen, LogMessage, WindDown
 from codriver.core.state import Latch, Life, with_item
 from codriver.core.values import replace
 
@@ -79,14 +79,15 @@ def stopped(state: State, _action: Stopped) -> Outcome:
 
 
 def say(state: State, action: Say) -> Outcome:
-    """Append a line to the output log."""
+    """Append a line to the output log, and tell the clients that want to hear of it at once."""
     said = Append(
         category="otherErrorOutput" if action.error else "otherOutput",
         text=action.text,
         who=action.who,
         session_key=action.repl,
     )
-    return Outcome(state, effects=(said,))
+    told = LogMessage("warning" if action.error else "info", action.text, action.repl)
+    return Outcome(state, effects=(said, told))
 
 
 def latch_error(state: State, action: LatchError) -> Outcome:

@@ -209,6 +209,7 @@ class Listener:
         )
         session = self._clients.add(outbox)
         session.starts_server = admitted.starts_server
+        outbox.on_first_loss = partial(_warn_of_loss, session)
         try:
             await self._converse(session, stream, first)
         finally:
@@ -239,6 +240,10 @@ class Listener:
             session.outbox.close()
             # A writer ends when all is written; one whose client does not read is not waited for.
             tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_S
+
+
+def _warn_of_loss(session: ClientSession) -> None:
+    logger.warning("the client %s reads too slowly: notifications to it are dropped", session.name or session.id)
 
 
 async def _tell_full(stream: SocketStream, first: bytes, most: int) -> None:

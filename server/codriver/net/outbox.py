@@ -47,6 +47,8 @@ class Outbox:
         self._closed = False
         self._write_now = write_now
         self.start_writer = start_writer
+        self.on_first_loss: Callable[[], object] = lambda: None
+        """Called when the client loses a notification for the first time."""
         self._is_idle = True
         """There is no writer, so nothing is on its way that a new line could overtake."""
         self.dropped = 0
@@ -82,6 +84,8 @@ class Outbox:
             self._notification_bytes -= size
             self._waiting_bytes -= len(self._lines.pop(oldest))
             self.dropped += 1
+            if self.dropped == 1:
+                self.on_first_loss()
 
     def batch(self) -> bytes | None:
         """The next lines as one piece of bytes, in order; None when nothing waits, and then the writer ends."""

@@ -26,6 +26,7 @@ from codriver.protocol.broadcast import Broadcast
 from codriver.protocol.calls import FAULT, Caller, PlainCalls, envelope
 from codriver.protocol.completions import Completions
 from codriver.protocol.error_messages import worded
+from codriver.protocol.log_messages import LogMessages
 from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
 from codriver.protocol.stream import INITIALIZE, MessageStream
@@ -97,6 +98,7 @@ class Protocol:
         self._redactor = redactor
         self._subscriptions = Subscriptions()
         self.broadcast = Broadcast(clients, self._subscriptions, services.log)
+        self.log_messages = LogMessages(redactor)
         info = {"name": NAME, "title": TITLE, "version": version}
         self._caller = Caller(services, redactor=redactor, tell_of_log=self.broadcast.log_grew_for, server_info=info)
         self._resources = Resources(services, skills)
@@ -119,8 +121,9 @@ class Protocol:
             on_subscriptions_listen=_guarded(self._listen),
         )
         self._server.middleware.clear()  # tracing that nobody exports costs a tenth of every call
-        self._server.middleware += [worded, self._instructed]
+        self._server.middleware += [worded, self.log_messages.scoped, self._instructed]
         self._server.add_request_handler("server/discover", types.RequestParams, self._discover)
+        self._server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, _guarded(self._set_level))
         self._server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
         self._about = self._server.create_initialization_options(CHANGES)
         """What all clients are told first; each gets instructions of its own besides."""
@@ -144,6 +147,7 @@ class Protocol:
         try:
             await serve_dual_era_loop(self._server, stream, stream, lifespan_state=session, init_options=self._about)
         finally:
+            self.log_messages.forget(session)
             stream.drop()
             await calls.end()
 
@@ -183,8 +187,9 @@ class Protocol:
         if called is None:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
         tool, arguments = called
-        if ctx.protocol_version == MODERN:
-            ctx.lifespan_context.envelope = envelope((ctx.params or {}).get("_meta", {}))
+        meta = (ctx.params or {}).get("_meta", {})
+        if ctx.protocol_version == MODERN and types.LOG_LEVEL_META_KEY not in meta:
+            ctx.lifespan_context.envelope = envelope(meta)
         answered = await self._caller.run(ctx.lifespan_context, tool, arguments, self._progress(ctx))
         content: list[types.ContentBlock] = [types.TextContent(text=answered.text)]
         content += [types.ImageContent(data=image.data, mime_type=image.mime_type) for image in answered.images]
@@ -255,6 +260,10 @@ class Protocol:
         del ctx
         given = {name: self._redactor(value) for name, value in (params.arguments or {}).items()}
         return prompts.filled(params.name, given)
+
+    async def _set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+        self.log_messages.set_level(ctx.lifespan_context, params.level)
+        return types.EmptyResult()
 
     async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         return await self._completions.complete(ctx.lifespan_context.id, params)

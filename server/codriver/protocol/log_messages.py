@@ -1,0 +1,186 @@
+"""`notifications/message`: the server's complaints, and what it tells of its REPLs, for the clients that ask for them.
+
+A client of the handshake eras asks by `logging/setLevel`, until it leaves; one of 2026-07-28 by a level in the `_meta`
+of a request, and is told from its arrival until its answer, first what came since the last such request. What nobody
+asked for is kept, the newest `KEPT` alone. A client gets `BURST` messages at once and then one a second; those beyond
+it does not get are counted in the next. Source: MCP 2025-11-25 and 2026-07-28, logging.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections import deque
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, get_args
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import LOG_LEVEL_META_KEY, LoggingLevel
+from mcp_types.jsonrpc import INVALID_PARAMS
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from codriver.protocol.stream import STANDING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+    from codriver.core.effects import LogMessage
+    from codriver.log.redaction import Redactor
+    from codriver.net.client_sessions import ClientSession
+
+LEVELS: tuple[str, ...] = get_args(LoggingLevel)
+"""The least severe first. Source: RFC 5424."""
+OF_RECORDS = ((logging.CRITICAL, "critical"), (logging.ERROR, "error"), (logging.WARNING, "warning"))
+ROOT = "codriver"
+KEPT = 64
+CHARACTERS = 1000
+BURST = 20
+PER_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. `number` counts those of its level, whose place in `LEVELS` is `rank`."""
+
+    rank: int
+    number: int
+    logger: str
+    text: str
+
+
+@dataclass(slots=True)
+class Listener:
+    """One client that asked, for the life of its connection."""
+
+    told: list[int]
+    """The messages that it was told, or did not ask for, by level: their number."""
+    ranks: list[int] = field(default_factory=list)
+    """The levels of what asks for messages now: its setting, or its requests that are not answered yet."""
+    room: float = BURST
+    """The messages that it may be sent now."""
+    filled_at: float = 0.0
+    left_out: int = 0
+
+
+class LogMessages:
+    """The messages of one server to all its clients. Lives as long as the server."""
+
+    def __init__(self, redactor: Redactor, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._redactor = redactor
+        self._clock = clock
+        self._kept: deque[Message] = deque(maxlen=KEPT)
+        self._counts = [0] * len(LEVELS)
+        self._listeners: dict[ClientSession, Listener] = {}
+
+    def note(self, level: str, text: str, logger: str = ROOT) -> None:
+        """Tell whoever listens at this level now, and keep it for those who ask later."""
+        rank = LEVELS.index(level)
+        self._counts[rank] += 1
+        shown = self._redactor(text)[:CHARACTERS].encode("utf-8", "replace").decode()
+        self._kept.append(Message(rank, self._counts[rank], logger, shown))
+        for client, listener in tuple(self._listeners.items()):
+            self._tell(client, listener)
+
+    def perform(self, effect: LogMessage) -> None:
+        """Tell what the core says."""
+        self.note(effect.level, effect.text, f"{ROOT}.repls" if effect.repl else ROOT)
+
+    def set_level(self, client: ClientSession, level: str) -> None:
+        """Tell this client messages of `level` and above from now on."""
+        self._listener(client).ranks[:] = [LEVELS.index(level)]
+
+    def forget(self, client: ClientSession) -> None:
+        """The client has left."""
+        self._listeners.pop(client, None)
+
+    async def scoped(self, ctx: ServerRequestContext[ClientSession], call_next: CallNext) -> HandlerResult:
+        """The answer to a request, during which its client is told, if it asks for that in the request.
+
+        Raises:
+            MCPError: it asks for a level that there is not.
+        """
+        wanted = _wanted(ctx.params) if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else None
+        if wanted is None or ctx.request_id is None or ctx.method == STANDING:
+            return await call_next(ctx)
+        if wanted not in LEVELS:
+            raise MCPError(INVALID_PARAMS, f"there is no log level {wanted!r}: the levels are {', '.join(LEVELS)}")
+        listener, rank = self._listener(ctx.lifespan_context), LEVELS.index(str(wanted))
+        listener.ranks.append(rank)
+        self._tell(ctx.lifespan_context, listener)
+        try:
+            return await call_next(ctx)
+        finally:
+            listener.ranks.remove(rank)
+
+    @contextmanager
+    def hearing_records(self) -> Iterator[None]:
+        """Within this context the records of the server's own loggers, warnings and worse, are messages, too."""
+        handler = _Records(self, asyncio.get_running_loop())
+        logging.getLogger(ROOT).addHandler(handler)
+        try:
+            yield
+        finally:
+            logging.getLogger(ROOT).removeHandler(handler)
+
+    def _listener(self, client: ClientSession) -> Listener:
+        if client not in self._listeners:
+            self._listeners[client] = Listener(list(self._counts), filled_at=self._clock())
+        return self._listeners[client]
+
+    def _tell(self, client: ClientSession, listener: Listener) -> None:
+        """Tell a client what it was not told yet, if anything of it asks for that now."""
+        if not listener.ranks:
+            return
+        least, told = min(listener.ranks), listener.told
+        news = [one for one in self._kept if one.rank >= least and one.number > told[one.rank]]
+        listener.left_out += sum(self._counts[least:]) - sum(told[least:]) - len(news)
+        listener.told = list(self._counts)
+        for message in news:
+            self._send(client, listener, message)
+
+    def _send(self, client: ClientSession, listener: Listener, message: Message) -> None:
+        now = self._clock()
+        listener.room = min(BURST, listener.room + (now - listener.filled_at) * PER_S)
+        listener.filled_at = now
+        if listener.room < 1:
+            listener.left_out += 1
+            return
+        listener.room -= 1
+        before = f" ({listener.left_out} messages before this one were left out)" if listener.left_out else ""
+        listener.left_out = 0
+        params = {"level": LEVELS[message.rank], "logger": message.logger, "data": message.text + before}
+        said = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
+        client.outbox.offer(json.dumps(said).encode() + b"\n")
+
+
+class _Records(logging.Handler):
+    """Makes messages of log records, whichever thread they come from."""
+
+    def __init__(self, messages: LogMessages, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(logging.WARNING)
+        self._messages = messages
+        self._loop = loop
+        self._thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note a record: what happened, without the traceback, which tells of our insides."""
+        level = next(level for number, level in OF_RECORDS if record.levelno >= number)
+        room = ".".join(record.name.split(".")[:2])
+        said = level, record.getMessage(), room
+        if threading.get_ident() == self._thread:
+            self._messages.note(*said)
+        else:
+            with suppress(RuntimeError):  # the server has ended
+                self._loop.call_soon_threadsafe(self._messages.note, *said)
+
+
+def _wanted(params: Mapping[str, object] | None) -> object:
+    """The level that a request asks for, None for none."""
+    meta = (params or {}).get("_meta")
+    return meta.get(LOG_LEVEL_META_KEY) if isinstance(meta, dict) else None

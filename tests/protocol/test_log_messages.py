@@ -1,0 +1,240 @@
+"""Log messages: only for who asks, at its level, bounded, without secrets, in every protocol version."""
+
+import json
+import logging
+import os
+import signal
+from types import SimpleNamespace
+
+import anyio
+import pytest
+from live_server import serving, until
+from mcp_versions import MODERN, OLDER, Versioned, check, speaking
+
+from codriver.log.redaction import Redactor
+from codriver.net.outbox import Outbox
+from codriver.protocol.log_messages import BURST, KEPT, LogMessages
+
+NEVER = '[:find ?l :where [?l :text "never"]]'
+SECRET = "correct-horse-battery"
+
+
+class Client:
+    """A client of the messages alone: what it is sent is kept."""
+
+    def __init__(self):
+        self.outbox = Outbox(max_notifications=1000, max_notification_bytes=2**20, congested_bytes=2**20)
+
+    def said(self):
+        lines = (self.outbox.batch() or b"").splitlines()
+        for line in lines:
+            check("2025-11-25", "LoggingMessageNotification", json.loads(line))
+        return [json.loads(line)["params"] for line in lines]
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def messages(clock):
+    return LogMessages(Redactor.from_environment({"MY_SECRET": SECRET}), clock=clock)
+
+
+def test_only_who_asked_is_told_and_only_at_its_level_and_above(messages):
+    deaf, all_ears, picky = Client(), Client(), Client()
+    messages.note("warning", "before anybody asked")
+    messages.set_level(all_ears, "info")
+    messages.set_level(picky, "error")
+    messages.note("warning", "lost", "codriver.repls")
+    messages.note("error", "broken")
+    messages.note("debug", "nothing")
+    assert [one["data"] for one in all_ears.said()] == ["lost", "broken"]
+    assert picky.said() == [{"level": "error", "logger": "codriver", "data": "broken"}]
+    assert deaf.said() == []
+
+
+def test_another_level_and_an_end_count_from_then_on(messages):
+    client = Client()
+    messages.set_level(client, "debug")
+    messages.note("info", "one")
+    messages.set_level(client, "warning")
+    messages.note("info", "two")
+    messages.note("warning", "three")
+    assert [one["data"] for one in client.said()] == ["one", "three"]
+    messages.forget(client)
+    messages.note("critical", "four")
+    assert client.said() == []
+
+
+def test_a_flood_is_bounded_and_what_was_left_out_is_counted(messages, clock):
+    client = Client()
+    messages.set_level(client, "info")
+    for number in range(10 * BURST):
+        messages.note("info", f"message {number}")
+    assert len(client.said()) == BURST
+    clock.now += 1
+    messages.note("info", "at last")
+    messages.note("info", "too soon")
+    assert [one["data"] for one in client.said()] == [f"at last ({9 * BURST} messages before this one were left out)"]
+
+
+def test_a_message_is_short_and_holds_no_secret(messages):
+    client = Client()
+    messages.set_level(client, "info")
+    messages.note("info", f"it is {SECRET}, and a half: \ud800 " + "x" * 5000)
+    (said,) = client.said()
+    assert SECRET not in said["data"]
+    assert len(said["data"]) <= 1000
+
+
+def restart(client):
+    """Let something happen that the server tells at the level `info`."""
+    assert client.call("restart_repl")["ok"]
+
+
+def is_of_restart(message):
+    return message.get("method") == "notifications/message" and "py restarts: " in message["params"]["data"]
+
+
+def test_a_repl_that_is_lost_and_settings_that_are_wrong_are_warnings(live):
+    with speaking(live, "2025-11-25") as client:
+        client.ask("logging/setLevel", level="warning")
+        restart(client)
+        number = int(client.call("evaluate_code", code="import os; os.getpid()", detail=True)["result"])
+        os.kill(number, signal.SIGKILL)
+        (live.workspace / "codriver.toml").write_text("maxLineBytes = 'many'\n")
+        told = [client.told("notifications/message")["params"] for _ in range(2)]
+        assert {one["level"] for one in told} == {"warning"}
+        assert any("REPL py lost: " in one["data"] and one["logger"] == "codriver.repls" for one in told)
+        assert any("maxLineBytes" in one["data"] and one["logger"] == "codriver" for one in told)
+        until(lambda: client.call("evaluate_code", code="1")["ok"], "the next REPL")
+    (live.workspace / "codriver.toml").unlink()
+
+
+@pytest.mark.anyio
+async def test_a_request_is_told_the_newest_of_what_came_before_it_and_how_much_more_there_was(messages, clock):
+    client = Client()
+    seen = []
+
+    async def answer(_ctx):
+        seen.extend(client.said())
+
+    def request(level):
+        meta = {"io.modelcontextprotocol/logLevel": level}
+        return SimpleNamespace(
+            protocol_version=MODERN, request_id=1, method="tools/list", params={"_meta": meta}, lifespan_context=client
+        )
+
+    await messages.scoped(request("warning"), answer)
+    for number in range(KEPT + 10):
+        messages.note("info", "beneath it")
+        messages.note("warning", f"message {number}")
+    assert client.said() == []
+    await messages.scoped(request("warning"), answer)
+    assert len(seen) == BURST
+    assert seen[0]["data"] == f"message {KEPT // 2 + 10} ({KEPT // 2 + 10} messages before this one were left out)"
+    messages.note("error", "after the answer")
+    assert client.said() == []
+
+
+def test_the_relay_repeats_the_level_to_the_next_server(tmp_path):
+    with serving(tmp_path, "--repl", "none") as first, speaking(first, "2025-11-25", relayed=True) as client:
+        client.ask("logging/setLevel", level="warning")
+        first.stop()
+        with serving(tmp_path, "--repl", "none") as second:
+            client.told("notifications/tools/list_changed")
+            client.ask("ping")
+            (second.workspace / "codriver.toml").write_text("maxLineBytes = 'many'\n")
+            told = client.told("notifications/message")["params"]
+            assert "maxLineBytes" in told["data"]
+            assert not [one for one in client.messages if "id" in one]
+
+
+@pytest.mark.parametrize("relayed", [False, True], ids=["direct", "relay"])
+@pytest.mark.parametrize("version", OLDER)
+def test_a_client_that_sets_a_level_is_told_that_a_repl_restarts(live, version, relayed):
+    with speaking(live, version, relayed=relayed) as client, speaking(live, version) as other:
+        assert client.about["capabilities"]["logging"] == {}
+        assert client.ask("logging/setLevel", level="info") == {}
+        assert client.ask("logging/setLevel", is_valid=False, level="loud")["code"] == -32602
+        restart(other)
+        told = client.taken(is_of_restart)["params"]
+        assert (told["level"], told["logger"]) == ("info", "codriver.repls")
+        other.ask("ping")
+        assert not [one for one in other.messages if one["method"] == "notifications/message"]
+
+
+@pytest.mark.parametrize("relayed", [False, True], ids=["direct", "relay"])
+def test_a_request_that_names_a_level_is_told_before_its_answer_what_came_since_the_last(live, relayed):
+    with speaking(live, MODERN, relayed=relayed, log_level="info") as client, speaking(live, MODERN) as other:
+        assert client.about["capabilities"]["logging"] == {}
+        restart(other)
+        client.ask("prompts/list")
+        assert [one["params"]["level"] for one in client.messages if is_of_restart(one)] == ["info"]
+        client.messages.clear()
+        client.ask("prompts/list")
+        assert not client.messages
+        assert not any(is_of_restart(one) for one in other.messages)
+        client.log_level = None
+        restart(other)
+        client.ask("prompts/list")
+        client.call("evaluate_code", code="1")
+        assert not any(is_of_restart(one) for one in client.messages)
+
+
+def test_a_call_is_told_while_it_runs(live):
+    with speaking(live, MODERN, log_level="info") as client, speaking(live, MODERN) as other:
+        client.call("evaluate_code", code="1")
+        waiting = client.begin("tools/call", name="wait_for", arguments={"query": NEVER})
+        restart(other)
+        client.taken(is_of_restart)
+        client.bare.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
+
+
+def test_an_unknown_level_in_a_request_is_refused(live):
+    with live.client(handshake=False) as bare:
+        client = Versioned(bare, MODERN)
+        meta = {**client.meta(), "io.modelcontextprotocol/logLevel": "loud"}
+        error = bare.request("prompts/list", {"_meta": meta})["error"]
+        assert (error["code"], "emergency" in error["message"]) == (-32602, True)
+        assert client.ask("logging/setLevel", is_valid=False, level="info")["code"] == -32601
+
+
+def test_a_subscription_carries_no_log_message(live):
+    with speaking(live, MODERN) as client, speaking(live, MODERN) as other:
+        client.log_level = "debug"
+        client.begin("subscriptions/listen", notifications={"toolsListChanged": True})
+        client.told("notifications/subscriptions/acknowledged")
+        client.log_level = None
+        restart(other)
+        client.told("notifications/tools/list_changed")
+        client.ask("prompts/list")
+        assert not any(is_of_restart(one) for one in client.messages)
+
+
+@pytest.mark.anyio
+async def test_the_servers_own_warnings_are_messages_whichever_thread_they_come_from(messages):
+    client = Client()
+    messages.set_level(client, "warning")
+    log = logging.getLogger("codriver.net.of_a_test")
+    with messages.hearing_records():
+        log.warning("from the %s", "loop")
+        await anyio.to_thread.run_sync(log.error, "from a thread")
+        log.info("not for anybody")
+        await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
+    log.warning("after the end")
+    assert client.said() == [
+        {"level": "warning", "logger": "codriver.net", "data": "from the loop"},
+        {"level": "error", "logger": "codriver.net", "data": "from a thread"},
+    ]
