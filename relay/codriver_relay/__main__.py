@@ -1,4 +1,4 @@
-"""Runs the relay: as `python -m codriver_relay`, and as the script that clients start.
+"""Runs the relay, or the hook program: as `python -m codriver_relay`, and as the script that clients start.
 
 That script is a copy of this file, beside a folder with the relay. Python keeps the bytecode of what is imported, and
 compiles a script at each start: for the relay itself that takes as long as all else.
@@ -11,7 +11,10 @@ import sys
 if __name__ == "__main__":
     if not __package__:  # a script, whose folder `python -I` leaves out
         sys.path.insert(0, __file__.rpartition("/")[0])
-    from codriver_relay import main
+    if __file__.endswith("hook.py"):  # the same file under another name
+        from codriver_relay.hook import main
+    else:
+        from codriver_relay import main
 
     if not __package__:
         del sys.path[0]  # what else lies there is nobody's module

@@ -219,6 +219,7 @@ def relay_source(folder):
     """A relay's package, as a server comes with one."""
     (folder / "ours").mkdir()
     (folder / "ours" / "__main__.py").write_text("run")
+    (folder / "ours" / "hook.py").write_text("hook")
     (folder / "ours" / "__init__.py").write_text("one")
     return folder / "ours" / "__init__.py"
 

@@ -39,6 +39,11 @@ def relay_file() -> Path:
     return relay_folder() / "codriver_relay.py"
 
 
+def hook_file(relay: Path) -> Path:
+    """The program of hooks, as the script beside the installed relay `relay`."""
+    return relay.with_name("codriver_hook.py")
+
+
 def shipped_folder(name: str) -> Path:
     """A folder that comes with Codriver, such as `skills`: inside the package, or beside it in a source tree."""
     package = Path(__file__).parents[1]

@@ -19,7 +19,7 @@ from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.locking import try_lock
-from codriver.files.paths import workspace_state_folder
+from codriver.files.paths import hook_file, workspace_state_folder
 from codriver.net.server_record import STOPPED_FOR_GOOD, ServerRecord, place, read_port, read_record, read_token
 
 if TYPE_CHECKING:
@@ -247,9 +247,11 @@ def relay_files(source: Path, target: Path) -> tuple[tuple[Path, Path], ...]:
     """Each file of the relay in the package whose module is `source`, and where it is installed.
 
     The last is the script `target`, which clients start; it imports the others, so that Python keeps their bytecode.
+    The one before it is the same script as the program of hooks, by its name.
     """
-    module = target.with_name(source.parent.name) / source.name
-    return (source, module), (source.with_name("__main__.py"), target)
+    package, script = target.with_name(source.parent.name), source.with_name("__main__.py")
+    hook = source.with_name("hook.py")
+    return (source, package / source.name), (hook, package / hook.name), (script, hook_file(target)), (script, target)
 
 
 def install_relay(source: Path, target: Path) -> Path:

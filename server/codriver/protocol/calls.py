@@ -103,7 +103,7 @@ class Caller:
     def _with_withheld(self, client: ClientSession, given: Answer) -> Answer:
         """A client's first answer, with a note of the settings that do not count, where there are any."""
         withheld = self._services.withheld()
-        if client.knows_withheld or not withheld:
+        if client.knows_withheld or not withheld or given.is_bare:
             return given
         client.knows_withheld = True
         before = given.fields.get("notes", ())

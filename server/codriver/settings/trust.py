@@ -193,6 +193,8 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
         "enable_mcp_repl_evaluation": True,
         "require_token": False,
         "watch": True,  # it runs what is saved, or checked out
+        "hook_reload": True,  # as above
+        "hook_gate": True,
     }
 )
 """By switch: the side of it that grants something. A workspace may always take something away."""

@@ -39,6 +39,8 @@ Stamp = tuple[int, int, int]
 """When a file was written, how long it is, and which one it is: another stamp, another save."""
 
 
+MOST_EDITS_NOTED: Final = 200
+
 UNLISTED: Final = "unlisted"
 """The mark, in a model's schema, of an argument that is taken and not listed, as it costs more than it is worth."""
 
@@ -73,6 +75,8 @@ class Answer:
     images: tuple[Image, ...] = ()
     has_numbers: bool = False
     """Whether it holds numbers of a query, of any size."""
+    is_bare: bool = False
+    """Whether it has another program's shape, and so nothing around it."""
 
 
 @dataclass(slots=True)
@@ -83,6 +87,26 @@ class Saves:
     """Edits that may be writing just now."""
     stamps: dict[Path, Stamp] = field(default_factory=dict)
     """The files as they were written."""
+
+
+@dataclass(slots=True)
+class EditsNoted:
+    """The files that were edited and whose tests have not run since, for the life of one server."""
+
+    changed: dict[Path, None] = field(default_factory=dict)
+
+    def add(self, path: Path) -> None:
+        """Note an edit; of very many files the oldest are forgotten."""
+        self.changed.pop(path, None)
+        self.changed[path] = None
+        if len(self.changed) > MOST_EDITS_NOTED:
+            del self.changed[next(iter(self.changed))]
+
+    def take(self) -> tuple[Path, ...]:
+        """Those files, in the order of their edits, and none of them again."""
+        taken = tuple(self.changed)
+        self.changed.clear()
+        return taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +134,7 @@ class Services:
     waits: Waits = field(default_factory=Waits)
     """The queries that stand."""
     saves: Saves = field(default_factory=Saves)
+    edits_noted: EditsNoted = field(default_factory=EditsNoted)
     withheld: Callable[[], tuple[str, ...]] = tuple
     """What the workspace's settings say and what does not count, as its user has not accepted them, a sentence each."""
 

@@ -211,6 +211,8 @@ def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult]
     """Tell the log who changed which files."""
     if results:
         who = call.who(given)
+        for one in results:
+            call.services.edits_noted.add(one.change.path)
         changed = ", ".join(f"{one.shown} ({len(one.done)})" if one.done else one.shown for one in results)
         call.dispatch(Say(f"{who} {did} {changed}", who=who))
 

@@ -28,12 +28,12 @@ from codriver.tools.gate import await_search
 from codriver.tools.session_choice import Target, server_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from codriver.core.state import Repl
     from codriver.editing import FileResult, Outcome
-    from codriver.tools.base import Call, Stamp
+    from codriver.tools.base import Call, Services, Stamp
     from codriver.tools.lean_answers import Evaluating
 
 FAILURE = ("reason", "error", "hint")
@@ -68,12 +68,17 @@ class Gone:
 class EditLoads:
     """The loads of one batch, for the caller `who`: what the row of each file says of it, and the failure, if any."""
 
-    def __init__(self, call: Call, who: str, asked: Evaluating) -> None:
+    def __init__(
+        self, call: Call, who: str, asked: Evaluating, *, by: str = "edit_files", wait_s: float | None = None
+    ) -> None:
+        """`by` is what edited, for the log; `wait_s` how long loads are waited for, if not as any evaluation is."""
         self.rows: dict[int, dict[str, object]] = {}
         self.failure: dict[str, object] = {}
         self._call = call
         self._who = who
         self._asked = asked
+        self._by = by
+        self._wait_s = call.services.settings.evaluate_timeout_ms / 1000 if wait_s is None else wait_s
 
     async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[Gone]]) -> None:
         """Load the changed forms of each file, those files first that others require; the first failure ends it.
@@ -85,7 +90,7 @@ class EditLoads:
         call, held_up = self._call, ""
         await await_search(call.services.core)
         files = await call.services.work.texts.run(call.client, partial(changed_files, results))
-        ends_at = anyio.current_time() + call.services.settings.evaluate_timeout_ms / 1000
+        ends_at = anyio.current_time() + self._wait_s
         for file in files:
             path = results[file.place].change.path
             why = held_up or file.fault
@@ -107,7 +112,7 @@ class EditLoads:
             forms=(*file.forms, *removals),
             file=str(path),
             kind="load-forms",
-            description=f"edit_files loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
+            description=f"{self._by} loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
         )
         try:
             begin(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who, request)
@@ -129,18 +134,25 @@ async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outco
     try:
         outcome = await edit()
         if call.services.settings.watch:
-            saves.stamps |= await call.services.work.files.run(call.client, partial(_stamps, outcome.files))
+            paths = [result.change.path for result in outcome.files]
+            saves.stamps |= await call.services.work.files.run(call.client, partial(_stamps, paths))
         return outcome
     finally:
         saves.under_way -= 1
 
 
-def _stamps(results: Sequence[FileResult]) -> dict[Path, Stamp]:
+def unwatched_save(services: Services, path: Path) -> None:
+    """Have the watcher leave the file as it is now to whoever loads it. Blocks."""
+    if services.settings.watch:
+        services.saves.stamps |= _stamps([path])
+
+
+def _stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
     found = {}
-    for result in results:
+    for path in paths:
         with contextlib.suppress(OSError):
-            status = result.change.path.stat()
-            found[result.change.path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+            status = path.stat()
+            found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
     return found
 
 

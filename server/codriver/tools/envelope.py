@@ -83,6 +83,8 @@ async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
     """The tool's answer in the envelope, whatever happens; only a cancelled call gives none."""
     try:
         given = await run(tool, call, arguments)
+        if given.is_bare:
+            return given
         return Answer({"ok": given.ok, **given.fields}, given.ok, given.images, given.has_numbers)
     except RefusedError as error:
         fields = {"reason": error.reason, "message": error.message, "hint": error.hint, **error.details}

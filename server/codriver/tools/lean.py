@@ -18,7 +18,7 @@ from codriver.tools.client_traits import is_lean
 from codriver.tools.envelope import run
 from codriver.tools.gate import refusal
 from codriver.tools.get_evaluation import GetArguments
-from codriver.tools.manifest import BY_NAME, MANIFEST
+from codriver.tools.manifest import BY_NAME, FOR_HOOKS, MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -143,5 +143,5 @@ def tool_called(
     """The tool that a client means by a name, also an unlisted one, and its arguments; None where there is none."""
     name, arguments = translated(name, arguments)
     tool = LEAN_BY_NAME.get(name) if is_lean(settings, client_name) else None
-    tool = tool or BY_NAME.get(name)
+    tool = tool or BY_NAME.get(name) or FOR_HOOKS.get(name)
     return None if tool is None else (tool, arguments)

@@ -11,6 +11,7 @@ from codriver.tools import (
     evaluate_code,
     get_evaluation,
     list_sessions,
+    note_edit,
     repl_output_log,
     restart_repl,
     run_tests,
@@ -39,3 +40,6 @@ MANIFEST: tuple[Tool, ...] = (
 )
 
 BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in MANIFEST})
+
+FOR_HOOKS: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in note_edit.TOOLS})
+"""The tools that only clients' hooks call, by name: they are listed to nobody, so that no model reads of them."""

@@ -1,0 +1,316 @@
+"""The hook program, `codriver-hook CLIENT EVENT`: a client runs it at a start, at an edit, at the end of a turn.
+
+::
+
+    client's hook ──its input, JSON, on stdin──> codriver-hook ──note_edit over TCP──> codriver serve
+                  <──its answer, JSON, on stdout──
+
+It takes out of the input what the event is about, asks the running server of the workspace by the tool `note_edit`,
+and writes the answer in the client's own shape. Whatever is absent, late, too long or of another shape: it prints `{}`,
+ends with status 0, and the client goes on as if there were no hook. It never starts a server. Of the workspace it reads
+nothing but the files by which the relay finds a server, in the relay's way: no link is followed, the folder has to be
+the user's alone, and who listens has to hold the lock beside the port file.
+
+Clients wait for it, so it keeps to modules that cost nothing to import, as the relay does; `json` is imported where a
+server is there to be asked.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from _thread import allocate_lock, start_new_thread
+
+from codriver_relay import PLACE, Target, UnreachableError, is_border, open_streams
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    Json = Mapping[str, Any]
+
+__all__ = ["CLIENTS", "EVENTS", "MARK", "main", "question", "render"]
+
+EVENTS = ("started", "writing", "edited", "stopping")
+CLIENTS: Mapping[str, Mapping[str, str]] = {
+    "claude-code": {"started": "SessionStart", "writing": "PreToolUse", "edited": "PostToolUse", "stopping": "Stop"},
+    "codex": {"started": "SessionStart", "writing": "PreToolUse", "edited": "PostToolUse", "stopping": "Stop"},
+    "qwen": {"started": "SessionStart", "writing": "PreToolUse", "edited": "PostToolUse", "stopping": "Stop"},
+    "gemini": {"started": "SessionStart", "writing": "BeforeTool", "edited": "AfterTool", "stopping": "AfterAgent"},
+    "copilot": {"started": "sessionStart", "writing": "preToolUse", "edited": "postToolUse", "stopping": "agentStop"},
+    "cursor": {"started": "sessionStart", "edited": "afterFileEdit", "stopping": "stop"},
+    "cline": {"started": "TaskStart", "writing": "PreToolUse", "edited": "PostToolUse"},
+    "opencode": {"started": "started", "writing": "writing", "edited": "edited", "stopping": "stopping"},
+}
+"""Each client's own names of the events that it has. Source: their programs, observed; Cursor's and Cline's pages."""
+CALLERS = {"copilot": "copilot-cli"}
+"""The name of a client's callers, where it is not its id. Source: `codriver.tools.client_traits`, `who`."""
+MARK = "codriver-hook"
+"""How the program is called, and the client that it says it is."""
+
+DEADLINE_S = 1.5
+GATE_DEADLINE_S = 25.0
+"""At the end of a turn tests may run, which the server bounds to 20 s."""
+INPUT_BYTES = 8 << 20
+ANSWER_BYTES = 1 << 16
+READ_BYTES = 1 << 16
+PATH_CHARACTERS = 4096
+MOST_FILES = 20
+MOST_FOLDERS = 64
+"""Folders above the current one in which a server is looked for."""
+
+PATHS = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
+CONTENTS = ("content", "file_text")
+OLDS = ("old_string", "oldString", "old_str")
+NEWS = ("new_string", "newString", "new_str")
+PATCH_HEADERS = ("*** Update File: ", "*** Add File: ", "*** Move to: ")
+"""The lines of a patch that name the files that are there afterwards. Source: Codex, apply_patch."""
+
+
+class Ending:
+    """The end of the process, which is reached once: by its answer, or by its deadline."""
+
+    def __init__(self, seconds: float) -> None:
+        self._turn = allocate_lock()
+        start_new_thread(self._wait, (seconds,))
+
+    def end(self, text: str = "{}") -> None:
+        """Print this and end with status 0; whoever comes second waits for the end of the process."""
+        self._turn.acquire()
+        try:
+            data = text.encode("utf-8", "replace") + b"\n"
+            while data:
+                data = data[os.write(1, data) :]
+        except OSError:
+            os._exit(0)
+        os._exit(0)
+
+    def _wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+        self.end()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the hook; it ends the process, with status 0 but for a wrong command line."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if len(words) != 2 or words[0] not in CLIENTS or words[1] not in CLIENTS[words[0]]:
+        os.write(2, f"usage: {MARK} CLIENT EVENT\n  {', '.join(CLIENTS)}; {', '.join(EVENTS)}\n".encode())
+        return 2
+    client, event = words
+    open_streams()
+    ending = Ending(GATE_DEADLINE_S if event == "stopping" else DEADLINE_S)
+    try:
+        ending.end(answer_of(client, event))
+    except Exception:  # noqa: BLE001 - the client goes on, whatever it is
+        ending.end()
+    return 0
+
+
+def answer_of(client: str, event: str) -> str:
+    """What the client is told, as JSON."""
+    workspace = find_served()
+    # Copilot runs the hooks of Claude Code's settings too, and has hooks of its own for the same.
+    if workspace is None or (client == "claude-code" and "COPILOT_CLI" in os.environ):
+        return "{}"
+    import json  # noqa: PLC0415 - see above
+
+    given = json.loads(read_input())
+    asked = question(client, event, given)
+    if asked is None:
+        return "{}"
+    told = ask(workspace, json.dumps(request_of(asked)).encode())
+    return json.dumps(render(client, event, told), ensure_ascii=False)
+
+
+def read_input() -> bytes:
+    """All of stdin.
+
+    Raises:
+        ValueError: it is longer than any that is looked at.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    while data := os.read(0, READ_BYTES):
+        size += len(data)
+        if size > INPUT_BYTES:
+            raise ValueError(f"the input is longer than {INPUT_BYTES} bytes")
+        pieces.append(data)
+    return b"".join(pieces)
+
+
+def find_served() -> str | None:
+    """The nearest folder that has a server's port file: that of the project, as the client says, or the current one.
+
+    From there upward, and never in a folder that no workspace may be.
+    """
+    for start in (os.environ.get("CLAUDE_PROJECT_DIR", ""), os.getcwd()):  # noqa: PTH109 - see codriver_relay.Target
+        folder = os.path.realpath(start) if start.startswith("/") else ""
+        for _ in range(MOST_FOLDERS if folder else 0):
+            if is_border(folder):
+                break
+            if os.path.lexists(os.path.join(folder, *PLACE, "port")):  # noqa: PTH118 - see codriver_relay.Target
+                return folder
+            folder = os.path.dirname(folder)  # noqa: PTH120 - see codriver_relay.Target
+    return None
+
+
+def question(client: str, event: str, given: object) -> dict[str, object] | None:
+    """The arguments of `note_edit` for a hook's input; None where the input is about nothing that concerns us."""
+    if not isinstance(given, dict):
+        return None
+    named = given.get("hook_event_name", given.get("hookName", CLIENTS[client][event]))
+    if named != CLIENTS[client][event]:
+        return None
+    asked: dict[str, object] = {"event": event, "who": CALLERS.get(client, client)}
+    cwd = text_of(given, ("cwd",), PATH_CHARACTERS)
+    if cwd:
+        asked["cwd"] = cwd
+    if event == "started":
+        return asked
+    if event == "stopping":
+        loops = given.get("loop_count", 0)
+        is_again = given.get("stop_hook_active") is True or (isinstance(loops, int) and loops > 0)
+        return None if is_again else asked
+    edit = edit_of(client, given)
+    # Before a write only a text that is there whole can be judged.
+    return None if edit is None or (event == "writing" and "content" not in edit) else {**asked, **edit}
+
+
+def edit_of(client: str, given: Json) -> dict[str, object] | None:
+    """The files that a tool of the client changes, and what it changes there, as far as it says; None for none."""
+    held = dict_of(given, "postToolUse", "preToolUse") if client == "cline" else given
+    made = given if client == "cursor" else dict_of(held, "tool_input", "toolArgs", "parameters")
+    result = dict_of(held, "tool_response", "tool_result", "toolResult")
+    if result.get("resultType", "success") != "success" or held.get("success") is False:
+        return None
+    patch = made.get("command", made.get("patchText"))
+    if isinstance(patch, str) and "*** Begin Patch" in patch:
+        files, text = patched_files(patch), added_text(patch)
+        whole = {} if text is None else {"content": text}
+        return {"filePaths": files, **whole} if files else None
+    path = text_of(made, PATHS, PATH_CHARACTERS)
+    if not path:
+        return None
+    edit: dict[str, object] = {"filePaths": [path]}
+    contents = text_of(made, CONTENTS, INPUT_BYTES)
+    if contents is not None:
+        edit["content"] = contents
+    before = text_of(dict_of(result, "returnDisplay") or result, ("originalFile", "originalContent"), INPUT_BYTES)
+    pieces = made.get("edits")
+    replacements = [pair_of(one) for one in (pieces if isinstance(pieces, list) else [made])]
+    if before is not None:
+        edit["before"] = before
+    elif all(replacements) and contents is None:
+        edit["replaced"] = replacements
+    return edit
+
+
+def patched_files(patch: str) -> list[str]:
+    """The files that a patch leaves there."""
+    lines = patch.splitlines()
+    named = [line[len(head) :].strip() for line in lines for head in PATCH_HEADERS if line.startswith(head)]
+    return [name for name in named if 0 < len(name) <= PATH_CHARACTERS][:MOST_FILES]
+
+
+def added_text(patch: str) -> str | None:
+    """The text of the one new file that a patch makes; None where it does anything else."""
+    lines = patch.strip().splitlines()
+    is_one = len(lines) > 2 and lines[1].startswith("*** Add File: ") and lines[-1] == "*** End Patch"
+    body = lines[2:-1]
+    if not is_one or not all(line.startswith("+") for line in body):
+        return None
+    return "".join([f"{line[1:]}\n" for line in body])
+
+
+def pair_of(edit: object) -> list[str] | None:
+    """The text that an edit takes away and the one that it puts there; None where it does not say both."""
+    if not isinstance(edit, dict):
+        return None
+    old, new = text_of(edit, OLDS, INPUT_BYTES), text_of(edit, NEWS, INPUT_BYTES)
+    return None if old is None or new is None else [old, new]
+
+
+def dict_of(given: Json, *names: str) -> Json:
+    """The first object among these members; empty where none is one."""
+    found = (given.get(name) for name in names)
+    return next((one for one in found if isinstance(one, dict)), {})
+
+
+def text_of(given: Json, names: Sequence[str], most: int) -> str | None:
+    """The first text among these members that is no longer than this; None where there is none."""
+    found = (given.get(name) for name in names)
+    return next((one for one in found if isinstance(one, str) and len(one) <= most), None)
+
+
+def request_of(asked: Json) -> dict[str, object]:
+    """The call of `note_edit`, as a client without a handshake makes it. Source: MCP 2026-07-28."""
+    about = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": MARK, "version": "0"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": "note_edit", "arguments": asked, "_meta": about}
+    return {"jsonrpc": "2.0", "id": MARK, "method": "tools/call", "params": params}
+
+
+def ask(workspace: str, request: bytes) -> Json:
+    """The fields that the workspace's server answers.
+
+    Raises:
+        UnreachableError: there is no server, or it is not that of the workspace.
+        OSError, ValueError, LookupError, TypeError: it answers nothing of use.
+    """
+    import json  # noqa: PLC0415 - see above
+
+    connection = Target(os.path.join(workspace, *PLACE, "port"), "127.0.0.1").connect()  # noqa: PTH118 - see there
+    connection.sendall(request + b"\n")
+    said = b""
+    while len(said) <= ANSWER_BYTES:
+        data = connection.recv(READ_BYTES)
+        if not data:
+            raise UnreachableError("it hung up")
+        *lines, said = (said + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if message.get("id") == MARK:
+                fields: Json = json.loads(message["result"]["content"][0]["text"])
+                return fields if fields["ok"] is True else {}
+    raise ValueError(f"the answer is longer than {ANSWER_BYTES} bytes")
+
+
+def render(client: str, event: str, told: Json) -> dict[str, object]:
+    """The server's answer in the client's shape; empty where it says nothing, or nothing that the client can take.
+
+    `told` has `context`, words for the agent, or `block`, why the client should not go on.
+    """
+    context, block = told.get("context"), told.get("block")
+    own = CLIENTS[client].get(event, "")
+    if client == "opencode":
+        return {name: text for name, text in (("context", context), ("block", block)) if isinstance(text, str) and text}
+    if isinstance(block, str) and block:
+        return refusal(client, event, own, block)
+    if not isinstance(context, str) or not context or event == "stopping":
+        return {}
+    if client == "copilot":
+        return {"additionalContext": context}
+    if client == "cursor":
+        return {"additional_context": context}
+    if client == "cline":
+        return {"cancel": False, "contextModification": context}
+    return {"hookSpecificOutput": {"hookEventName": own, "additionalContext": context}}
+
+
+def refusal(client: str, event: str, own: str, why: str) -> dict[str, object]:
+    """The answer that has the client not do what it is about to do."""
+    if event == "stopping":
+        return {"followup_message": why} if client == "cursor" else {"decision": "block", "reason": why}
+    if event != "writing":
+        return {}
+    if client == "cline":
+        return {"cancel": True, "errorMessage": why}
+    if client == "gemini":
+        return {"decision": "deny", "reason": why}
+    decision: dict[str, object] = {"permissionDecision": "deny", "permissionDecisionReason": why}
+    return decision if client == "copilot" else {"hookSpecificOutput": {"hookEventName": own, **decision}}

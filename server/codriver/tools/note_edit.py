@@ -1,0 +1,147 @@
+"""`note_edit`: what clients' hooks tell and ask at a start, before a write, after an edit and at the end of a turn.
+
+The tool is for hooks and not for models, so it is listed to nobody: hooks call it by its name, and need no list.
+Source: Claude Code 2.1.330 and Codex 0.169, observed. Its answer is abstract, `context` for the agent or `block`, why
+the client should not go on, and nothing where all is well. With `renderFor` it is in the shape of a client whose hooks
+take the answer of a tool as their own: exactly that shape, as Codex refuses one with a member more.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from codriver.core.actions import Say
+from codriver.editing.file_changes import NotEditableError, editable_path, show
+from codriver.tools.base import Answer, Arguments, Tool, answer_schema
+from codriver.tools.edited_lisp import Edit, fault_of, is_lisp, read_edited, reload
+from codriver.tools.session_digest import digest
+from codriver.tools.turn_gate import failures
+from codriver_relay.hook import added_text, patched_files, render
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.tools.base import Call
+
+MOST_FILES = 20
+PATH_CHARACTERS = 4096
+CONTENT_CHARACTERS = 8 * 2**20
+FAULT_CHARACTERS = 600
+"""Of what is said after an edit: the agent reads it in the midst of something else."""
+REFUSAL_CHARACTERS = 1500
+UNFILLED = "${"
+"""How a text begins that a client left as its placeholder, as it had nothing to fill in."""
+
+
+class NoteEditArguments(Arguments):
+    """Arguments of `note_edit`: what the input of a hook says of the event."""
+
+    event: Literal["started", "writing", "edited", "stopping"] = "edited"
+    file_path: str = Field("", max_length=PATH_CHARACTERS)
+    file_paths: tuple[str, ...] = Field((), max_length=MOST_FILES)
+    cwd: str = Field("", max_length=PATH_CHARACTERS)
+    """Where the client runs: the base of paths that are relative."""
+    patch: str = Field("", max_length=CONTENT_CHARACTERS)
+    """A patch that names the files."""
+    content: str | None = Field(None, max_length=CONTENT_CHARACTERS)
+    """The whole text that is, or is to be, written."""
+    before: str | None = Field(None, max_length=CONTENT_CHARACTERS)
+    """The file's text before the edit."""
+    replaced: tuple[tuple[str, str], ...] = Field((), max_length=1000)
+    """What the edit took away and what it put there, in turn."""
+    is_again: str | bool = False
+    """Whether the client goes on only because it was blocked at the end of this turn."""
+    render_for: Literal["", "claude-code", "codex"] = ""
+
+    def paths(self) -> tuple[str, ...]:
+        """The files as they were given."""
+        given = (self.file_path, *self.file_paths, *(patched_files(self.patch) if self.patch else ()))
+        return tuple(dict.fromkeys(path for path in given if path and not path.startswith(UNFILLED)))[:MOST_FILES]
+
+
+async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
+    """Note an event of a client, and say what its agent should know. Nothing is said where all is well."""
+    context = block = ""
+    match arguments.event:
+        case "started":
+            context = await digest(call, call.who(arguments.who))
+        case "writing":
+            block = await _refusal(call, arguments)
+        case "edited":
+            context = await _edited(call, arguments)
+        case "stopping" if arguments.is_again not in (True, "true"):
+            block = await failures(call)
+    told = {name: text for name, text in (("context", context), ("block", block)) if text}
+    if arguments.render_for:
+        return Answer(render(arguments.render_for, arguments.event, told), is_bare=True)
+    return Answer(told)
+
+
+async def _edited(call: Call, arguments: NoteEditArguments) -> str:
+    """Note who changed which file; the faults of those that are Lisp, and of their load where that is asked for."""
+    services, who = call.services, call.who(arguments.who)
+    paths = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
+    said: list[str] = []
+    for path in paths:
+        shown = show(services.workspace, path)
+        services.edits_noted.add(path)
+        call.dispatch(Say(f"{who} edited {shown}", who=who))
+        edit = Edit(path, shown, arguments.before, arguments.replaced, is_whole=arguments.content is not None)
+        said.append(await _judge(call, who, edit))
+    return "\n".join(filter(None, said))[:FAULT_CHARACTERS]
+
+
+async def _judge(call: Call, who: str, edit: Edit) -> str:
+    services = call.services
+    text = await services.work.files.run(call.client, partial(read_edited, services.workspace, edit.path))
+    if text is None:
+        return ""
+    fault = await services.work.texts.run(call.client, partial(fault_of, edit.shown, text, FAULT_CHARACTERS))
+    if fault or not (services.settings.hook_reload and services.settings.enable_mcp_repl_evaluation):
+        return fault
+    return await reload(call, who, edit, text, FAULT_CHARACTERS)
+
+
+async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
+    """Why a whole file should not be written so; nothing where it reads, or is no Lisp, or not of the workspace."""
+    services, text = call.services, arguments.content
+    if text is None and arguments.patch:
+        text = added_text(arguments.patch)
+    if text is None or text.startswith(UNFILLED):
+        return ""
+    paths = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
+    if len(paths) != 1 or not is_lisp(paths[0], text):
+        return ""
+    shown = show(services.workspace, paths[0])
+    fault = await services.work.texts.run(call.client, partial(fault_of, shown, text, REFUSAL_CHARACTERS - 40))
+    return fault and f"{fault}\nNothing was written: write it balanced."
+
+
+def _inside(workspace: Path, arguments: NoteEditArguments) -> tuple[Path, ...]:
+    """The files of an event that lie in the workspace, links followed; a path that leads out of it is none. Blocks."""
+    base = arguments.cwd if arguments.cwd.startswith("/") else ""
+    found = []
+    for given in arguments.paths():
+        try:
+            found.append(editable_path(workspace, f"{base}/{given}" if base and not given.startswith("/") else given,
+                                       allow_outside=False))  # fmt: skip
+        except NotEditableError:
+            continue
+    return tuple(dict.fromkeys(found))
+
+
+TOOLS = (
+    Tool(
+        name="note_edit",
+        title="Note edit",
+        description="For hooks.",
+        arguments=NoteEditArguments,
+        output=answer_schema(context="string", block="string"),
+        run=note_edit,
+        destructive=True,
+        open_world=True,
+    ),
+)

@@ -1,0 +1,168 @@
+"""The hook program: what it asks for each recorded input, how it tells the answer, and how it never gets in the way."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from live_server import own_settings, serving
+
+import codriver_relay
+from codriver.net.registration import install_relay
+from codriver_relay.hook import CLIENTS, EVENTS, INPUT_BYTES, added_text, patched_files, question, render
+
+SHAPES = json.loads((Path(__file__).parent / "hook_shapes.json").read_text())
+TOLD = {"context": "line 2", "block": "no"}
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape['client']}-{shape['event']}-{shape['about']}")
+def test_a_recorded_input_asks_what_it_is_about(shape):
+    assert question(shape["client"], shape["event"], shape["input"]) == shape["asked"]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    "given",
+    [None, [], 7, "x", {}, {"tool_input": []}, {"tool_input": {"file_path": 7}}, {"toolArgs": {"path": None}},
+     {"tool_input": {"file_path": "x" * 5000}}, {"edits": "no", "file_path": ["a"]},
+     {"tool_input": {"command": "*** Begin Patch\n*** End Patch"}}, {"hook_event_name": "Other"}],
+)  # fmt: skip
+def test_an_input_of_another_shape_asks_nothing_about_files(client, given):
+    for event in ("edited", "writing"):
+        if event in CLIENTS[client]:
+            assert question(client, event, given) is None
+
+
+def test_a_client_that_goes_on_because_it_was_blocked_asks_nothing():
+    for client in ("claude-code", "codex", "qwen", "gemini", "copilot"):
+        assert question(client, "stopping", {"stop_hook_active": True}) is None
+    assert question("cursor", "stopping", {"loop_count": 1}) is None
+    assert question("cursor", "stopping", {"loop_count": 0}) == {"event": "stopping", "who": "cursor"}
+
+
+def test_a_patch_names_the_files_that_it_leaves():
+    patch = "*** Begin Patch\n*** Update File: a.clj\n@@\n*** Delete File: b.clj\n*** Add File: c d.clj\n*** End Patch"
+    assert patched_files(patch) == ["a.clj", "c d.clj"]
+    assert added_text(patch) is None
+    assert added_text("*** Begin Patch\n*** Add File: a.clj\n+(ns a)\n+\n*** End Patch\n") == "(ns a)\n\n"
+
+
+def nested(name, **fields):
+    return {"hookSpecificOutput": {"hookEventName": name, **fields}}
+
+
+DENIED = {"permissionDecision": "deny", "permissionDecisionReason": "no"}
+BLOCKED = {"decision": "block", "reason": "no"}
+
+
+@pytest.mark.parametrize(
+    ("client", "edited", "writing", "stopping"),
+    [
+        ("claude-code", nested("PostToolUse", additionalContext="line 2"), nested("PreToolUse", **DENIED), BLOCKED),
+        ("codex", nested("PostToolUse", additionalContext="line 2"), nested("PreToolUse", **DENIED), BLOCKED),
+        ("qwen", nested("PostToolUse", additionalContext="line 2"), nested("PreToolUse", **DENIED), BLOCKED),
+        ("gemini", nested("AfterTool", additionalContext="line 2"), {"decision": "deny", "reason": "no"}, BLOCKED),
+        ("copilot", {"additionalContext": "line 2"}, DENIED, BLOCKED),
+        ("cursor", {"additional_context": "line 2"}, None, {"followup_message": "no"}),
+        ("cline", {"cancel": False, "contextModification": "line 2"}, {"cancel": True, "errorMessage": "no"}, None),
+        ("opencode", {"context": "line 2"}, {"block": "no"}, {"block": "no"}),
+    ],
+)
+def test_each_client_is_told_in_its_own_shape(client, edited, writing, stopping):
+    assert render(client, "edited", {"context": "line 2"}) == edited
+    for event, shape in (("writing", writing), ("stopping", stopping)):
+        if shape is not None:
+            assert render(client, event, {"block": "no"}) == shape
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("told", [{}, {"context": ""}, {"context": 7, "block": ["x"]}, {"ok": True, "allow": True}])
+def test_what_says_nothing_is_told_as_nothing_and_no_client_is_ever_told_to_allow(client, told):
+    for event in CLIENTS[client]:
+        assert render(client, event, told) == {}
+        assert "allow" not in json.dumps(render(client, event, {**TOLD, **told, "allow": True}))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """The program as `init` installs it."""
+    folder = tmp_path_factory.mktemp("installed")
+    install_relay(Path(codriver_relay.__file__), folder / "codriver_relay.py")
+    return folder / "codriver_hook.py"
+
+
+def run(program, folder, *words, given=b"{}", **variables):
+    environ = {"PATH": os.environ["PATH"], "HOME": str(program.parent), **variables}
+    command = [sys.executable, "-I", "-S", str(program), *words]
+    done = subprocess.run(command, cwd=folder, env=environ, input=given, capture_output=True, timeout=60, check=False)
+    assert done.stderr == b""
+    assert done.returncode == 0
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hook")
+    own_settings(folder).write_text("hookGate = true\n")
+    with serving(folder, "--repl", "none") as running:
+        yield running
+
+
+def edit_in(live, name, text):
+    file = live.workspace / name
+    file.write_text(text)
+    return {"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": {"file_path": str(file)}}
+
+
+def test_the_answer_of_the_server_comes_out_in_the_clients_shape_from_any_folder_below(program, live):
+    given = edit_in(live, "core.clj", "(defn f [x]\n  (inc x)\n")
+    below = live.workspace / "src" / "shop"
+    below.mkdir(parents=True, exist_ok=True)
+    for folder in (live.workspace, below):
+        told = run(program, folder, "qwen", "edited", given=json.dumps(given).encode())
+        assert "core.clj:1:1 does not read" in told["hookSpecificOutput"]["additionalContext"]
+    with live.client() as client:
+        query = '[:find ?text :where [?e :output/who "qwen"] [?e :output/text ?text]]'
+        assert client.call("repl_output_log", query=query)["result"] == [["qwen edited core.clj"]]
+
+
+def test_claudes_hook_run_by_copilot_says_nothing(program, live):
+    given = json.dumps(edit_in(live, "twice.clj", "(")).encode()
+    assert run(program, live.workspace, "claude-code", "edited", given=given, COPILOT_CLI="1") == {}
+    assert run(program, live.workspace, "claude-code", "edited", given=given) != {}
+
+
+@pytest.mark.parametrize(
+    "given", [b"", b"no json", b"[" * 100_000, b"\xff\xfe", b"null", b'{"a":' + b" " * (INPUT_BYTES + 1)],
+    ids=["nothing", "text", "nested", "bytes", "null", "giant"],
+)  # fmt: skip
+def test_an_input_that_is_none_is_answered_with_nothing(program, live, given):
+    assert run(program, live.workspace, "qwen", "edited", given=given) == {}
+
+
+def test_a_file_outside_the_workspace_is_answered_with_nothing(program, live, tmp_path):
+    (tmp_path / "outside.clj").write_text("(((")
+    given = {"hook_event_name": "PostToolUse", "tool_input": {"file_path": str(tmp_path / "outside.clj")}}
+    assert run(program, live.workspace, "qwen", "edited", given=json.dumps(given).encode()) == {}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_without_a_server_it_says_nothing_and_starts_none(program, tmp_path, client):
+    (tmp_path / "codriver.toml").write_text("autoStartMCPServer = true\n")
+    for event in EVENTS:
+        if event in CLIENTS[client]:
+            assert run(program, tmp_path, client, event) == {}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["codriver.toml"]
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("claude-code",), ("nobody", "edited"), ("cline", "stopping"), ("qwen", "x", "y")]
+)
+def test_a_wrong_command_line_is_said_on_stderr_alone(program, words):
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(program), *words], capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"usage: codriver-hook CLIENT EVENT" in done.stderr

@@ -1,0 +1,198 @@
+"""`note_edit` in a live server: what hooks are told of edits, writes, turns and starts, and what never."""
+
+import json
+
+import pytest
+from live_server import own_settings, serving, until
+
+BROKEN = "(ns shop.core)\n\n(defn total [xs]\n  (reduce + xs)\n\n(defn twice [x]\n  (* 2 x))\n"
+SOUND = "(ns shop.core)\n\n(defn total [xs]\n  (reduce + xs))\n"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hooks")
+    own_settings(folder).write_text("hookReload = true\nhookGate = true\n")
+    (folder / "workspace" / "src").mkdir(parents=True)
+    with serving(folder, "--repl", "python", "--repl", "lisp") as running:
+        with running.client() as client:
+            until(lambda: connected(client) == 2, "both REPLs")
+        yield running
+
+
+def connected(client):
+    return sum(row["phase"] == "connected" for row in client.call("list_sessions")["sessions"])
+
+
+def write(live, name, text):
+    file = live.workspace / "src" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def note(client, **arguments):
+    """What is told beside `ok`."""
+    answer = client.call("note_edit", **arguments)
+    assert answer.pop("ok"), answer
+    return answer
+
+
+def rendered(client, **arguments):
+    """The answer in a client's own shape, which has nothing of ours around it."""
+    return json.loads(client.answer(client.begin_call("note_edit", **arguments))["result"]["content"][0]["text"])
+
+
+def edits(client, who):
+    query = "[:find [?text ...] :in $ ?who :where [?e :output/who ?who] [?e :output/text ?text]]"
+    rows = client.call("repl_output_log", query=query, inputs=[who])["result"]
+    return [text for text in rows if " edited " in text]
+
+
+def test_an_edit_that_reads_says_nothing_and_enters_the_log_with_who_and_file(live, client):
+    file = write(live, "quiet.lpy", "(ns quiet)\n")
+    assert note(client, filePath=str(file), who="logger") == {}
+    assert edits(client, "logger") == ["logger edited src/quiet.lpy"]
+
+
+def test_an_edit_that_does_not_read_is_told_with_its_place_and_the_proposal_and_stays_as_it_is(live, client):
+    file = write(live, "core.clj", BROKEN)
+    told = note(client, filePath="src/core.clj", who="breaker")
+    assert told["context"].startswith("src/core.clj:3:1 does not read: ")
+    assert "4:   (reduce + xs))" in told["context"]
+    assert len(told["context"]) <= 600
+    assert file.read_text() == BROKEN
+    assert edits(client, "breaker") == ["breaker edited src/core.clj"]
+
+
+def test_a_long_file_that_does_not_read_takes_no_more_than_its_share(live, client):
+    write(live, "long.clj", "".join(f"(defn f{n} [x]\n  (inc x)\n\n" for n in range(500)))
+    assert 0 < len(note(client, filePath="src/long.clj")["context"]) <= 600
+
+
+def test_a_recipe_of_bitbake_is_no_lisp(live, client):
+    write(live, "image.bb", 'SUMMARY = "an image ("\ninherit core\n')
+    assert note(client, filePath="src/image.bb") == {}
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../outside.clj", "src/link.clj", ".git/config.clj", "", "a\0b", "x" * 4000]
+)
+def test_a_path_that_leads_out_of_the_workspace_is_neither_read_nor_noted(live, client, path):
+    outside = live.folder / "outside.clj"
+    outside.write_text(BROKEN)
+    link = live.workspace / "src" / "link.clj"
+    if not link.is_symlink():
+        link.symlink_to(outside)
+    assert note(client, filePath=path, who="stranger") in ({}, {"context": ""})
+    assert [text for text in edits(client, "stranger") if "x" * 40 not in text] == []
+
+
+def test_the_changed_form_is_loaded_and_no_other(live, client):
+    file = write(live, "live.lpy", "(ns live)\n\n(def loads (atom 0))\n\n(defn f [x]\n  (inc x))\n")
+    assert client.call("load_file", filePath=str(file), replSessionKey="lpy")["ok"]
+    assert client.call("evaluate_code", code="(swap! live/loads inc)", replSessionKey="lpy")["ok"]
+    file.write_text(file.read_text().replace("(inc x)", "(* 10 x)"))
+    assert note(client, filePath=str(file), replaced=[["(inc x)", "(* 10 x)"]], who="reloader") == {}
+    answer = client.call("evaluate_code", code="[(live/f 2) @live/loads]", replSessionKey="lpy")
+    assert answer["result"] == "[20 1]"
+
+
+def test_a_load_that_fails_is_told_in_few_words(live, client):
+    before = "(ns wrong)\n\n(defn f [x]\n  (inc x))\n"
+    file = write(live, "wrong.lpy", before)
+    assert client.call("load_file", filePath=str(file), replSessionKey="lpy")["ok"]
+    file.write_text(before.replace("(inc x)", "(incc x)"))
+    told = note(client, filePath=str(file), before=before)["context"]
+    assert told.startswith("loading src/wrong.lpy failed: ")
+    assert "incc" in told
+    assert len(told) <= 600
+
+
+def test_a_write_that_does_not_read_is_refused_with_place_and_proposal(live, client):
+    told = note(client, event="writing", filePath="src/new.clj", content=BROKEN)
+    assert told["block"].startswith("src/new.clj:3:1 does not read: ")
+    assert "4:   (reduce + xs))" in told["block"]
+    assert not (live.workspace / "src" / "new.clj").exists()
+    patch = "*** Begin Patch\n*** Add File: src/new.clj\n+(def a 1\n*** End Patch"
+    assert note(client, event="writing", patch=patch)["block"].startswith("src/new.clj:1:1 does not read: ")
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("src/new.clj", SOUND),
+        ("src/new.txt", "((("),
+        ("/tmp/new.clj", BROKEN),
+        ("src/new.clj", "${tool_input.content}"),
+    ],
+)
+def test_any_other_write_is_none_of_the_hooks_business(client, path, content):
+    assert note(client, event="writing", filePath=path, content=content) == {}
+
+
+def test_the_answer_takes_the_shape_of_the_client_that_asks_for_it(live, client):
+    write(live, "core.clj", BROKEN)
+    told = rendered(client, filePath="src/core.clj", renderFor="claude-code")
+    assert told["hookSpecificOutput"]["hookEventName"] == "PostToolUse"
+    assert "does not read" in told["hookSpecificOutput"]["additionalContext"]
+    told = rendered(client, event="writing", filePath="src/a.clj", content="(", renderFor="codex")["hookSpecificOutput"]
+    assert (told["permissionDecision"], told["hookEventName"]) == ("deny", "PreToolUse")
+    assert rendered(client, filePath="src/none.clj", renderFor="codex") == {}
+
+
+def test_a_turn_whose_tests_fail_is_blocked_once(live, client):
+    note(client, event="stopping")
+    write(live, "sums.py", "def total(xs):\n    return sum(xs) + 1\n")
+    write(live, "test_sums.py", "def test_total():\n    assert 1 + 1 == 3\n")
+    assert note(client, filePath="src/sums.py") == {}
+    told = note(client, event="stopping")["block"]
+    assert "test_sums.py/test_total (src/test_sums.py:2): " in told
+    assert len(told) <= 1500
+    assert note(client, event="stopping") == {}
+
+
+def test_a_turn_that_goes_on_because_it_was_blocked_is_not_blocked_again(live, client):
+    write(live, "test_again.py", "def test_again():\n    assert False\n")
+    note(client, filePath="src/test_again.py")
+    assert note(client, event="stopping", isAgain="true") == {}
+    assert "test_again" in note(client, event="stopping", isAgain="${stop_hook_active}")["block"]
+
+
+def test_a_turn_whose_tests_pass_or_are_none_ends(live, client):
+    write(live, "test_fine.py", "def test_fine():\n    assert True\n")
+    write(live, "untested.lpy", "(ns untested)\n")
+    write(live, "unserved.clj", "(ns unserved)\n")
+    for name in ("test_fine.py", "untested.lpy", "unserved.clj"):
+        note(client, filePath=f"src/{name}")
+    assert note(client, event="stopping") == {}
+
+
+def test_the_digest_tells_repls_definitions_failures_and_who_is_here(live, client, other):
+    write(live, "kept.lpy", "(ns kept)\n(defn on-disk [] 1)\n")
+    for code in ("(defn on-disk [] 2)", "(defn only-here [] 3)"):
+        assert client.call("evaluate_code", code=code, replSessionKey="lpy")["ok"]
+    assert client.call("evaluate_code", code="def lost():\n    return 1", replSessionKey="py")["ok"]
+    assert not client.call("evaluate_code", code="1 / 0", replSessionKey="py")["ok"]
+    told = note(client, event="started")["context"]
+    assert "lpy (basilisp, connected, generation 1)" in told
+    line = next(line for line in told.splitlines() if line.startswith("Defined and in no file: "))
+    assert "only-here" in line
+    assert "lost" in line
+    assert "on-disk" not in line
+    assert "division by zero" in told
+    assert "Also here: other" in told
+    assert len(told) <= 1500
+
+
+@pytest.mark.parametrize("name", ["bare", "claude-code", "codex-mcp-client", "codriver-cli"])
+def test_nobody_is_listed_the_tool(live, name):
+    with live.client(name=name) as connected_client:
+        assert "note_edit" not in connected_client.tools()
+
+
+def test_what_is_asked_for_by_the_wrong_types_is_refused_and_nothing_is_noted(client):
+    for arguments in ({"filePath": 1}, {"event": "other"}, {"replaced": [["one"]]}, {"filePaths": ["a"] * 21}):
+        answer = client.call("note_edit", who="clumsy", **arguments)
+        assert (answer["ok"], answer["reason"]) == (False, "bad-arguments")
+    assert edits(client, "clumsy") == []
