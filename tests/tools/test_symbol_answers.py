@@ -183,6 +183,8 @@ def test_a_value_is_told_by_class_count_and_one_line_and_where_it_was_defined(li
     [
         ("lisp", ("basilisp.lang.map.PersistentMap", "<basilisp.lang.seq.LazySeq>", "str")),
         ("jvm", ("clojure.lang.PersistentArrayMap", "<clojure.lang.Iterate>", "String")),
+        ("nbb", ("map", "<seq>", "String")),
+        ("basilisp", ("basilisp.lang.map.PersistentMap", "<basilisp.lang.seq.LazySeq>", "String")),
     ],
 )
 def test_a_value_of_lisp_is_told_by_class_count_and_one_line(tmp_path, name, kinds):
@@ -198,6 +200,19 @@ def test_a_value_of_lisp_is_told_by_class_count_and_one_line(tmp_path, name, kin
         assert ":tea [1 2]" in found["value"]
         assert ask(client, symbol="many")["extra"]["value"] == "[0 1 2 3 4 5 6 7 8 9 ...]"
         assert ask(client, symbol="lazy")["extra"]["value"] == f"[{kinds[1]}]"
+
+
+def test_a_value_of_hy_is_told_by_class_count_and_one_line(tmp_path):
+    code = """(setv prices {"tea" [1 2] "long" (* "x" 500)} the-many (list (range 1000)))
+    (defclass Mute [] (defn __repr__ [self] (raise SystemExit))) (setv held [(Mute)])"""
+    with serving(tmp_path, "--nrepl", f"r={repl('hy').endpoint}", "--repl", "none") as live, live.client() as client:
+        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        assert client.call("evaluate_code", code=code)["ok"]
+        found = ask(client, symbol="prices")["extra"]
+        assert (found["class"], found["count"]) == ("dict", "2")
+        assert found["value"] == "{'tea': [1, 2], 'long': <str of 500>}"
+        assert ask(client, symbol="the-many")["extra"]["value"] == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]"
+        assert ask(client, symbol="held")["extra"]["value"] == "[<Mute>]"
 
 
 def test_a_value_of_the_users_own_class_is_told_without_its_words(client):

@@ -74,10 +74,44 @@ def own(module):
         if not name.startswith("_") and not isinstance(value, type(sys)) and home == module.__name__:
             yield name, value
 
+def home_of(session):
+    own_modules = [one for one in gc.get_objects() if type(one) is type(sys)] if session else []
+    return next((one for one in own_modules if vars(one).get("__name__") == "hy-nrepl-session-" + session), None)
+
+def in_line(value, levels):
+    kind = type(value)
+    if kind in (str, bytes) and len(value) > 60:
+        return "<%s of %d>" % (kind.__name__, len(value))
+    if kind is int and value.bit_length() > 200:
+        return "<int of %d bits>" % value.bit_length()
+    if kind in (str, bytes, int, float, complex, bool, type(None)):
+        return repr(value)
+    if kind not in (list, tuple, dict, set, frozenset) or not levels:
+        return "<%s>" % kind.__qualname__
+    before, after = {list: "[]", tuple: "()", dict: "{}"}.get(kind, "{}")
+    shown = list(value)[:10]
+    parts = [in_line(one, levels - 1) for one in shown]
+    if kind is dict:
+        parts = [part + ": " + in_line(value[one], levels - 1) for part, one in zip(parts, shown)]
+    return before + ", ".join(parts + ["..."] * (len(value) > 10)) + after
+
+def glimpse(name, session):
+    import hy
+    home, _, last = name.rpartition(".")
+    module = sys.modules.get(hy.mangle(home)) if home else home_of(session)
+    missing = object()
+    value = vars(module).get(hy.mangle(last), missing) if module else missing
+    if value is missing or isinstance(value, (type, type(sys), type(len), type(line))):
+        return {}
+    kind = type(value)
+    is_plain = kind.__module__ == "builtins" or kind.__module__.startswith("hy-nrepl-session-")
+    full = kind.__qualname__ if is_plain else kind.__module__ + "." + kind.__qualname__
+    counted = kind in (list, tuple, dict, set, frozenset)
+    return {"class": full, "value": in_line(value, 3), **({"count": str(len(value))} if counted else {})}
+
 def answer(name, pattern, session):
     pattern = pattern.replace('\\\\-', '_')
-    own_modules = [one for one in gc.get_objects() if type(one) is type(sys)] if session else []
-    here = next((one for one in own_modules if vars(one).get("__name__") == "hy-nrepl-session-" + session), None)
+    here = home_of(session)
     if not pattern:
         name = name.replace("-", "_")
         module = here if name in ("Hy", "__main__") else sys.modules.get(name)
@@ -97,8 +131,13 @@ def answer(name, pattern, session):
     return {"rows": found[:50], "omitted": max(0, len(found) - 50)}
 """
 
-NAMES_HY: Final = (
-    f"((fn [space] (exec {json.dumps(_PYTHON)} space)"
-    ' ((get space "answer") $name $pattern $session)) {"__name__" "names"})'
-)
+
+def _by_python(call: str) -> str:
+    """Hy that runs the code above in a namespace of its own, and gives what a function of it gives."""
+    space = '{"__name__" "names"}'
+    return f"((fn [space] (exec {json.dumps(_PYTHON)} space) {call}) {space})"
+
+
+NAMES_HY: Final = _by_python('((get space "answer") $name $pattern $session)')
+GLIMPSE_HY: Final = _by_python('((get space "glimpse") $name $session)')
 """By Python: Hy's names are Python's. `$session` is the id of the session whose definitions count too."""

@@ -47,11 +47,10 @@ KEPT_CLOJURE: Final = """(let [known (ns-resolve (create-ns 'codriver.kept) 'val
      {:missing (str "the step " at " of the path is not in the " (:codriver/in (ex-data e)) " there")}
      (throw e))))))"""
 
-GLIMPSE_CLOJURE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*)
-  v (try (ns-resolve n (symbol $name)) (catch Throwable _ nil))]
- (when (and (var? v) (bound? v) (not (fn? @v)))
+_GLIMPSE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*) v RESOLVED]
+ (when (and v (not (fn? @v)))
   (let [x @v
-        known? (fn [x] (and (coll? x) (counted? x) (.startsWith (.getName (class x)) "clojure.lang.")))
+        known? (fn [x] KNOWN)
         line (fn line [x levels]
          (cond
           (or (nil? x) (number? x) (keyword? x) (symbol? x) (true? x) (false? x)) (pr-str x)
@@ -61,5 +60,31 @@ GLIMPSE_CLOJURE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*)
                  one (fn [e] (line e (dec levels)))
                  parts (map (if (map? x) (fn [[k e]] (str (one k) " " (one e))) one) (take 10 x))]
             (str before (apply str (interpose " " (if (< 10 (count x)) (concat parts ["..."]) parts))) after))
-          :else (str "<" (.getName (class x)) ">")))]
-   {:class (if (nil? x) "nil" (.getName (class x))) :count (when (known? x) (str (count x))) :value (line x 3)})))"""
+          :else (str "<" CLASS ">")))]
+   {:class (if (nil? x) "nil" CLASS) :count (when (known? x) (str (count x))) :value (line x 3)})))"""
+"""Of a dialect: how the var is found, which collections are the language's own and counted, the name of a class."""
+
+
+def _glimpse(resolved: str, known: str, kind: str) -> str:
+    return _GLIMPSE.replace("RESOLVED", resolved).replace("KNOWN", known).replace("CLASS", kind)
+
+
+GLIMPSE_CLOJURE: Final = _glimpse(
+    "(let [v (try (ns-resolve n (symbol $name)) (catch Throwable _ nil))] (when (and (var? v) (bound? v)) v))",
+    '(and (coll? x) (counted? x) (.startsWith (.getName (class x)) "clojure.lang."))',
+    "(.getName (class x))",
+)
+# Its names of classes are those that a minifier gave, except those of JavaScript itself.
+GLIMPSE_NBB: Final = _glimpse(
+    "(ns-resolve n (symbol $name))",
+    "(and (not (record? x)) (or (map? x) (vector? x) (set? x) (list? x)))",
+    """(cond (record? x) "record" (map? x) "map" (vector? x) "vector" (set? x) "set" (list? x) "list" (seq? x) "seq"
+        (keyword? x) "keyword" (symbol? x) "symbol" :else (.slice (.call js/Object.prototype.toString x) 8 -1))""",
+)
+GLIMPSE_BASILISP: Final = _glimpse(
+    "(ns-resolve n (symbol $name))",
+    """(and (or (map? x) (vector? x) (set? x) (list? x))
+         (.startswith (.-__module__ (python/type x)) "basilisp.lang."))""",
+    """(let [t (python/type x) m (.-__module__ t)]
+        (if (= m "builtins") (.-__qualname__ t) (str m "." (.-__qualname__ t))))""",
+)

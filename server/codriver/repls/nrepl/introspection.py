@@ -113,14 +113,18 @@ class Introspection:
         where = self._namespace(target, namespace)
         if support.adapted:
             data = await self._ask("lookup", name=symbol, ns=where)
-            return responses.symbol_of(symbol, as_map(cast("Value", data)))
-        found = responses.read_symbol(symbol, await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where))
+            found = responses.symbol_of(symbol, as_map(cast("Value", data)))
+        else:
+            answer = await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where)
+            found = responses.read_symbol(symbol, answer)
         if found is not None and found.column is not None and self._dialect.columns_from_zero:
             found = replace(found, column=found.column + 1)
-        if found is None or found.arglists or found.macro or "glimpse" not in self._dialect.ask:
+        if found is None or found.arglists or found.macro or "class" in found.extra:
+            return found
+        if "glimpse" not in self._dialect.ask:
             return found
         with suppress(CodriverError):
-            glimpse = as_map(cast("Value", await self._ask("glimpse", name=symbol, ns=where)))
+            glimpse = as_map(cast("Value", await self._ask("glimpse", name=symbol, ns=where, session=target.id or "")))
             told = {key: text for key, value in glimpse.items() if (text := as_text(value))}
             return replace(found, extra={**found.extra, **told})
         return found
