@@ -91,6 +91,19 @@ def test_one_test_of_many_is_run_and_what_passed_is_listed_when_asked_for(client
     assert skipped["results"][0]["message"] == "skipped: later"
 
 
+@pytest.mark.parametrize(("key", "namespace"), [("py", "sums"), ("lpy", "suite.core")])
+def test_a_report_has_every_result_the_time_of_each_test_and_what_was_skipped(client, key, namespace):
+    answer = ask(client, namespace=namespace, replSessionKey=key, report=True)
+    seconds = {test: took for home, test, took in answer["times"] if home == namespace}
+    assert {row["test"] for row in answer["results"]} >= set(seconds)
+    assert len(seconds) >= 3
+    assert all(took >= 0 for took in seconds.values())
+    assert [row["test"] for row in answer["results"] if row.get("skipped")] == ["Sums.test_skipped"] * (key == "py")
+    known = ask(client, namespace=namespace, replSessionKey=key, passed=True)
+    assert not any("skipped" in row for row in known["results"])
+    assert "times" not in known
+
+
 def test_when_all_pass_the_answer_is_short(client):
     answer = ask(client, namespace="suite.fine", replSessionKey="lpy")
     assert (answer["ok"], counts(answer), answer["results"]) == (True, (1, 1, 0, 0), [])
@@ -195,6 +208,8 @@ def test_clojure_tests_run_by_evaluation(tmp_path):
         assert (answer["reason"], counts(answer)) == ("tests-failed", (2, 1, 1, 0))
         assert (answer["results"][0]["test"], answer["results"][0]["line"]) == ("bad", 3)
         assert answer["results"][0]["file"].endswith("core.clj")
+        report = ask(client, namespace="suite.shop", report=True)
+        assert sorted(test for _, test, seconds in report["times"] if seconds > 0) == ["bad", "good"]
         assert ask(client, namespace="no.such.suite")["reason"] == "unknown-namespace"
 
 

@@ -96,6 +96,14 @@ def test_failures_come_first_with_their_place_and_what_ends_later_is_waited_for(
     assert {row["file"] for row in answer["results"]} == {str(script.path)}
 
 
+def test_a_report_has_the_time_of_each_test_also_of_those_that_assert_nothing(script, client):
+    answer = ask(client, namespace="shop.orders-test", report=True)
+    seconds = {test: took for namespace, test, took in answer["times"] if namespace == "shop.orders-test"}
+    assert {"good", "bad", "later"} <= set(seconds) <= {"good", "bad", "broken", "later"}
+    assert seconds["later"] >= 0.02
+    assert len(answer["results"]) == 4
+
+
 def test_fixtures_run_around_the_tests_of_their_namespace(script, client):
     client.call("evaluate_code", code="(reset! shop.orders-test/log [])")
     assert ask(client, namespace="shop.orders-test", test="good")["ok"]

@@ -145,7 +145,7 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_
         raise click.UsageError(f"the arguments are not JSON: {error}") from error
     if not isinstance(given, dict):
         raise click.UsageError("the arguments must be a JSON object, such as '{\"limit\": 5}'")
-    with _connect(workspace.resolve(), start=start) as connection:
+    with connected(workspace.resolve(), start=start) as connection:
         try:
             answer = connection.call(tool, given)
         except client.CallError as error:
@@ -153,7 +153,7 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_
                 raise
             raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
     say_json(answer, indent=None if as_json else 2)
-    sys.exit(_status(answer))
+    sys.exit(exit_status(answer))
 
 
 @click.command("tools")
@@ -162,7 +162,7 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_
 @json_option
 def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
     """List the tools on offer now."""
-    with _connect(workspace.resolve(), start=start) as connection:
+    with connected(workspace.resolve(), start=start) as connection:
         answer = connection.request("tools/list", {})
     with reading("tools/list"):
         tools = answer["tools"]
@@ -179,7 +179,7 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
             say(indent + text)
 
 
-def _connect(workspace: Path, *, start: bool) -> client.Connection:
+def connected(workspace: Path, *, start: bool) -> client.Connection:
     """The server of the workspace, started where there is none if `--start` or the settings say so."""
     try:
         with patience(lambda: f"a server is started for {workspace}" if start else ""):
@@ -205,10 +205,10 @@ def _evaluate(
 ) -> None:
     if session:
         arguments["replSessionKey"] = session
-    with _connect(workspace.resolve(), start=start) as connection:
-        with patience(lambda: _coming(workspace.resolve())):
+    with connected(workspace.resolve(), start=start) as connection:
+        with patience(lambda: coming_repls(workspace.resolve())):
             answer = connection.call(tool, arguments)
-        lacks_repl = answer.get("reason") in {"capability-missing", "no-repl"} and not _repls(connection)
+        lacks_repl = answer.get("reason") in {"capability-missing", "no-repl"} and not repls_of(connection)
     if lacks_repl and not as_json:
         say(NO_REPL_HERE, err=True)
         sys.exit(FAILED)
@@ -216,16 +216,16 @@ def _evaluate(
         say_json(answer, indent=2)
     else:
         _print(answer, workspace, is_quiet=is_quiet)
-    sys.exit(_status(answer))
+    sys.exit(exit_status(answer))
 
 
-def _repls(connection: client.Connection) -> list[object]:
+def repls_of(connection: client.Connection) -> list[dict[str, Any]]:
     """The REPLs that the server knows of, in whatever state."""
     with reading("server_health"):
-        return list(connection.call("server_health", {})["repls"])
+        return [{"phase": row["phase"], **row} for row in connection.call("server_health", {})["repls"]]
 
 
-def _status(answer: dict[str, Any]) -> int:
+def exit_status(answer: dict[str, Any]) -> int:
     """The exit status that an answer stands for."""
     if answer.get("status") in NOT_ENDED or answer.get("reason") == "timed-out":
         return TIMED_OUT
@@ -234,7 +234,7 @@ def _status(answer: dict[str, Any]) -> int:
     return 0 if answer.get("ok") else FAILED
 
 
-def _coming(workspace: Path) -> str:
+def coming_repls(workspace: Path) -> str:
     """The REPLs that are starting and what they say of it, in words; blank where none is."""
     try:
         with client.connect(workspace, name="codriver-progress") as connection, reading("server_health"):
@@ -250,7 +250,7 @@ def _print(answer: dict[str, Any], workspace: Path, *, is_quiet: bool = False) -
     with reading("the evaluation"):
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
         is_done = answer.get("status") == "done" and answer.get("ok")
-        lines = _ways_on(answer, workspace) if answer.get("status") in NOT_ENDED else _explained(answer)
+        lines = _ways_on(answer, workspace) if answer.get("status") in NOT_ENDED else explained(answer)
         words = list(() if is_quiet and is_done else _cuts(answer) if is_done else lines)
         if not (words or is_done or answer.get("stderr")):
             raise ValueError("it says neither a result nor why there is none")
@@ -286,7 +286,7 @@ def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
     yield f"to end it: {command('interrupt_evaluation')}"
 
 
-def _explained(answer: dict[str, Any]) -> Iterator[str]:
+def explained(answer: dict[str, Any]) -> Iterator[str]:
     """Why there is no result, in lines for a terminal: what a hint says to agents, said for a command line."""
     error = answer.get("error") or {}
     message = answer.get("message") or ""

@@ -23,6 +23,7 @@ COMMANDS = {
     "demo": "demo",
     "eval": "call",
     "load": "call",
+    "test": "testing",
     "call": "call",
     "tools": "call",
     "log": "log",

@@ -238,6 +238,17 @@ class TestResult:
     line: int | None = None
     frames: tuple[StackFrame, ...] = ()
     """Of what was thrown, innermost first."""
+    is_skipped: bool = False
+    """Whether it passes for not having been run, or for failing as it was expected to."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestTime:
+    """The time that one test took, fixtures of its namespace left out."""
+
+    namespace: str
+    test: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +264,8 @@ class TestRun:
     """What the tests printed, from its end when it was long."""
     stopped: TestResult | None = None
     """The test that ran when the run was interrupted; it is in no other count."""
+    times: tuple[TestTime, ...] = ()
+    """Of each test that ended, also of one that asserts nothing and so has no result; as far as the REPL tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,10 @@ NAMED = 10
 
 
 def report_text(run: TestRun) -> str:
-    """The report as JSON: the counts, the results that failed, then those that passed, and the test it stopped in."""
+    """The report as JSON: the counts, the results that failed, then those that passed, and the test it stopped in.
+
+    `times` has the namespace, the name and the seconds of each test that ended.
+    """
     rows = [_row(result) for result in run.results]
     fields: dict[str, object] = {
         "tests": run.tests,
@@ -26,6 +29,8 @@ def report_text(run: TestRun) -> str:
         "errors": run.errors,
         "results": rows,
     }
+    if run.times:
+        fields["times"] = [[time.namespace, time.test, round(time.seconds, 6)] for time in run.times]
     if run.stopped:
         fields["stopped"] = _row(run.stopped)
     return json.dumps(fields, ensure_ascii=False)
@@ -54,6 +59,7 @@ def _row(result: TestResult) -> dict[str, object]:
         "test": result.test,
         "ns": result.namespace,
         "outcome": result.outcome,
+        "skipped": result.is_skipped or None,
         "file": result.file,
         "line": result.line,
         "frames": [_frame(frame) for frame in result.frames] or None,

@@ -18,7 +18,7 @@ from codriver.repls.adapter_values import UNKNOWN_TEST
 from codriver.repls.errors import CapabilityMissingError
 from codriver.tools.answer_budget import budget, fit, json_bytes, tail
 from codriver.tools.answer_notes import with_outside
-from codriver.tools.base import ROWS, Answer, Call, Tool, answer_schema
+from codriver.tools.base import ROWS, UNLISTED, Answer, Call, Tool, answer_schema
 from codriver.tools.error_reports import without_interruption
 from codriver.tools.evaluate_code import begin
 from codriver.tools.evaluation_answers import describe
@@ -84,6 +84,8 @@ class TestArguments(Evaluating):
     repl_session_key: str | None = None
     timeout_ms: int = Field(25_000, ge=1000, le=600_000)
     passed: bool = Field(default=False, description="List these too.")
+    report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether every result is wanted, and how long each test took, for a report of them: of `codriver test`."""
 
 
 async def run_tests(call: Call, arguments: TestArguments) -> Answer:
@@ -105,11 +107,12 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     begin(call, target, who, request)
     current = await wait(call, request.id, arguments.timeout_ms / 1000)
     if current.status != "running":
-        return await describe_run(call, current, arguments, passed=arguments.passed)
+        return await describe_run(call, current, arguments, passed=arguments.passed, whole=arguments.report)
     # A client that goes away now would otherwise leave running what it asked to be ended. Each step has a time limit.
     with anyio.CancelScope(shield=True):
         did = await stop(call, current.id, f"the tests ran longer than {arguments.timeout_ms} ms")
-    answer = await describe_run(call, evaluation_of(call.state, current.id), arguments, passed=arguments.passed)
+    over = evaluation_of(call.state, current.id)
+    answer = await describe_run(call, over, arguments, passed=arguments.passed, whole=arguments.report)
     where = (
         ", in no test that the REPL knows of" if "tests" in answer.fields and "stoppedIn" not in answer.fields else ""
     )
@@ -124,8 +127,13 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     return Answer(fields, ok=False)
 
 
-async def describe_run(call: Call, evaluation: Evaluation, asked: Evaluating, *, passed: bool = False) -> Answer:
-    """The answer about an evaluation that runs tests: as any other's until it is over, then their results."""
+async def describe_run(
+    call: Call, evaluation: Evaluation, asked: Evaluating, *, passed: bool = False, whole: bool = False
+) -> Answer:
+    """The answer about an evaluation that runs tests: as any other's until it is over, then their results.
+
+    `passed`: those that passed, too. `whole`: all there is to a report of the run.
+    """
     transcript = call.services.transcripts.get(evaluation.id)
     report = await report_of(call, evaluation) if evaluation.over else None
     if transcript is None or not (evaluation.over and (report or evaluation.status == "failed")):
@@ -138,7 +146,7 @@ async def describe_run(call: Call, evaluation: Evaluation, asked: Evaluating, *,
         said = without_interruption(said)
     if not report["tests"] and not report["results"] and not stopped:
         raise NoTestsError(evaluation.head, said)
-    fields = run_json(report, said, call.services.workspace, passed=passed, max_bytes=budget(call))
+    fields = run_json(report, said, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
     fields = with_outside(fields, call.state.repls.get(evaluation.repl))
     elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
     fields |= {"elapsedMs": elapsed, "sessionKey": key_of(call.state, evaluation)}
@@ -198,16 +206,24 @@ async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
     return report
 
 
-def run_json(report: Json, said: str, workspace: Path, *, passed: bool, max_bytes: int) -> dict[str, object]:
-    """A test run under the keys of an answer; the output from its end."""
-    listed = [row for row in report["results"] if passed or row["outcome"] != "pass"]
+def run_json(
+    report: Json, said: str, workspace: Path, *, passed: bool, max_bytes: int, whole: bool = False
+) -> dict[str, object]:
+    """A test run under the keys of an answer; the output from its end. `whole`: every result, and the tests' times."""
+    listed = [row for row in report["results"] if whole or passed or row["outcome"] != "pass"]
     output = tail(said, max_bytes // 4).text
     max_bytes -= json_bytes(output)
-    rows, note, _ = fit([_row(row, workspace) for row in listed[:MAX_RESULTS]], max_bytes)
+    shown = [
+        _row(row, workspace) | ({"skipped": True} if whole and row.get("skipped") else {})
+        for row in listed[: None if whole else MAX_RESULTS]
+    ]
+    rows, note, _ = fit(shown, max_bytes)
     counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
     fields: dict[str, object] = {**counts, "results": rows, "count": len(rows)}
     if len(listed) > len(rows):
         fields["omitted"] = len(listed) - len(rows)
+    if whole:
+        fields["times"] = fit(report.get("times", []), max_bytes // 4)[0]
     if note:
         fields["notes"] = [note.partition(":")[0]]
     if said:
@@ -218,7 +234,7 @@ def run_json(report: Json, said: str, workspace: Path, *, passed: bool, max_byte
 def _row(row: Json, workspace: Path) -> dict[str, object]:
     """A result, with the project's frames alone, innermost first."""
     frames = [_words(frame, workspace) for frame in row.get("frames", ()) if not frame.get("tooling")]
-    kept = {key: value for key, value in row.items() if key != "frames"}
+    kept = {key: value for key, value in row.items() if key not in ("frames", "skipped")}
     return {**kept, "frames": frames[:MAX_FRAMES]} if frames else kept
 
 

@@ -492,6 +492,9 @@ async def test_test_results_as_cider_gives_them():
         assert [(result.test, result.outcome) for result in run.results] == [("t-err", "error"), ("t-bad", "fail")]
         assert run.results[0].actual == "java.lang.ArithmeticException: Divide by zero"
         assert (run.results[1].message, run.results[1].expected) == ("ctx: msg", "(= {:a 1} {:a 2})")
+        assert {(time.namespace, time.test): time.seconds for time in run.times} == {
+            ("tt.core", "t-bad"): 0.005, ("tt.core", "t-err"): 0.004,
+        }  # fmt: skip
         assert server.seen("test")[0]["ns"] == "tt.core"
 
 

@@ -31,8 +31,8 @@ _MEANT_IN_PYTHON: Final = "has? (fn [a b] (not= -1 (.find a b)))\n  " + _MEANT.r
 TEST_CLOJURE: Final = """(if (and (seq $ns) (empty? $files) (not (find-ns (symbol $ns)))
   (try (require (symbol $ns)) false (catch java.io.FileNotFoundException _ true)))
  {:missing true}
- (let [results (atom []) seen (atom #{}) now (atom nil)
-  _ (intern (create-ns 'codriver.tests) 'run {:results results :seen seen :now now})
+ (let [results (atom []) seen (atom #{}) now (atom nil) times (atom [])
+  _ (intern (create-ns 'codriver.tests) 'run {:results results :seen seen :now now :times times})
   on-path? (fn [^String n ^String f] (clojure.java.io/resource
              (str (-> n (.replace "-" "_") (.replace "." "/")) (subs f (.lastIndexOf f ".")))))
   _ (doseq [[n f] $files :when (not (find-ns (symbol n)))]
@@ -60,7 +60,9 @@ TEST_CLOJURE: Final = """(if (and (seq $ns) (empty? $files) (not (find-ns (symbo
                 (keep (comp :file meta) (mapcat (comp vals ns-interns) (all-ns)))))]
             (if (= 1 (count files)) (first files) base)))))
   report (fn [m] (let [v (first clojure.test/*testing-vars*) vm (meta v)]
-    (when (= :begin-test-var (:type m)) (swap! seen conj (:var m)) (reset! now {:var (:var m)}))
+    (when (= :begin-test-var (:type m)) (swap! seen conj (:var m)) (reset! now {:var (:var m) :at (System/nanoTime)}))
+    (when (= :end-test-var (:type m)) (swap! times conj
+      [(str (ns-name (:ns (meta (:var m))))) (str (:name (meta (:var m)))) (/ (- (System/nanoTime) (:at @now)) 1e9)]))
     (when (and (= :error (:type m)) (instance? InterruptedException (:actual m)))
      ; an interrupt ends the whole run, not only the test that waits
      (swap! now assoc :frames (frames (:actual m))) (throw (:actual m)))
@@ -75,10 +77,12 @@ TEST_CLOJURE: Final = """(if (and (seq $ns) (empty? $files) (not (find-ns (symbo
       :file (place (:file m) (:file vm)) :line (:line m) :var-file (path (:file vm)) :var-line (:line vm)}))))]
   (binding [clojure.test/report report clojure.test/*test-out* *out*]
    (doseq [[n vs] (group-by (comp :ns meta) tests)] (clojure.test/test-vars vs)))
-  {:tests (count @seen) :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome)
-    @results))}))""".replace("$meant", _MEANT_ON_THE_JVM)
+  {:tests (count @seen) :times (take 20000 @times)
+   :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome) @results))}))""".replace(
+    "$meant", _MEANT_ON_THE_JVM
+)
 TEST_CLOJURE_PARTIAL: Final = """(let [run @(resolve 'codriver.tests/run) now @(:now run) v (:var now) m (meta v)]
- {:tests (- (count @(:seen run)) (if v 1 0))
+ {:tests (- (count @(:seen run)) (if v 1 0)) :times (take 20000 @(:times run))
   :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome)
    (remove (fn [row] (and v (= [(str (ns-name (:ns m))) (str (:name m))] [(:ns row) (:test row)]))) @(:results run))))
   :stopped (when v {:test (str (:name m)) :ns (str (ns-name (:ns m))) :outcome "error" :file (:file m)
@@ -113,7 +117,8 @@ TEST_BASILISP: Final = """(if (and (seq $ns) (empty? $files) (not (find-ns (symb
     :frames (when (instance? python/BaseException (:actual f)) (frames (:actual f)))
     :line (or (:line f) (:line (meta v)))}))
   results (atom unread)
-  state (atom {:results results})
+  times (atom []) clock (.-perf_counter (python/__import__ "time"))
+  state (atom {:results results :times times})
   _ (python/setattr (python/__import__ "sys") "codriver_tests" state)
   run (fn [v] (try
      (let [failures (:failures (v))]
@@ -124,18 +129,20 @@ TEST_BASILISP: Final = """(if (and (seq $ns) (empty? $files) (not (find-ns (symb
   run-ns (fn [n vs] (let [once (basilisp.test/join-fixtures (:basilisp.test/once-fixtures (meta n)))
       each (basilisp.test/join-fixtures (:basilisp.test/each-fixtures (meta n)))]
     (basilisp.test/with-fixtures [once]
-     (doseq [v vs] (basilisp.test/with-fixtures [each] (swap! results into (run v)))))))]
+     (doseq [v vs] (basilisp.test/with-fixtures [each] (let [at (clock)]
+        (swap! results into (run v)) (swap! times conj [(str n) (name (:name (meta v))) (- (clock) at)])))))))]
   (doseq [[n vs] (group-by (fn [v] (the-ns (:ns (meta v)))) tests)] (run-ns n vs))
-  {:tests (count tests) :results @results}))""".replace("$meant", _MEANT_IN_PYTHON)
+  {:tests (count tests) :results @results :times @times}))""".replace("$meant", _MEANT_IN_PYTHON)
 
 TEST_BASILISP_PARTIAL: Final = """(let [state @(.-codriver-tests (python/__import__ "sys")) results @(:results state)]
- {:tests (count (set (map (fn [row] [(:ns row) (:test row)]) results))) :results results :stopped (:stopped state)})"""
+ {:tests (count (set (map (fn [row] [(:ns row) (:test row)]) results))) :results results :times @(:times state)
+  :stopped (:stopped state)})"""
 
 TEST_NBB_UNLOADED: Final = "(vec (keep (fn [[n _]] (when-not (find-ns (symbol n)) n)) $files))"
 TEST_NBB: Final = """(let [home (when (seq $ns) (find-ns (symbol $ns)))]
  (if (and (seq $ns) (nil? home))
   {:missing true}
-  (let [state (atom {:results [] :seen #{} :done false})
+  (let [state (atom {:results [] :times [] :seen #{} :done false})
    $meant
    vars (if (seq $name)
     [(or (when home (get (ns-interns home) (symbol $name)))
@@ -157,8 +164,11 @@ TEST_NBB: Final = """(let [home (when (seq $ns) (find-ns (symbol $ns)))]
                  :begin-test-vars :end-test-vars :begin-test-var :end-test-var :summary :pass :fail :error]]
     (defmethod cljs.test/report [:codriver kind] [m]
      (when-let [now (.-codriverTests js/globalThis)]
-      (when (= kind :begin-test-var) (swap! now update :seen conj (:var m)) (swap! now assoc :now (:var m)))
-      (when (= kind :end-test-var) (swap! now assoc :now nil))
+      (when (= kind :begin-test-var) (swap! now update :seen conj (:var m))
+       (swap! now assoc :now (:var m) :at (js/performance.now)))
+      (when (= kind :end-test-var) (let [{n :ns t :name} (meta (:var m))]
+       (swap! now assoc :now nil)
+       (swap! now update :times conj [(str (ns-name n)) (str t) (/ (- (js/performance.now) (:at @now)) 1e3)])))
       (when (#{:pass :fail :error} kind) (swap! now update :results conj (told m))))))
    (set! (.-codriverTests js/globalThis) state)
    (cljs.test/set-env! (reduce (fn [env n] (reduce (fn [env [k s]]
@@ -170,12 +180,12 @@ TEST_NBB: Final = """(let [home (when (seq $ns) (find-ns (symbol $ns)))]
 
 TEST_NBB_REST: Final = """(let [now @(.-codriverTests js/globalThis)]
  (if (:done now)
-  {:tests (count (:seen now))
+  {:tests (count (:seen now)) :times (take 20000 (:times now))
    :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome) (:results now)))}
   {:pending true}))"""
 
 TEST_NBB_PARTIAL: Final = """(let [now @(.-codriverTests js/globalThis) v (:now now)]
- {:tests (count (disj (:seen now) v))
+ {:tests (count (disj (:seen now) v)) :times (take 20000 (:times now))
   :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome) (:results now)))
   :stopped (when v {:test (str (:name (meta v))) :ns (str (ns-name (:ns (meta v)))) :file (:file (meta v))
                     :line (:line (meta v)) :outcome "error"})})"""
@@ -188,7 +198,7 @@ TEST_SQUINT: Final = """(let [within (fn [o k] (when (some? o) (aget o k)))
   $meant
   listed (filterv (fn [t] (or (empty? $spaces) (some (fn [n] (= n (:ns (meta t)))) $spaces))) known)
   chosen (filterv (fn [t] (if (= "" $name) (meant? (:ns (meta t)) (:name (meta t))) (= $name (:name (meta t))))) listed)
-  state {:done false :results [] :tests 0 :test nil}
+  state {:done false :results [] :times [] :tests 0 :test nil}
   ended (fn [_] (set! codriver-tests/*current-reporter* "cljs.test/default") (aset state "done" true))]
  (cond
   (and (not= "" $ns) (nil? home)) {:missing true}
@@ -200,7 +210,9 @@ TEST_SQUINT: Final = """(let [within (fn [o k] (when (some? o) (aget o k)))
      (let [now (aget js/globalThis "codriverTests") e (:actual m)]
       (when (= kind "begin-test-var")
        (aset now "tests" (inc (:tests now)))
-       (aset now "test" m))
+       (aset now "test" m) (aset now "at" (js/performance.now)))
+      (when (and (= "end-test-var" kind) (some? (:test now)))
+       (.push (:times now) [(:ns (:test now)) (:name (:test now)) (/ (- (js/performance.now) (:at now)) 1000)]))
       (when (contains? #{"pass" "fail" "error"} kind)
        (.push (:results now)
         {:test (:name (:test now)) :ns (:ns (:test now)) :outcome kind :line (:line m)
@@ -218,11 +230,11 @@ TEST_SQUINT: Final = """(let [within (fn [o k] (when (some? o) (aget o k)))
 """Of squint's `clojure.test`, which newer versions of it bring along."""
 
 TEST_SQUINT_PARTIAL: Final = """(let [now (aget js/globalThis "codriverTests") t (:test now)]
- {:tests (dec (:tests now)) :results (vec (take 2000 (:results now)))
+ {:tests (dec (:tests now)) :times (:times now) :results (vec (take 2000 (:results now)))
   :stopped (when (some? t) {:test (:name t) :ns (:ns t) :outcome "error"})})"""
 
 TEST_SQUINT_REST: Final = """(let [now (aget js/globalThis "codriverTests")]
- (if (:done now) {:tests (:tests now) :results (vec (take 2000 (sort-by
+ (if (:done now) {:tests (:tests now) :times (:times now) :results (vec (take 2000 (sort-by
    (fn [row] (cond (= "error" (:outcome row)) 0 (= "fail" (:outcome row)) 1 :else 2)) (:results now))))}
   {:pending true}))"""
 

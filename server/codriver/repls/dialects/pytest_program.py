@@ -22,7 +22,7 @@ class Plugin:
         self.names, self.extra, self.only = names, extra, only
         self.wanted = wanted.replace("::", ".")
         self.running, self.stopped = None, None
-        self.rows, self.seen, self.output = [], set(), []
+        self.rows, self.seen, self.output, self.times = [], set(), [], {}
         self.saved, self.errors = {}, {}
         self.before, self.patterns, self.is_silent = set(sys.modules), [], sys.dont_write_bytecode
         self.broken, self.is_known, self.is_stopped = None, False, False
@@ -116,7 +116,7 @@ class Plugin:
             skipped = report.skipped and isinstance(report.longrepr, tuple)
             self.rows.append({
                 "test": "(collection)", "ns": self.names.get(file, report.nodeid), "file": file,
-                "outcome": "pass" if report.skipped else "error",
+                "outcome": "pass" if report.skipped else "error", "skipped": report.skipped,
                 "message": report.longrepr[2] if skipped else None,
                 "actual": None if report.skipped else str(report.longrepr)[-TEXT:],
             })
@@ -131,11 +131,13 @@ class Plugin:
             return
         item, error = self.errors[known]
         self.seen.add(report.nodeid)
+        named = (self.home(item), full_name(item))
+        self.times[named] = self.times.get(named, 0) + report.duration
         expected = getattr(report, "wasxfail", None)
         if report.skipped:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
             words = "skipped: " + reason.replace("Skipped: ", "", 1)
-            self.row(item, "pass", "failed as expected" if expected is not None else words)
+            self.row(item, "pass", "failed as expected" if expected is not None else words, skipped=True)
         elif report.failed:
             wrong = error is None or issubclass(error.type, (AssertionError, pytest.fail.Exception))
             words = getattr(report, "sub_test_description", str)() if report.when == "call" else "in its " + report.when
@@ -153,8 +155,8 @@ class Plugin:
                 row["line"] = frame.lineno
         return dict(row, frames=frames_of(frames))
 
-    def row(self, item, outcome, message, error=None, report=None):
-        row = dict(self.place(item, error.tb if error else None), outcome=outcome, message=message)
+    def row(self, item, outcome, message, error=None, report=None, skipped=False):
+        row = dict(self.place(item, error.tb if error else None), outcome=outcome, message=message, skipped=skipped)
         if report is not None:
             row["actual"] = (words_of(error) if error else str(report.longrepr))[:TEXT]
             for title, text in report.sections:
@@ -227,5 +229,6 @@ def by_pytest(targets, names, extra, wanted, match, only, is_one):
         raise plugin.broken
     if wanted and not match and plugin.is_known and not plugin.seen and not plugin.stopped:
         raise LookupError(f"the test {wanted} is there, and the project's settings of pytest deselect it")
-    return len(plugin.seen), plugin.rows, plugin.stopped
+    times = [[*named, seconds] for named, seconds in plugin.times.items()]
+    return len(plugin.seen), times, plugin.rows, plugin.stopped
 """

@@ -18,7 +18,7 @@ from typing import Final
 from codriver.repls.dialects.pytest_program import PYTEST
 
 _COMMON: Final = """
-import contextlib, fnmatch, gc, importlib, importlib.util, inspect, io, json, os, signal, sys, traceback, unittest
+import contextlib, fnmatch, gc, importlib, importlib.util, inspect, io, json, os, signal, sys, time, traceback, unittest
 
 try:
     import pytest
@@ -27,7 +27,7 @@ except ImportError:
 if not hasattr(pytest, "version_tuple"):
     # Before version 7 its hooks were others.
     pytest = None
-TEXT, OUTPUT, ROWS, FRAMES = 4000, 50000, 2000, 40
+TEXT, OUTPUT, ROWS, TIMES, FRAMES = 4000, 50000, 2000, 20000, 40
 
 HY_SESSION = "hy-nrepl-session-"
 
@@ -86,18 +86,27 @@ class Recorder(unittest.TestResult):
     def __init__(self):
         super().__init__()
         self.rows = []
+        self.times = []
         self.running = None
 
     def startTest(self, test):
         super().startTest(test)
-        self.running = test
+        self.running, self.began = test, time.perf_counter()
 
-    def row(self, test, outcome, error=None, message=None):
+    def stopTest(self, test):
+        super().stopTest(test)
+        name, module, _ = self.place(test)
+        self.times.append([module, name, time.perf_counter() - self.began])
+
+    def place(self, test):
         function = inspect.unwrap(getattr(test, "_testFunc", None) or getattr(type(test), test._testMethodName))
-        code = getattr(function, "__code__", None)
         owner = "" if hasattr(test, "_testFunc") else type(test).__qualname__ + "."
+        return owner + function.__name__, shown(function.__module__), getattr(function, "__code__", None)
+
+    def row(self, test, outcome, error=None, message=None, skipped=False):
+        name, module, code = self.place(test)
         row = {
-            "test": owner + function.__name__, "ns": shown(function.__module__), "outcome": outcome,
+            "test": name, "ns": module, "outcome": outcome, "skipped": skipped,
             "message": message, "file": code and code.co_filename, "line": code and code.co_firstlineno,
         }
         if error:
@@ -124,10 +133,10 @@ class Recorder(unittest.TestResult):
 
     def addSkip(self, test, reason):
         if hasattr(test, "_testMethodName"):
-            self.row(test, "pass", message="skipped: " + reason)
+            self.row(test, "pass", message="skipped: " + reason, skipped=True)
 
     def addExpectedFailure(self, test, error):
-        self.row(test, "pass", message="failed as expected")
+        self.row(test, "pass", message="failed as expected", skipped=True)
 
     def addUnexpectedSuccess(self, test):
         self.row(test, "fail", message="was expected to fail and passed")
@@ -172,8 +181,8 @@ def by_unittest(modules, wanted, words, only):
         if recorder.running is None:
             raise
         recorder.row(recorder.running, "error", (type(error), error, error.__traceback__))
-        return len(seen), recorder.rows[:-1], recorder.rows[-1]
-    return len(seen), recorder.rows, None
+        return len(seen), recorder.times, recorder.rows[:-1], recorder.rows[-1]
+    return len(seen), recorder.times, recorder.rows, None
 
 
 def matches(words, text):
@@ -250,21 +259,21 @@ def answer(ns, wanted, match, words, only, session=""):
     if is_path(ns) and not pytest:
         raise LookupError("files need pytest 7 or later in this REPL's environment; give a module as namespace")
     targets, names, extra, modules = chosen(ns, home, only)
-    count, rows, stopped = 0, [], None
+    count, times, rows, stopped = 0, [], [], None
     if pytest and (targets or not (ns or only)):
-        count, rows, stopped = by_pytest(targets, names, extra, wanted, match, only, bool(ns))
+        count, times, rows, stopped = by_pytest(targets, names, extra, wanted, match, only, bool(ns))
     if modules and not stopped:
         if match and not words:
             raise ValueError(f"{match!r} is for pytest; write match here as: word and not other or word")
-        more, others, stopped = by_unittest(modules, wanted, words, only)
-        count, rows = count + more, rows + others
+        more, others_times, others, stopped = by_unittest(modules, wanted, words, only)
+        count, times, rows = count + more, times + others_times, rows + others
     if wanted and not count and not stopped:
         raise LookupError(f"there is no test {wanted} in {shown(ns) or 'the loaded modules'}")
     worst = {"error": 0, "fail": 1, "pass": 2}
     results = sorted(rows, key=lambda row: worst[row["outcome"]])[:ROWS]
     for row in results[FRAMES:]:
         row.pop("frames", None)
-    return json.dumps({"tests": count, "results": results, "stopped": stopped})
+    return json.dumps({"tests": count, "times": times[:TIMES], "results": results, "stopped": stopped})
 """
 
 _PROGRAM: Final = _COMMON + _UNITTEST + PYTEST + _ANSWER

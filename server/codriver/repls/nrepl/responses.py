@@ -24,6 +24,7 @@ from codriver.repls.adapter_values import (
     Symbol,
     TestResult,
     TestRun,
+    TestTime,
 )
 from codriver.repls.nrepl.failures import SentFailure
 from codriver.repls.nrepl.message import (
@@ -38,7 +39,7 @@ from codriver.repls.nrepl.message import (
 from codriver.repls.nrepl.stack_traces import frames_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from codriver.core.values import PrintLimits, ValuePart
     from codriver.repls.dialects import Dialect
@@ -236,21 +237,34 @@ def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
     """The run that cider-nrepl's `test` reports: results by namespace and test, and a summary."""
     results: list[TestResult] = []
     summary: Mapping[str, Value] = {}
+    times: list[TestTime] = []
     for message in answer:
         summary = as_map(message.fields.get("summary")) or summary
         for tests in as_map(message.fields.get("results")).values():
             for assertions in as_map(tests).values():
                 results += [_result(as_map(item), dialect) for item in as_list(assertions)]
-    return _run(results, tests=as_int(summary.get("var")), output="")
+        for namespace, took in as_map(message.fields.get("var-elapsed-time")).items():
+            for test, elapsed in as_map(took).items():
+                ms = as_int(as_map(as_map(elapsed).get("elapsed-time")).get("ms"))
+                times += [TestTime(namespace, test, ms / 1000)] if ms is not None else []
+    return replace(_run(results, tests=as_int(summary.get("var")), output=""), times=tuple(times))
 
 
 def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
     """The run that our own question reports."""
     fields = as_map(cast("Value", data))
     results = [_result(as_map(item), dialect) for item in as_list(fields.get("results"))]
-    run = _run(results, tests=as_int(fields.get("tests")), output=output)
+    times = tuple(time for item in as_list(fields.get("times")) for time in _times(item))
+    run = replace(_run(results, tests=as_int(fields.get("tests")), output=output), times=times)
     stopped = as_map(fields.get("stopped"))
     return replace(run, stopped=_result(stopped, dialect)) if stopped else run
+
+
+def _times(item: object) -> Iterator[TestTime]:
+    """The time of a test, told as its namespace, its name and seconds; nothing where it is told otherwise."""
+    match item:
+        case [str(namespace), str(test), float() | int() as seconds]:
+            yield TestTime(namespace, test, float(seconds))
 
 
 def _run(results: list[TestResult], *, tests: int | None, output: str) -> TestRun:
@@ -282,6 +296,7 @@ def _result(fields: Mapping[str, Value], dialect: Dialect) -> TestResult:
         file=file,
         line=line,
         frames=frames_of(fields, dialect),
+        is_skipped=fields.get("skipped") is True,
     )
 
 

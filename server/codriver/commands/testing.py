@@ -1,0 +1,213 @@
+"""`codriver test`: the tests of a project run in its REPL, for people and for CI.
+
+Exit status: 0 all passed, 1 a test failed, or none was found, and else as `codriver eval`. Everything is written to
+standard output: CI servers obey what they read there and on standard error alike, and where GitHub Actions does, the
+words of the tests stand between two lines between which it obeys nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from codriver.commands.answer_reading import reading
+from codriver.commands.call import (
+    NO_REPL_HERE,
+    STARTING,
+    STATUSES,
+    coming_repls,
+    connected,
+    exit_status,
+    explained,
+    repls_of,
+    session_option,
+    start_option,
+)
+from codriver.commands.junit import WHOLE_RUN, Case, cases_of, stopped_case, xml_of
+from codriver.commands.options import color_option, quiet_option, workspace_option
+from codriver.commands.terminal import Styled, patience, say
+from codriver.errors import CodriverError
+from codriver.files import Links, whole_files
+from codriver.log.control_characters import one_line, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codriver.net import client
+
+POLL_S = 0.1
+"""How often a server is asked whether a REPL that was starting is there."""
+MOST_ANNOTATIONS = 50
+"""GitHub keeps as many of a job."""
+SIGNS = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", fg="red", bold=True)}
+
+
+@click.command("test", short_help="Run tests in the REPL; for CI, too.", epilog=STATUSES)
+@click.argument("namespaces", nargs=-1, metavar="[NAMESPACE]...")
+@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML there.")
+@click.option("--match", "-k", metavar="WORDS", help="Only tests whose names match, as for pytest's -k.")
+@click.option("--failed", is_flag=True, help="Only those that failed in the last run of the session.")
+@session_option
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1, 600),
+    default=600.0,
+    metavar="SECONDS",
+    help="How long each NAMESPACE may take, 1 to 600 (600); then its run is interrupted.",
+)
+@start_option
+@workspace_option
+@color_option
+@quiet_option("Print what failed, and nothing else.")
+def test_command(  # noqa: PLR0913  # one argument an option
+    *,
+    namespaces: tuple[str, ...],
+    junit: Path | None,
+    match: str | None,
+    failed: bool,
+    session: str | None,
+    timeout: float,
+    start: bool,
+    workspace: Path,
+    is_quiet: bool,
+) -> None:
+    """Run the tests of each NAMESPACE in the running REPL, or all that are found, and say which failed and where.
+
+    A NAMESPACE is that of a Lisp, a Python module, or a file or folder of tests; NAMESPACE::TEST is one test of it.
+    With GITHUB_ACTIONS set, each failure is an annotation, too.
+    """
+    here, began = workspace.resolve(), datetime.now(UTC)
+    given = {"timeoutMs": int(timeout * 1000), "match": match, "failed": failed, "replSessionKey": session}
+    cases: list[Case] = []
+    statuses, outputs = [], []
+    with connected(here, start=start) as connection:
+        for namespace in [_as_the_server_has_it(name, here) for name in namespaces] or [""]:
+            asked = {key: value for key, value in {**given, "namespace": namespace}.items() if value}
+            answer = _answer(connection, asked, here)
+            with reading("run_tests"):
+                cases += _cases(answer, namespace or "tests", here)
+                outputs.append(str(answer.get("stdout", "")))
+            statuses.append(exit_status(answer))
+    if junit is not None:
+        _write(junit, xml_of(cases, began, "".join(outputs)), here)
+    _print(cases, outputs, here, is_quiet=is_quiet)
+    if not is_quiet:
+        say(_summary(cases, (datetime.now(UTC) - began).total_seconds()))
+    sys.exit(max(statuses))
+
+
+def _as_the_server_has_it(name: str, workspace: Path) -> str:
+    """A namespace as it is given, or the path of a file below the workspace, where it was given from another folder."""
+    path, separator, test = name.partition("::")
+    file = Path.cwd() / path
+    if not ("/" in path or file.is_file()) or not file.exists() or not file.is_relative_to(workspace):
+        return name
+    return file.relative_to(workspace).as_posix() + separator + test
+
+
+def _answer(connection: client.Connection, asked: dict[str, Any], workspace: Path) -> dict[str, Any]:
+    """The answer of `run_tests`; one that says why there is none, where the server is gone meanwhile."""
+    deadline = time.monotonic() + asked["timeoutMs"] / 1000
+    try:
+        with patience(lambda: coming_repls(workspace)):
+            while True:
+                answer = connection.call("run_tests", {**asked, "report": True, "who": "codriver-cli"})
+                if answer.get("reason") not in {"capability-missing", "no-repl"}:
+                    return answer
+                repls = repls_of(connection)
+                if time.monotonic() > deadline or not any(row["phase"] in STARTING for row in repls):
+                    break
+                while repls_of(connection) == repls and time.monotonic() < deadline:
+                    time.sleep(POLL_S)
+    except CodriverError as error:
+        return {"ok": False, "message": str(error)}
+    return answer if repls else {**answer, "message": NO_REPL_HERE, "hint": ""}
+
+
+def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case]:
+    """The tests of which the answer tells, and a case that says why there are none, or not all."""
+    cases = cases_of(answer, workspace)
+    if answer.get("ok") or answer.get("reason") == "tests-failed":
+        return cases
+    if stopped := answer.get("stoppedIn"):
+        stopped_in = stopped_case(stopped, answer["message"], workspace)
+        return [*(case for case in cases if case.title != stopped_in.title), stopped_in]
+    why, *rest = list(explained(answer)) or ["the tests were interrupted"]
+    return [*cases, Case(namespace, WHOLE_RUN, "error", why, "\n".join([why, *rest]))]
+
+
+def _write(junit: Path, content: bytes, workspace: Path) -> None:
+    """Write the report: in the workspace through no link that leads out of it, as a checkout may have any."""
+    path = Path(os.path.normpath(Path.cwd() / junit))
+    if path.is_relative_to(workspace):
+        whole_files.replace(path, content, links=Links.WITHIN, root=workspace, mode=None, make_mode=0o777)
+    else:
+        whole_files.replace(path, content, links=Links.OWN, mode=None, make_mode=0o777)
+
+
+def _print(cases: Sequence[Case], outputs: Sequence[str], workspace: Path, *, is_quiet: bool) -> None:
+    wrong = [case for case in cases if case.outcome in SIGNS]
+    with _unobeyed():
+        for output in () if is_quiet else outputs:
+            say(output, end="" if output.endswith("\n") or not output else "\n")
+        for case in wrong:
+            say(SIGNS[case.outcome], f" {one_line(case.title)}")
+            for line in (case.details or case.message).splitlines():
+                say(f"  {line}")
+    if os.environ.get("GITHUB_ACTIONS"):
+        for case in wrong[:MOST_ANNOTATIONS]:
+            say(annotation(case, workspace))
+
+
+@contextmanager
+def _unobeyed() -> Iterator[None]:
+    """Where GitHub Actions reads, have it obey nothing of what is written within: tests may say anything.
+
+    Source: its workflow commands, `stop-commands`. Its word to go on is known to nobody before it is said.
+    """
+    if not os.environ.get("GITHUB_ACTIONS"):
+        yield
+        return
+    word = secrets.token_hex(16)
+    say(f"::stop-commands::{word}")
+    try:
+        yield
+    finally:
+        say(f"::{word}::")
+
+
+def annotation(case: Case, workspace: Path) -> str:
+    """The workflow command by which GitHub shows a failure at its line.
+
+    Source: its workflow commands, `error`; a file is named from the root of the checkout, GITHUB_WORKSPACE.
+    """
+    file = workspace / case.file
+    root = os.environ.get("GITHUB_WORKSPACE", "")
+    shown = file.relative_to(root).as_posix() if root and file.is_relative_to(root) else str(file)
+    places = [f"file={_escaped(shown, is_property=True)}"] if case.file else []
+    places += [f"line={case.line}"] if case.file and case.line else []
+    return f"::error {','.join(places)}::{_escaped(f'{case.title}: {case.message}')}"
+
+
+def _escaped(text: str, *, is_property: bool = False) -> str:
+    """A text as a workflow command has it, on one line."""
+    for character, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), *((":", "%3A"), (",", "%2C")) * is_property):
+        text = text.replace(character, code)
+    return visible(text)
+
+
+def _summary(cases: Sequence[Case], seconds: float) -> str:
+    ended = [case.outcome for case in cases]
+    errors = ended.count("error")
+    counts = [f"{ended.count('pass')} passed", f"{ended.count('fail')} failed"]
+    counts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []
+    counts += [f"{ended.count('skip')} skipped"] if "skip" in ended else []
+    return f"{len(ended)} test{'' if len(ended) == 1 else 's'}: {', '.join(counts)} in {seconds:.1f} s"

@@ -1,0 +1,224 @@
+"""`codriver test`: tests run for people and for CI, and the reports of them that other programs read."""
+
+import re
+import string
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import junitparser
+import pytest
+import xmlschema
+from hypothesis import given
+from hypothesis import strategies as st
+from live_server import serving, until
+from python_projects import project
+
+from codriver.commands.junit import Case, cases_of, xml_of
+from codriver.commands.testing import annotation
+
+BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+SCHEMA = xmlschema.XMLSchema(Path(__file__).parents[1] / "cases" / "junit-10.xsd")
+"""The schema of Jenkins' xUnit plugin, by Gregory Boissinot, under the MIT License, whose text it holds."""
+TESTS = """import os, sys, time, unittest
+import pytest
+
+def test_right():
+    time.sleep(0.05)
+
+@pytest.mark.parametrize("text", ["\\x1b]0;title\\x07"])
+def test_wrong(text):
+    print("::error file=passwd::injected")
+    sys.stdout.write("  ##[add-mask]a\\n::set-env name=PATH::/tmp")
+    assert text == 1, "two\\n::lines"
+
+@pytest.mark.skip(reason="later, maybe")
+def test_skipped(): pass
+
+@pytest.mark.xfail(reason="known")
+def test_known(): assert 0
+
+class TestMore(unittest.TestCase):
+    def test_broken(self):
+        raise OSError("gone")
+
+def test_without_assertion(): pass
+"""
+
+
+def texts():
+    return st.text(st.characters(codec=None, categories=None), max_size=20)
+
+
+def cases():
+    return st.builds(
+        Case, texts(), texts(), st.sampled_from(["pass", "skip", "fail", "error"]), texts(), texts(), texts(),
+        st.none() | st.integers(1, 10**6), st.floats(0, 10**5),
+    )  # fmt: skip
+
+
+@given(st.lists(cases(), max_size=6), texts())
+def test_a_report_of_whatever_text_is_valid_and_read_with_the_same_counts(told, output):
+    content = xml_of(told, BEGAN, output).decode()
+    SCHEMA.validate(content)
+    read = junitparser.JUnitXml.fromstring(content.encode())
+    results = [type(result).__name__ for suite in read for case in suite for result in case.result]
+    for outcome, name in {"skip": "Skipped", "fail": "Failure", "error": "Error"}.items():
+        assert results.count(name) == sum(case.outcome == outcome for case in told)
+    assert sum(suite.tests for suite in read) == len(told)
+    assert (read.failures, read.errors) == (results.count("Failure"), results.count("Error"))
+
+
+@given(cases())
+def test_an_annotation_is_one_command_that_says_all_whatever_the_tests_say(case):
+    line = annotation(case, Path("/ws"))
+    assert line.startswith("::error ")
+    assert not re.search(r"[\x00-\x08\x0a-\x1f\x7f]", line)
+    properties, _, message = line.removeprefix("::error ").partition("::")
+    assert set(re.findall(r"(?:^|,)([a-z]+)=", properties)) <= {"file", "line"}
+    assert "%0A" in message or "\n" not in case.message
+
+
+def test_an_annotation_names_the_file_from_the_root_of_the_checkout(monkeypatch):
+    case = Case("shop", "adds", "fail", "50%: no", file="test/a,b.py", line=3)
+    assert annotation(case, Path("/co/ws")) == "::error file=/co/ws/test/a%2Cb.py,line=3::shop/adds: 50%25: no"
+    monkeypatch.setenv("GITHUB_WORKSPACE", "/co")
+    assert annotation(case, Path("/co/ws")) == "::error file=ws/test/a%2Cb.py,line=3::shop/adds: 50%25: no"
+
+
+def test_a_test_of_many_assertions_is_one_case_and_one_of_none_has_passed():
+    row = {"ns": "shop", "test": "adds", "file": "/ws/test/shop.clj"}
+    results = [
+        {**row, "outcome": "error", "line": 5, "actual": "E: oops", "frames": ["a.clj:1 in f"]},
+        {**row, "outcome": "fail", "line": 3, "message": "the sum", "expected": "4", "actual": "3"},
+        {**row, "outcome": "pass"},
+    ]
+    answer = {"results": results, "times": [["shop", "bare", 0.5], ["shop", "adds", 1]]}
+    bare, adds = cases_of(answer, Path("/ws"))
+    assert (bare.name, bare.outcome, bare.seconds) == ("bare", "pass", 0.5)
+    assert (adds.outcome, adds.file, adds.line, adds.seconds) == ("error", "test/shop.clj", 5, 1)
+    assert adds.details == (
+        "test/shop.clj:5\nE: oops\n  at a.clj:1 in f\n\ntest/shop.clj:3: the sum\nexpected: 4\n  actual: 3"
+    )
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("testing")
+    tests = project(folder, has_pytest=True) / "checks"
+    tests.mkdir()
+    (tests / "test_shop.py").write_text(TESTS)
+    (tests / "test_fine.py").write_text("def test_fine(): pass")
+    (tests / "test_slow.py").write_text("import time\ndef test_slow(): time.sleep(600)")
+    (folder / "outside").mkdir()
+    (tests.parent / "link").symlink_to(folder / "outside")
+    with serving(folder, "--repl", "python") as running:
+        yield running
+
+
+def obeyed(text):
+    """The commands that GitHub's runner obeys in the output of a step."""
+    stopped, commands = None, []
+    for line in text.splitlines():
+        is_command = line.lstrip().startswith("::") or "##[" in line
+        if stopped:
+            stopped = None if line.strip() == f"::{stopped}::" else stopped
+        elif line.startswith("::stop-commands::"):
+            stopped = line.removeprefix("::stop-commands::")
+        elif is_command:
+            commands.append(line)
+    return commands
+
+
+def test_failures_are_told_with_their_places_and_reported_as_xml(live):
+    done = live.run("test", "--junit", str(live.workspace / "out" / "report.xml"), "checks/test_shop.py")
+    assert done.returncode == 1, done.stderr
+    assert "ERROR checks/test_shop.py/TestMore.test_broken\n  checks/test_shop.py:21\n  OSError: gone\n" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("6 tests: 2 passed, 1 failed, 1 error, 2 skipped in ")
+    report = live.workspace / "out" / "report.xml"
+    SCHEMA.validate(str(report))
+    (suite,) = junitparser.JUnitXml.fromfile(str(report))
+    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (6, 1, 1, 2)
+    found = {case.name: case for case in suite}
+    assert found["test_right"].time >= 0.05
+    assert {case.classname for case in suite} == {"checks.test_shop"}
+    assert found["test_skipped"].result[0].message == "later, maybe"
+    assert found["TestMore.test_broken"].result[0].text.startswith("checks/test_shop.py:21\n")
+    assert "injected" in suite._elem.find("system-out").text
+    assert suite._elem.get("file") == "checks/test_shop.py"
+
+
+def test_what_a_test_says_is_no_command_to_its_runner_and_each_failure_is_an_annotation(live, monkeypatch):
+    monkeypatch.setitem(live.environ, "GITHUB_ACTIONS", "true")
+    monkeypatch.setitem(live.environ, "GITHUB_WORKSPACE", str(live.workspace))
+    done = live.run("test", "checks/test_shop.py")
+    assert "::error file=passwd::injected" in done.stdout
+    assert not obeyed(done.stderr)
+    wrong, broken = obeyed(done.stdout)
+    assert wrong.startswith(r"::error file=checks/test_shop.py,line=11::checks/test_shop.py/test_wrong[\x1b")
+    assert "AssertionError: two" in wrong
+    assert broken == "::error file=checks/test_shop.py,line=21::checks/test_shop.py/TestMore.test_broken: OSError: gone"
+
+
+def test_tests_that_pass_end_well_and_quietly_where_asked(live):
+    done = live.run("test", "checks/test_fine.py", "checks/test_shop.py::test_right")
+    assert (done.returncode, done.stdout.partition(" in ")[0]) == (0, "2 tests: 2 passed, 0 failed")
+    quiet = live.run("test", "-q", "checks/test_fine.py")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+
+
+def test_only_what_failed_last_is_run_again(live):
+    assert live.run("test", "checks/test_shop.py").returncode == 1
+    assert "2 tests: 0 passed, 1 failed, 1 error in" in live.run("test", "--failed").stdout
+
+
+def test_no_tests_found_is_told_fails_and_is_no_green_report(live):
+    report = live.workspace / "none.xml"
+    done = live.run("test", "--match", "zork", "--junit", str(report), "checks")
+    assert done.returncode == 1
+    assert "there are no tests in checks that match zork" in done.stdout
+    (suite,) = junitparser.JUnitXml.fromfile(str(report))
+    assert (suite.tests, suite.errors) == (1, 1)
+
+
+def test_a_run_that_does_not_end_in_time_has_a_status_of_its_own_and_a_report(live):
+    report = live.workspace / "slow.xml"
+    done = live.run("test", "--timeout", "2", "--junit", str(report), "checks/test_fine.py", "checks/test_slow.py")
+    assert done.returncode == 4, done.stdout
+    fine, slow = junitparser.JUnitXml.fromfile(str(report))
+    assert (fine.tests, fine.errors) == (1, 0)
+    (stopped,) = slow
+    assert (stopped.name, type(stopped.result[0]).__name__) == ("test_slow", "Error")
+    assert "did not end within 2000 ms" in stopped.result[0].message
+
+
+def test_a_report_is_written_through_no_link_that_leads_out_of_the_workspace(live):
+    done = live.run("test", "--junit", str(live.workspace / "link" / "report.xml"), "checks/test_fine.py")
+    assert done.returncode == 1
+    assert "it leads out of" in done.stderr
+    assert not list((live.folder / "outside").iterdir())
+    assert live.run("test", "--junit", str(live.folder / "outside" / "r.xml"), "checks/test_fine.py").returncode == 0
+    assert (live.folder / "outside" / "r.xml").exists()
+
+
+def test_a_file_is_named_as_the_folder_has_it_in_which_the_command_runs(live):
+    done = live.run("test", "./test_fine.py", cwd=live.workspace / "checks")
+    assert (done.returncode, done.stdout.partition(" in ")[0]) == (0, "1 test: 1 passed, 0 failed")
+
+
+def test_a_server_that_goes_away_meanwhile_is_an_error_in_the_report(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live:
+        with live.client() as client:
+            until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        (live.workspace / "test_end.py").write_text(f"import os\ndef test_end(): os.kill({live.process.pid}, 9)")
+        done = live.run("test", "--junit", str(live.workspace / "r.xml"), "test_end")
+        assert done.returncode == 1
+        (suite,) = junitparser.JUnitXml.fromfile(str(live.workspace / "r.xml"))
+        assert suite.errors == 1
+        assert "the server closed the connection before it answered" in done.stdout
+
+
+def test_names_are_those_that_every_reader_shows():
+    case = Case(string.printable, "a", "pass")
+    root = ET.fromstring(xml_of([case], BEGAN))
+    assert root[0].get("name") == string.printable.replace("\x0b", r"\u000b").replace("\x0c", r"\u000c")

