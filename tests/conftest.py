@@ -20,7 +20,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 SLOW = {
     "app": "event_loop hot_reload serving shutdown",
     "clients": "client_libraries inspector sdk_clients",
-    "commands": "commands demo terminal watch",
+    "commands": "commands demo terminal testing watch",
     "datalog": "against_reference",
     "docs": "ci_recipe server_pages",
     "lisp": "edit_laws",
