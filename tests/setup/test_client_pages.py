@@ -42,6 +42,29 @@ serve` and `codriver init` install it), and the port file of your project, which
 the relay start a server when none runs.
 
 """
+PACKAGES = """\
+## Packages
+
+Made of `packages.toml` by `python wrapper-config/make_packages.py`; all but the bundle want `codriver-relay` on the
+`PATH` of the client, and find the project as `--workspace auto` does. `CHECKOUT` is a checkout of Codriver, or the
+repository that has it. A client with an entry by `codriver init` needs no package: it would start a second relay.
+
+| for | by |
+| --- | --- |
+| Claude Code | `claude plugin marketplace add CHECKOUT`, `claude plugin install codriver@codriver` |
+| Copilot CLI | `copilot plugin marketplace add CHECKOUT`, `copilot plugin install codriver@codriver` |
+| Codex | `codex plugin marketplace add CHECKOUT`, `codex plugin add codriver@codriver` |
+| Gemini CLI | `gemini extensions install CHECKOUT/wrapper-config/plugin` |
+| Qwen Code | `qwen extensions install CHECKOUT/wrapper-config/plugin` |
+| Claude Desktop | `python wrapper-config/make_packages.py --bundle FOLDER`, \
+`npx @anthropic-ai/mcpb pack FOLDER codriver.mcpb`, and open `codriver.mcpb`: it holds Codriver, asks for the \
+project's folder, and runs `uv` for what else it needs |
+| VS Code, Cursor, LM Studio | the links in the [README](../README.md#in-your-project); \
+LM Studio knows no project: put its folder in place of `auto` there |
+| MCP registry | `server.json`, to be published with a release on PyPI, which there is none of yet |
+
+The plugin and the extension bring the two skills too.
+"""
 PACKAGE = "%LOCALAPPDATA%/Packages/Claude_*/LocalCache/Roaming/Claude"
 WHERE = {"workspace": "in the project", "user": "for you"}
 
@@ -92,7 +115,7 @@ def page():
             f"Then {client.next}.\nSource of the format: {source}.",
         ]
     parts += [part for name, client in printed_clients().items() for part in printed_section(name, client)]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, PACKAGES])
 
 
 def printed_section(name, client):

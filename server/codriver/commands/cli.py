@@ -20,6 +20,7 @@ COMMANDS = {
     "serve": "server",
     "status": "server",
     "stop": "server",
+    "relay": "server",
     "demo": "demo",
     "eval": "call",
     "load": "call",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import codriver_relay
 from codriver.commands.answer_reading import reading
 from codriver.commands.call import NO_REPL_HERE
 from codriver.commands.options import (
@@ -190,6 +191,18 @@ def _keepers(health: dict[str, Any]) -> str:
     if not names:
         return ""
     return f"{len(names)} {'relay' if len(names) == 1 else 'relays'} with --start ({', '.join(names)})"
+
+
+@click.command(
+    "relay",
+    short_help="Run codriver-relay, for an MCP client.",
+    context_settings={"ignore_unknown_options": True},
+    add_help_option=False,
+)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def relay_command(*, words: tuple[str, ...]) -> None:
+    """Run codriver-relay, for a client that starts Codriver by the name of its package, as uvx does."""
+    sys.exit(codriver_relay.main(words))
 
 
 @click.command("stop")

@@ -1,0 +1,145 @@
+"""The packages in the hands of the programs that they are for: each validates its own, installs it and starts it."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from live_server import environ
+from real_clients import AGENTS, Place, program
+from scripted_model import SAID, serving_model
+
+from relay.relay_process import INITIALIZED, RelayProcess, request
+
+ROOT = Path(__file__).parents[2]
+PLUGIN = ROOT / "wrapper-config" / "plugin"
+
+INSTALLED = {
+    "claude-code": (["plugin", "install", "codriver@codriver"], "Successfully installed plugin: codriver@codriver"),
+    "copilot": (["plugin", "install", "codriver@codriver"], "Installed 2 skills"),
+    "codex": (["plugin", "add", "codriver@codriver"], "Added plugin `codriver` from marketplace `codriver`"),
+}
+EXTENDED = ["gemini", "qwen"]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A home and a workspace on whose search path is the relay, as after an installation."""
+    place = Place(tmp_path)
+    place.trust()
+    (place.workspace / "pyproject.toml").write_text("")  # by which the relay knows it for a project
+    beside = Path(sys.executable).parent
+    assert (beside / "codriver-relay").is_file()
+    place.environment["PATH"] = f"{beside}{os.pathsep}{place.environment['PATH']}"
+    place.environment["CODRIVER_MCP_SOCKET_SERVER_PORT"] = "0"
+    return place
+
+
+@contextlib.contextmanager
+def stopping(place):
+    """Ends the server that a client had started there."""
+    try:
+        yield
+    finally:
+        place.run(sys.executable, "-m", "codriver", "stop", "--for-good")
+
+
+@pytest.mark.parametrize("folder", [ROOT, PLUGIN], ids=["marketplace", "plugin"])
+def test_claude_code_validates_the_plugin(place, folder):
+    shown = place.run(program("claude"), "plugin", "validate", str(folder), "--strict")
+    assert "✔ Validation passed" in shown, shown
+
+
+def test_claude_codes_directory_would_refuse_nothing_of_it(place):
+    shown = place.run(program("claude"), "plugin", "validate", str(PLUGIN), "--profile", "directory")
+    assert "✔ Validation passed" in shown, shown
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_the_plugin_is_installed_and_its_server_evaluates(place, name):
+    words, said = INSTALLED[name]
+    # Each starts it in a folder of its own choice, and the server is to be that of the project.
+    with stopping(place), serving_model({"code": "__import__('os').getcwd()"}) as model:
+        (command, *task), variables = AGENTS[name](place, model.url)
+        agent = program(command)
+        place.run(agent, "plugin", "marketplace", "add", str(ROOT))
+        installed = place.run(agent, *words)
+        assert said in installed, installed
+        # An agent that is given its task at once does not wait long for servers, so this one is there before.
+        place.run(sys.executable, "-m", "codriver", "eval", "--start", "0")
+        task = [word.replace("mcp__codriver__", "mcp__plugin_codriver_codriver__") for word in task]
+        shown = place.run(agent, *task, **variables)
+    assert SAID in shown, shown
+    assert model.results, f"the tool was not called: {shown}"
+    (result,) = model.results
+    told = json.dumps(result, ensure_ascii=False).replace("\\", "").replace('": ', '":')
+    assert f'"result":"\'{place.workspace}\'"' in told
+
+
+@pytest.mark.parametrize("name", EXTENDED)
+def test_the_same_folder_is_an_extension(place, name):
+    agent = program(name)
+    if name == "gemini":
+        shown = place.run(agent, "extensions", "validate", str(PLUGIN))
+        assert "has been successfully validated" in shown, shown
+        trusted = place.home / ".gemini" / "trustedFolders.json"
+        trusted.write_text(json.dumps({str(place.workspace): "TRUST_FOLDER", str(PLUGIN): "TRUST_FOLDER"}))
+    installed = place.run(agent, "extensions", "install", str(PLUGIN), "--consent")
+    assert "installed successfully" in installed, installed
+    with stopping(place):
+        shown = place.run(agent, "mcp", "list")
+    assert "✓ codriver" in shown, shown
+    assert "codriver-relay --workspace auto --start (stdio) - Connected" in shown, shown
+
+
+# The bundle for Claude Desktop
+
+
+@pytest.fixture
+def bundle(tmp_path):
+    folder = tmp_path / "bundle"
+    maker = [sys.executable, ROOT / "wrapper-config" / "make_packages.py"]
+    subprocess.run([*maker, "--bundle", folder], check=True, timeout=60)
+    return folder
+
+
+def test_the_bundle_is_valid_and_packed(place, bundle):
+    mcpb = program("mcpb")
+    shown = place.run(mcpb, "validate", str(bundle / "manifest.json"))
+    assert "Manifest schema validation passes" in shown, shown
+    packed = bundle.parent / "codriver.mcpb"
+    shown = place.run(mcpb, "pack", str(bundle), str(packed))
+    assert packed.is_file(), shown
+    with zipfile.ZipFile(packed) as archive:
+        names = set(archive.namelist())
+    assert names == {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
+
+
+@pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed")
+def test_uv_runs_what_is_in_the_bundle(place, bundle):
+    config = json.loads((bundle / "manifest.json").read_text())["server"]["mcp_config"]
+    filled = {"${__dirname}": str(bundle), "${user_config.workspace}": str(place.workspace)}
+    words = [filled.get(word, word) for word in config["args"]]
+    environment = {**environ(bundle.parent), **place.environment}
+    fetched = subprocess.run(
+        [config["command"], *words[: words.index("codriver-relay")], "true"],
+        env=environment, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    if fetched.returncode:
+        pytest.skip(f"uv cannot build here: {fetched.stderr[-300:]}")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(stopping(place))
+        client = RelayProcess(*words, command=config["command"], cwd=place.home, environment=environment)
+        stack.callback(client.close)
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "desktop", "version": "1"}}
+        client.send(request(1, "initialize", **about), INITIALIZED)
+        client.send(request(2, name="evaluate_code", arguments={"code": "__import__('os').getcwd()"}))
+        answer = next(line for line in iter(client.receive, None) if line.get("id") == 2)
+    assert str(place.workspace) in json.dumps(answer), answer

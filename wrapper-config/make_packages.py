@@ -1,0 +1,211 @@
+"""Write the packages by which clients install Codriver, as `packages.toml` describes them.
+
+`python wrapper-config/make_packages.py` writes those that are kept in the repository: the plugin for Claude Code,
+Copilot CLI and Codex, which is also the extension for Gemini CLI and Qwen Code; its marketplace file; the manifest of
+the bundle for Claude Desktop; `server.json` for the MCP registry; and the links in the README.
+
+`python wrapper-config/make_packages.py --bundle FOLDER` lays out the bundle for Claude Desktop, with all of Codriver in
+it: `npx @anthropic-ai/mcpb pack FOLDER codriver.mcpb` then makes one file of it.
+
+The interpreter has to have Codriver installed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from codriver.setup.clients import RELAY
+
+ROOT: Final = Path(__file__).parents[1]
+README: Final = ROOT / "README.md"
+PLUGIN: Final = Path("wrapper-config/plugin")
+CODEX_ENTRY: Final = ".codex-plugin/mcp.json"
+MANIFEST: Final = Path("wrapper-config/mcpb/manifest.json")
+BUNDLED: Final = ("pyproject.toml", "README.md", "LICENSE", "server", "relay", "skills", "wrapper-config")
+"""The part of the repository that is Codriver itself."""
+
+
+def main(arguments: list[str]) -> int:
+    """Do what was asked for; the exit status."""
+    match arguments:
+        case []:
+            for path, text in packages().items():
+                (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+                (ROOT / path).write_text(text, encoding="utf-8")
+            return 0
+        case ["--bundle", folder]:
+            lay_out_bundle(Path(folder))
+            return 0
+    sys.stderr.write(str(__doc__))
+    return 2
+
+
+def packages() -> dict[Path, str]:
+    """The text of every file that is written, by its path in the repository."""
+    about = description()
+    return {
+        Path(".claude-plugin/marketplace.json"): as_json(marketplace(about)),
+        PLUGIN / ".claude-plugin/plugin.json": as_json(plugin(about)),
+        PLUGIN / ".mcp.json": as_json({"mcpServers": {about["name"]: plugin_entry()}}),
+        PLUGIN / ".codex-plugin/plugin.json": as_json({**plugin(about), "mcpServers": f"./{CODEX_ENTRY}"}),
+        PLUGIN / CODEX_ENTRY: as_json({"mcpServers": {about["name"]: codex_entry(about)}}),
+        PLUGIN / "gemini-extension.json": as_json(gemini_extension(about)),
+        PLUGIN / "README.md": about["page"].lstrip("\n"),
+        **{PLUGIN / path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in skills()},
+        MANIFEST: as_json(bundle_manifest(about)),
+        Path("wrapper-config/server.json"): as_json(registry_entry(about)),
+        Path("README.md"): with_links(README.read_text(encoding="utf-8"), about),
+    }
+
+
+def description() -> dict[str, Any]:
+    """What the packages say of Codriver."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    about = tomllib.loads((ROOT / "wrapper-config/packages.toml").read_text(encoding="utf-8"))
+    return {**about, "version": project["version"], "license": project["license"], "python": project["requires-python"]}
+
+
+def skills() -> list[Path]:
+    """The files of the skills."""
+    return sorted(path for path in (ROOT / "skills").rglob("*.md") if path.is_file())
+
+
+def as_json(document: dict[str, Any]) -> str:
+    """A document as it stands in its file."""
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def command_line() -> dict[str, Any]:
+    """The relay's command line in the shape that most clients share."""
+    command, *words = RELAY
+    return {"command": command, "args": words}
+
+
+def marketplace(about: dict[str, Any]) -> dict[str, Any]:
+    """The marketplace file: this repository as a place to install the plugin from. Source: Claude Code, plugins."""
+    listed = {"name": about["name"], "source": f"./{PLUGIN.as_posix()}", "description": about["description"]}
+    owner = {"name": about["author"]}
+    return {"name": about["name"], "description": about["description"], "owner": owner, "plugins": [listed]}
+
+
+def plugin(about: dict[str, Any]) -> dict[str, Any]:
+    """The plugin's manifest. Source: Claude Code, plugins reference."""
+    same = {key: about[key] for key in ("name", "version", "description")}
+    more = {key: about[key] for key in ("license", "keywords")}
+    return {**same, "author": {"name": about["author"]}, **more}
+
+
+def plugin_entry() -> dict[str, Any]:
+    """The entry in the plugin, for Claude Code and Copilot CLI.
+
+    Copilot CLI 1.0.102 starts the server in the plugin's own folder, where no project is found, unless `cwd` is said;
+    then in that of the project, as Claude Code always does.
+    """
+    return {"type": "stdio", **command_line(), "cwd": "."}
+
+
+def codex_entry(about: dict[str, Any]) -> dict[str, Any]:
+    """The entry in the plugin for Codex, whose `cwd` is one below the plugin, and which drops an entry with other keys.
+
+    Source: Codex 0.169.0, observed.
+    """
+    seconds = {"startup_timeout_sec": about["start-seconds"], "tool_timeout_sec": about["call-seconds"]}
+    return {**command_line(), **seconds, "env_vars": about["variables"]}
+
+
+def gemini_extension(about: dict[str, Any]) -> dict[str, Any]:
+    """The manifest by which the plugin's folder is an extension too. Source: Gemini CLI, extensions reference."""
+    same = {key: about[key] for key in ("name", "version", "description")}
+    return {**same, "mcpServers": {about["name"]: {**command_line(), "timeout": about["call-seconds"] * 1000}}}
+
+
+def bundle_manifest(about: dict[str, Any]) -> dict[str, Any]:
+    """The manifest of the bundle for Claude Desktop, which runs uv to install what the bundle needs.
+
+    Source: MCP bundles, MANIFEST.md, 0.4.
+    """
+    words = ["run", "--directory", "${__dirname}", "--extra", "lisp", RELAY[0]]
+    config = {"command": "uv", "args": [*words, "--workspace", "${user_config.workspace}", "--start"]}
+    workspace = {
+        "type": "directory",
+        "title": "Project",
+        "description": "The folder of the project whose REPLs Codriver finds or starts",
+        "required": True,
+    }
+    return {
+        "manifest_version": "0.4",
+        "name": about["name"],
+        "display_name": about["title"],
+        "version": about["version"],
+        "description": about["description"],
+        "author": {"name": about["author"]},
+        "server": {"type": "uv", "entry_point": "relay/codriver_relay/__main__.py", "mcp_config": config},
+        "tools_generated": True,
+        "keywords": about["keywords"],
+        "license": about["license"],
+        "compatibility": {"platforms": ["darwin", "linux"], "runtimes": {"python": about["python"]}},
+        "user_config": {"workspace": workspace},
+    }
+
+
+def registry_entry(about: dict[str, Any]) -> dict[str, Any]:
+    """The entry for the MCP registry. A client makes `uvx codriver==VERSION relay --workspace auto --start` of it."""
+    _, option, value, flag = RELAY
+    package = {
+        "registryType": "pypi",
+        "identifier": about["name"],
+        "version": about["version"],
+        "runtimeHint": "uvx",
+        "transport": {"type": "stdio"},
+        "packageArguments": [
+            {"type": "positional", "value": "relay"},
+            {"type": "named", "name": option, "value": value},
+            {"type": "named", "name": flag},
+        ],
+    }
+    named = {"name": about["registry-name"], **{key: about[key] for key in ("title", "description", "version")}}
+    return {"$schema": about["registry-schema"], **named, "packages": [package]}
+
+
+def install_links(about: dict[str, Any]) -> dict[str, str]:
+    """The links that add the entry to a client, by the client. Each web page hands it on to the client."""
+    entry = command_line()
+    packed = json.dumps(entry, separators=(",", ":"))
+    coded = {"name": about["name"], "config": base64.b64encode(packed.encode()).decode()}
+    plain = {"name": about["name"], "config": packed}
+    return {
+        "VS Code": f"https://insiders.vscode.dev/redirect/mcp/install?{urlencode(plain, quote_via=quote)}",
+        "Cursor": f"https://cursor.com/en/install-mcp?{urlencode(coded)}",
+        "LM Studio": f"https://lmstudio.ai/install-mcp?{urlencode(coded)}",
+    }
+
+
+def with_links(text: str, about: dict[str, Any]) -> str:
+    """The README with the links, and with the name by which the MCP registry knows that the package is the same."""
+    links = ", ".join(f"[{client}]({link})" for client, link in install_links(about).items())
+    block = f"<!-- packages: mcp-name: {about['registry-name']} -->\n{links}\n<!-- /packages -->"
+    return re.sub("<!-- packages: .*?<!-- /packages -->", lambda _: block, text, flags=re.DOTALL)
+
+
+def lay_out_bundle(folder: Path) -> None:
+    """Copy into a new folder all that the bundle for Claude Desktop is made of."""
+    folder.mkdir(parents=True)
+    ignored = shutil.ignore_patterns("__pycache__", "plugin", "mcpb")
+    for name in BUNDLED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    (folder / "manifest.json").write_text(as_json(bundle_manifest(description())), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
