@@ -160,6 +160,7 @@ OPENERS = {
     "net/kernel_sockets.py": "the kernel's tables in /proc",
     "setup/reachability.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with us",
+    "setup/agent_files.py": "the skills that come with us",
     "repls/launch/watchdog.py": "/dev/null",
     "commands/demo.py": "a folder of its own, made for the demonstration",
     "editing/diagnostics.py": "a folder of its own, made for a linter",

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from codriver.setup.agent_files import skill_texts
 from codriver.setup.clients import RELAY
 
 ROOT: Final = Path(__file__).parents[1]
@@ -59,7 +60,7 @@ def packages() -> dict[Path, str]:
         PLUGIN / CODEX_ENTRY: as_json({"mcpServers": {about["name"]: codex_entry(about)}}),
         PLUGIN / "gemini-extension.json": as_json(gemini_extension(about)),
         PLUGIN / "README.md": about["page"].lstrip("\n"),
-        **{PLUGIN / path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in skills()},
+        **{PLUGIN / "skills" / path: text for path, text in skill_texts().items()},
         MANIFEST: as_json(bundle_manifest(about)),
         Path("wrapper-config/server.json"): as_json(registry_entry(about)),
         Path("README.md"): with_links(README.read_text(encoding="utf-8"), about),
@@ -71,11 +72,6 @@ def description() -> dict[str, Any]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     about = tomllib.loads((ROOT / "wrapper-config/packages.toml").read_text(encoding="utf-8"))
     return {**about, "version": project["version"], "license": project["license"], "python": project["requires-python"]}
-
-
-def skills() -> list[Path]:
-    """The files of the skills."""
-    return sorted(path for path in (ROOT / "skills").rglob("*.md") if path.is_file())
 
 
 def as_json(document: dict[str, Any]) -> str:

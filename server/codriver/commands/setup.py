@@ -61,6 +61,17 @@ TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
     "Qwen Code, Codex. --force without it takes it back.",
 )
 @click.option(
+    "--skills",
+    is_flag=True,
+    help="Write the skills too, as files that agents read: .agents/skills and .claude/skills. --remove --skills takes "
+    "only them out.",
+)
+@click.option(
+    "--agents-md",
+    is_flag=True,
+    help="Write six lines on the REPL into AGENTS.md too, between marks. --remove --agents-md takes only them out.",
+)
+@click.option(
     "--list",
     "is_listing",
     is_flag=True,
@@ -76,6 +87,8 @@ def init_command(  # noqa: PLR0913  # one argument an option
     force: bool,
     remove: bool,
     approve: bool,
+    skills: bool,
+    agents_md: bool,
     is_listing: bool,
 ) -> None:
     """Write codriver into the configuration of your MCP clients.
@@ -110,7 +123,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
     if clients and not written:
         return
     clients = written
-    options = InitOptions(clients, scope, dry_run, force, remove, approve, toolset)
+    options = InitOptions(clients, scope, dry_run, force, remove, approve, toolset, skills, agents_md)
     held = _withheld(workspace.resolve())
     report = run_init(launch, options, machine)
     say(report.text)

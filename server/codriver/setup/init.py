@@ -16,6 +16,7 @@ from codriver.files import toml_file
 from codriver.files.toml_file import TomlFileError
 from codriver.repls.launch.discovery import is_python_or_empty
 from codriver.setup import made_folders
+from codriver.setup.agent_files import Wanted, plan_agent_files
 from codriver.setup.change_plan import (
     Change,
     apply,
@@ -64,6 +65,10 @@ class InitOptions:
     """Have the clients run all tools unasked, where their entries can say so."""
     toolset: str | None = None
     """The toolset to write into `codriver.toml`; None leaves it as it is."""
+    skills: bool = False
+    """Write the skills as files too; with `remove` take nothing else out but what is named so."""
+    agents_md: bool = False
+    """Write the block in AGENTS.md too; with `remove` as above."""
     start_repl: bool = True
     """Write the REPL to start into `codriver.toml`, where the project has one and no REPL runs yet."""
 
@@ -96,7 +101,9 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
     if not options.clients:
         # Nobody named these clients, so one that has no file in the scope is no mistake.
         clients = tuple(client for client in clients if options.scope in (None, *client.scopes))
-    changes = planner(clients, launch, environment, scope=options.scope, force=options.force)
+    is_partial = options.remove and (options.skills or options.agents_md)
+    entered = () if is_partial else clients
+    changes = planner(entered, launch, environment, scope=options.scope, force=options.force)
     projects = () if options.remove else find_projects(launch.workspace)
     lines = [f"workspace  {launch.workspace}"]
     if not options.remove:
@@ -105,8 +112,9 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
         lines += _grants(clients) if options.approve else []
         settings = _plan_settings(launch.workspace, repl, options.toolset)
         changes = (*(settings or _plan_mark(launch, changes)), *changes)
-    else:
+    elif not is_partial:
         changes = (*changes, *_plan_unmark(launch, clients, environment, changes))
+    changes = (*changes, *_plan_for_agents(launch.workspace, options))
     if not clients:
         known = ", ".join(known_clients())
         lines.append(f"clients    none found here; name one with --client: {known}")
@@ -114,9 +122,18 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
     done += [f"{client.title:<15} skipped: it keeps no entries in the {options.scope}'s files" for client in lacking]
     lines += ["", *done] if done else []
     lines += _next_steps(changes, options, launch, environment)
-    if options.remove:
+    if options.remove and not is_partial:
         lines += _left_elsewhere(clients, launch, environment, options)
     return Report("\n".join(lines) + "\n", changes, int(failed))
+
+
+def _plan_for_agents(workspace: Path, options: InitOptions) -> tuple[Change, ...]:
+    """The changes of the files for agents: those that were asked for; a removal that names nothing takes out all."""
+    if options.remove and not (options.skills or options.agents_md):
+        wanted = Wanted(skills=True, agents_md=True, remove=True, is_named=False)
+    else:
+        wanted = Wanted(options.skills, options.agents_md, options.remove, options.force)
+    return plan_agent_files(workspace, wanted)
 
 
 def _look_into(workspace: Path) -> None:
@@ -286,7 +303,8 @@ def _next_steps(changes: Sequence[Change], options: InitOptions, launch: Launch,
     if options.dry_run:
         return ["", "Nothing was written: this was a dry run."] if changes else []
     steps = [f"{change.title}: {change.next}" for change in changes if change.next]
-    entries = [change.file for change in changes if change.is_pending and change.file.name != "codriver.toml"]
+    entries = [change.file for change in changes if change.is_pending and change.file.suffix != ".md"]
+    entries = [file for file in entries if file.name != "codriver.toml"]
     inside = [file for file in entries if file.is_relative_to(launch.workspace)]
     shared = [file.relative_to(launch.workspace).as_posix() for file in inside]
     if not steps:

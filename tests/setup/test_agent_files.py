@@ -1,0 +1,272 @@
+"""The files that `codriver init` writes for agents: skills as files, and a block in AGENTS.md."""
+
+import subprocess
+import sys
+
+import pytest
+from live_server import environ
+
+from codriver.setup import agent_files
+from codriver.setup.agent_files import BEGIN, BLOCK, END, FOLDERS, Wanted, plan_agent_files, signed, skill_texts
+from codriver.setup.change_plan import apply
+from codriver.setup.clients import Environment, Launch
+from codriver.setup.init import InitOptions, run_init
+
+SKILLS = Wanted(skills=True, agents_md=False)
+UNSKILLED = Wanted(skills=True, agents_md=False, remove=True)
+ADVICE = Wanted(skills=False, agents_md=True)
+UNADVISED = Wanted(skills=False, agents_md=True, remove=True)
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folder = tmp_path / "app"
+    folder.mkdir()
+    return folder
+
+
+def do(workspace, wanted):
+    changes = plan_agent_files(workspace, wanted)
+    for change in changes:
+        apply(change)
+    return [change.state for change in changes]
+
+
+def files(workspace):
+    return {path.relative_to(workspace).as_posix() for path in workspace.rglob("*") if path.is_file()}
+
+
+# The skills
+
+
+def test_each_skill_is_written_where_some_client_reads_it(workspace):
+    assert set(do(workspace, SKILLS)) == {"add"}
+    assert files(workspace) == {f"{folder}/{path}" for folder in FOLDERS for path in skill_texts()}
+    assert "live-repl/SKILL.md" in skill_texts()
+
+
+def test_a_skills_file_begins_with_what_clients_look_for(workspace):
+    do(workspace, SKILLS)
+    for path in workspace.rglob("SKILL.md"):
+        assert path.read_text().startswith(f"---\nname: {path.parent.name}\ndescription: ")
+
+
+def test_a_skills_file_names_the_file_beside_it(workspace):
+    do(workspace, SKILLS)
+    for path in workspace.rglob("SKILL.md"):
+        assert "skill://" not in path.read_text()
+        assert "`REFERENCE.md`" in path.read_text()
+
+
+def test_a_second_time_changes_nothing(workspace):
+    do(workspace, SKILLS)
+    assert set(do(workspace, SKILLS)) == {"same"}
+
+
+def test_they_go_as_they_came(workspace):
+    do(workspace, SKILLS)
+    assert set(do(workspace, UNSKILLED)) == {"remove"}
+    assert files(workspace) == set()
+    assert set(do(workspace, UNSKILLED)) == {"absent"}
+
+
+def test_a_file_of_an_older_codriver_is_replaced(workspace):
+    do(workspace, SKILLS)
+    file = workspace / FOLDERS[0] / "live-repl" / "SKILL.md"
+    newest = file.read_text()
+    file.write_text(signed("what it said a year ago\n"))
+    assert sorted(set(do(workspace, SKILLS))) == ["replace", "same"]
+    assert file.read_text() == newest
+
+
+def test_a_file_of_a_skill_that_is_gone_goes_too(workspace):
+    gone = workspace / FOLDERS[1] / "older-skill" / "SKILL.md"
+    gone.parent.mkdir(parents=True)
+    gone.write_text(signed("of last year\n"))
+    (gone.parent / "OWN.md").write_text("the user's\n")
+    do(workspace, SKILLS)
+    assert not gone.exists()
+    assert (gone.parent / "OWN.md").read_text() == "the user's\n"
+
+
+@pytest.mark.parametrize("changed", ["my own skill\n", signed("of codriver\n") + "and mine\n", ""])
+@pytest.mark.parametrize("wanted", [SKILLS, UNSKILLED])
+def test_a_file_that_somebody_changed_stays_without_force(workspace, changed, wanted):
+    file = workspace / FOLDERS[0] / "live-repl" / "SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text(changed)
+    (change,) = (change for change in plan_agent_files(workspace, wanted) if change.file == file)
+    assert (change.state, "--force" in change.fix) == ("refused", True)
+    do(workspace, wanted)
+    assert file.read_text() == changed
+    do(workspace, Wanted(skills=True, agents_md=False, remove=wanted.remove, force=True))
+    assert not file.exists() if wanted.remove else file.read_text() == signed(skill_texts()["live-repl/SKILL.md"])
+
+
+def test_line_ends_changed_by_git_count_as_no_change(workspace):
+    do(workspace, SKILLS)
+    for path in workspace.rglob("*.md"):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert set(do(workspace, SKILLS)) == {"same"}
+    assert set(do(workspace, UNSKILLED)) == {"remove"}
+
+
+def test_one_folder_that_is_a_link_to_the_other_is_written_once(workspace):
+    (workspace / ".agents" / "skills").mkdir(parents=True)
+    (workspace / ".claude").mkdir()
+    (workspace / ".claude" / "skills").symlink_to("../.agents/skills")
+    assert len(do(workspace, SKILLS)) == len(skill_texts())
+
+
+def test_nothing_is_written_through_a_link_out_of_the_workspace(workspace, tmp_path):
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    (workspace / ".agents").symlink_to(outside)
+    changes = [change for change in plan_agent_files(workspace, SKILLS) if ".agents" in change.file.parts]
+    assert {change.state for change in changes} == {"refused"}
+    assert not list(outside.iterdir())
+
+
+# AGENTS.md
+
+TEXTS = [
+    "",
+    "# Mine\n",
+    "# Mine, and no line end",
+    "a\r\nb\r\n",
+    "a\r\nb",
+    "\ufeff# With a mark\n",
+    "\n\n",
+    "ä\tö \n\n\n",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=repr)
+def test_the_users_text_is_byte_for_byte_as_before(workspace, text):
+    file = workspace / "AGENTS.md"
+    file.write_bytes(text.encode())
+    assert do(workspace, ADVICE) == ["add"]
+    written = file.read_bytes().decode()
+    assert written.startswith(text)
+    assert written.replace("\r\n", "\n").count(BLOCK) == 1
+    assert ("\r\n" in written) == ("\r\n" in text)
+    assert do(workspace, ADVICE) == ["same"]
+    assert do(workspace, UNADVISED) == ["remove"]
+    assert (file.read_bytes().decode() if file.exists() else "") == text
+
+
+def test_without_agents_md_there_is_the_block_alone_and_then_nothing(workspace):
+    assert do(workspace, ADVICE) == ["add"]
+    assert (workspace / "AGENTS.md").read_text() == f"{BEGIN}\n{BLOCK}{END}\n"
+    do(workspace, UNADVISED)
+    assert files(workspace) == set()
+
+
+def test_the_block_is_six_lines():
+    assert len(BLOCK.splitlines()) == 6
+
+
+def test_what_is_written_behind_the_block_stays(workspace):
+    file = workspace / "AGENTS.md"
+    file.write_text("# Mine\n")
+    do(workspace, ADVICE)
+    file.write_text(file.read_text() + "more of mine\n")
+    assert do(workspace, ADVICE) == ["same"]
+    do(workspace, UNADVISED)
+    assert file.read_text() == "# Mine\nmore of mine\n"
+
+
+def test_an_older_block_is_replaced_where_it_stands(workspace):
+    file = workspace / "AGENTS.md"
+    file.write_text(f"before\n\n{BEGIN}\nas of last year\n{END}\n\nbehind\n")
+    assert do(workspace, ADVICE) == ["replace"]
+    assert file.read_text() == f"before\n\n{BEGIN}\n{BLOCK}{END}\n\nbehind\n"
+
+
+@pytest.mark.parametrize("text", [BEGIN, END, f"{END}\n{BEGIN}", f"{BEGIN}\n{BEGIN}\n{END}", f"{BEGIN}{END}{END}"])
+@pytest.mark.parametrize("wanted", [ADVICE, UNADVISED])
+def test_marks_that_are_no_pair_are_left_alone(workspace, text, wanted):
+    (workspace / "AGENTS.md").write_text(text)
+    (change,) = plan_agent_files(workspace, wanted)
+    assert (change.state, "no pair" in change.problem) == ("refused", True)
+    do(workspace, wanted)
+    assert (workspace / "AGENTS.md").read_text() == text
+
+
+def test_a_file_that_is_no_text_is_left_alone(workspace):
+    (workspace / "AGENTS.md").write_bytes(b"\xff\xfe")
+    assert do(workspace, ADVICE) == ["refused"]
+    assert (workspace / "AGENTS.md").read_bytes() == b"\xff\xfe"
+
+
+# As a part of `codriver init`
+
+
+@pytest.fixture
+def init(workspace, tmp_path):
+    launch = Launch(tmp_path / "python", tmp_path / "codriver_relay.py", workspace)
+    machine = Environment(tmp_path / "home", "linux", {})
+    return lambda **options: run_init(launch, InitOptions(start_repl=False, **options), machine)
+
+
+def test_init_writes_them_only_when_asked(workspace, init):
+    init(clients=["vscode"])
+    assert files(workspace) == {".vscode/mcp.json"}
+    assert init(clients=["vscode"], skills=True, agents_md=True).exit_status == 0
+    assert len(files(workspace)) == 2 + 2 * len(skill_texts())
+
+
+def test_a_dry_run_writes_none(workspace, init):
+    shown = init(clients=["vscode"], skills=True, agents_md=True, dry_run=True).text
+    assert files(workspace) == set()
+    assert "+## Live REPL" in shown
+
+
+def test_init_a_second_time_sets_up_no_other_client(workspace, init):
+    init(clients=["vscode"], skills=True, agents_md=True)
+    before = files(workspace)
+    init(skills=True, agents_md=True)
+    assert files(workspace) == before
+
+
+def test_a_removal_that_names_them_takes_out_nothing_else(workspace, init):
+    init(clients=["vscode"], skills=True, agents_md=True)
+    init(remove=True, skills=True)
+    assert files(workspace) == {".vscode/mcp.json", "AGENTS.md"}
+    init(remove=True, agents_md=True)
+    assert files(workspace) == {".vscode/mcp.json"}
+
+
+def test_a_removal_that_names_nothing_takes_all_out_with_the_folders(workspace, init):
+    init(clients=["vscode"], skills=True, agents_md=True)
+    assert init(remove=True).exit_status == 0
+    assert not list(workspace.iterdir())
+
+
+def test_a_removal_that_names_nothing_leaves_a_changed_skill_and_says_so(workspace, init):
+    init(clients=["vscode"], skills=True)
+    file = workspace / FOLDERS[0] / "live-repl" / "SKILL.md"
+    file.write_text("mine\n")
+    report = init(remove=True)
+    assert (report.exit_status, files(workspace)) == (0, {file.relative_to(workspace).as_posix()})
+    assert f"skipped: {file}: it is not as codriver wrote it" in report.text
+
+
+def test_the_command_takes_the_options(workspace, tmp_path):
+    command = [sys.executable, "-m", "codriver", "init", "-w", str(workspace), "--client", "vscode"]
+    for more in (["--skills", "--agents-md"], ["--remove"]):
+        done = subprocess.run([*command, *more], env=environ(tmp_path), capture_output=True, check=False, timeout=60)
+        assert done.returncode == 0, done
+        assert (workspace / "AGENTS.md").exists() == (workspace / ".agents").exists() == (more != ["--remove"])
+
+
+def test_no_more_files_are_looked_at_than_said(workspace, monkeypatch):
+    monkeypatch.setattr(agent_files, "MOST_FILES", 1)
+    for name in ("a", "b"):
+        file = workspace / FOLDERS[0] / name / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text(signed(name))
+    do(workspace, SKILLS)
+    assert (workspace / FOLDERS[0] / "b" / "SKILL.md").exists()
