@@ -4,6 +4,7 @@ Run with `python tests/bench/start_bench.py`. Everything runs in turns in one ru
 """
 
 import contextlib
+import json
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,9 @@ from pathlib import Path
 from live_server import serving
 from real_repls import missing, repl
 from report import in_turns, main
+
+import codriver_relay
+from codriver.net.registration import install_relay
 
 BARE = [sys.executable, "-I", "-c", "pass"]
 IMPORT_MCP = [sys.executable, "-c", "import mcp"]
@@ -38,6 +42,7 @@ def measure(report):
         stop_all()
         report.table(title, "ms", samples, base="python -c 'import mcp'", at_most={"codriver serve": 1.2})
 
+        _hook(report, Path(folder), servers)
         _first_evaluation(report, Path(folder), servers)
         stop_all()
 
@@ -53,6 +58,27 @@ def measure(report):
             "one evaluation from the command line, server running", "ms", samples,
             base="python -I -c pass", at_most={"codriver eval": 6},
         )  # fmt: skip
+
+
+def _hook(report, folder, servers):
+    """The program of hooks, as it is installed: without a server, and with the answer of one."""
+    install_relay(Path(codriver_relay.__file__), folder / "codriver_relay.py")
+    live = servers.enter_context(serving(folder / "hook", "--repl", "none"))
+    edited = live.workspace / "core.clj"
+    edited.write_text("(ns core)\n")
+    given = json.dumps({"hook_event_name": "PostToolUse", "tool_input": {"file_path": str(edited)}}).encode()
+    bare = [sys.executable, "-I", "-S", "-c", "pass"]
+    hook = [sys.executable, "-I", "-S", str(folder / "codriver_hook.py"), "qwen", "edited"]
+    samples = in_turns(
+        {
+            "python -I -S -c pass": lambda: run(bare, input=given),
+            "codriver-hook, no server": lambda: run(hook, input=given, cwd=folder),
+            "codriver-hook, answered": lambda: run(hook, input=given, cwd=live.workspace),
+        },
+        report.rounds(30),
+    )
+    most = {"codriver-hook, no server": 3, "codriver-hook, answered": 5}
+    report.table("hook: start until its answer is printed", "ms", samples, base="python -I -S -c pass", at_most=most)
 
 
 def _first_evaluation(report, folder, servers):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from codriver.setup.clients import Environment, Launch, entry_name, known_clients
+from codriver.setup.hooks import known_hooks
 from codriver.setup.printed_entries import printed_clients
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +41,31 @@ command works, it writes paths into the project only outside of git or with `--f
 To write an entry for your own file by hand, put your paths in: an interpreter that has Codriver, the relay (`codriver
 serve` and `codriver init` install it), and the port file of your project, which need not be there yet: `--start` has
 the relay start a server when none runs.
+
+"""
+HOOKS = """\
+## Hooks
+
+`codriver init --hooks` installs hooks too, for the clients below; `--remove --hooks` takes only them out, `--remove`
+both. Other hooks in the same files stay. `codriver doctor` runs each that is installed with a recorded input and shows
+its time and answer; a hook that says anything else than what `init` writes is named and not run.
+
+- At an edit by the client's own tools: the log gets who edited which file. Lisp that does not read is told with line,
+  column and the lines that its indentation suggests, and never rewritten. With `hookReload = true` the top-level forms
+  that changed are loaded into the session that serves the file, and an error comes back.
+- Before a whole Lisp file is written: one that does not read is refused, with line, column and proposal.
+- At the end of a turn, with `hookGate = true`: the tests of namespaces and modules whose files changed run, for 20 s at
+  most, and hold the agent up once if they fail. A module's tests are the files named after it.
+- At the start, and after a compaction where the client starts anew: the REPLs with their generation, what is defined
+  there and in no file, the last failures, what runs, and who else is here, in 1,500 characters.
+
+All well costs no token, and no hook allows what the client would ask for. In a workspace's own settings the switches
+count once you have accepted them (`codriver trust`). Hooks of Claude Code and Codex call the tool `note_edit`, which is
+listed to nobody, on the connection that is open: an edit before that is open is not noted. The others, and Claude Code
+at a start, run `codriver-hook CLIENT EVENT`, one standard-library file beside the relay. It prints `{}` and ends with
+status 0 where there is no server, or no answer within 1.5 s (25 s at the end of a turn), and starts none. Claude Code's
+says nothing where Copilot runs it, which has its own. Cursor's and Cline's are as their pages say; those of the others
+were seen at work.
 
 """
 PACKAGES = """\
@@ -118,7 +144,16 @@ def page():
             f"Then {client.next}.\nSource of the format: {source}.",
         ]
     parts += [part for name, client in printed_clients().items() for part in printed_section(name, client)]
-    return "\n\n".join([*parts, PACKAGES])
+    return "\n\n".join([*parts, HOOKS + hooks_table(), PACKAGES])
+
+
+def hooks_table():
+    """The files of the hooks that `init` installs."""
+    rows = ["| client | file in the project | then |", "| --- | --- | --- |"]
+    for name, files in known_hooks().items():
+        then = "; ".join(file.next for file in files if file.next)
+        rows.append(f"| {CLIENTS[name].title} | {', '.join(f'`{file.path}`' for file in files)} | {then} |")
+    return "\n".join(rows)
 
 
 def printed_section(name, client):

@@ -1,4 +1,6 @@
-"""A language model that calls `evaluate_code` once and then says that it is done, for clients with a model behind them.
+"""A language model that calls the tools of a script, one after the other, and then says that it is done.
+
+Without a script it calls `evaluate_code` once.
 
 It speaks as much of four public interfaces as the clients need, each a function from a request to what the tool
 answered so far and the events of the model's answer: Anthropic's messages, OpenAI's responses and chat completions,
@@ -15,19 +17,28 @@ TOOL = "evaluate_code"
 SAID = "the model is done"
 
 
-def is_tool(name):
+def is_tool(name, tool=TOOL):
     """Whether a client's name for a tool, which says the server's too, is that of the tool to call."""
-    return name.endswith(TOOL)
+    return name.endswith(tool)
 
 
-def messages(body, arguments):
+def next_step(script, results, names):
+    """The tool to call now, as the client calls it, and its arguments; None where the script is over."""
+    if len(results) >= len(script):
+        return None
+    tool, arguments = script[len(results)]
+    name = tool if tool in names else next((name for name in names if is_tool(name, tool)), None)
+    return name and (name, arguments)
+
+
+def messages(body, script):
     contents = [message["content"] for message in body["messages"] if isinstance(message["content"], list)]
     results = [block["content"] for content in contents for block in content if block["type"] == "tool_result"]
-    tool = next((tool["name"] for tool in body.get("tools", []) if is_tool(tool["name"])), None)
+    step = next_step(script, results, [tool["name"] for tool in body.get("tools", [])])
     start, delta, stop = {"type": "text", "text": ""}, {"type": "text_delta", "text": SAID}, "end_turn"
-    if tool and not results:
-        start = {"type": "tool_use", "id": "call", "name": tool, "input": {}}
-        delta, stop = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}, "tool_use"
+    if step:
+        start = {"type": "tool_use", "id": f"call{len(results)}", "name": step[0], "input": {}}
+        delta, stop = {"type": "input_json_delta", "partial_json": json.dumps(step[1])}, "tool_use"
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "m", "type": "message", "role": "assistant", "model": body["model"], "content": [], "usage": usage}
     return results, [
@@ -40,16 +51,21 @@ def messages(body, arguments):
     ]
 
 
-def responses(body, arguments):
+def responses(body, script):
     results = [item["output"] for item in body["input"] if item.get("type", "").endswith("_output")]
     # The tools of an MCP server come as a group under the server's name.
     groups = [group for group in body.get("tools", []) if any(is_tool(tool["name"]) for tool in group.get("tools", []))]
+    own = [tool.get("name", "") for tool in body.get("tools", []) if tool.get("type") == "custom"]
+    step = next_step(script, results, [TOOL for _ in groups[:1]] + own)
     item = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": SAID}]}
-    if groups and not results:
+    call = f"call{len(results)}"
+    if step and step[0] == TOOL:
         item = {
-            "type": "function_call", "id": "f", "call_id": "call", "namespace": groups[0]["name"], "name": TOOL,
-            "arguments": json.dumps(arguments),
+            "type": "function_call", "id": "f", "call_id": call, "namespace": groups[0]["name"], "name": TOOL,
+            "arguments": json.dumps(step[1]),
         }  # fmt: skip
+    elif step:
+        item = {"type": "custom_tool_call", "id": "f", "call_id": call, "name": step[0], "input": step[1]}
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
     return results, [
         {"type": "response.created", "response": {"id": "r"}},
@@ -58,11 +74,12 @@ def responses(body, arguments):
     ]
 
 
-def completions(body, arguments):
+def completions(body, script):
     results = [message["content"] for message in body["messages"] if message["role"] == "tool"]
     names = [tool["function"]["name"] for tool in body.get("tools", [])]
-    tool, given = next(filter(is_tool, names), None), arguments
-    if tool is None and "tool_search" in names:
+    tool, given = next_step(script, results, names) or (None, None)
+    if tool is None and "tool_search" in names and script[0][0] == TOOL:
+        arguments = script[0][1]
         # Qwen Code keeps the tools of servers back: one is looked up first, and then called by another tool.
         deferred = re.findall(rf"\w+__{TOOL}", json.dumps(body["messages"]))
         if deferred and not results:
@@ -70,12 +87,13 @@ def completions(body, arguments):
         elif deferred:
             tool, given = "tool_call", {"name": deferred[0], "arguments": arguments}
         results = results[1:]
+        tool = None if results else tool
     delta, stop = {"role": "assistant", "content": SAID}, "stop"
-    if tool and not results:
+    if tool:
         function = {"name": tool, "arguments": json.dumps(given)}
         delta = {
             "role": "assistant",
-            "tool_calls": [{"index": 0, "id": f"call-{tool}", "type": "function", "function": function}],
+            "tool_calls": [{"index": 0, "id": f"call-{tool}-{len(results)}", "type": "function", "function": function}],
         }
         stop = "tool_calls"
     chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
@@ -86,12 +104,12 @@ def completions(body, arguments):
     ]
 
 
-def contents(body, arguments):
+def contents(body, script):
     parts = [part for content in body["contents"] for part in content["parts"]]
     results = [part["functionResponse"]["response"] for part in parts if "functionResponse" in part]
     names = [tool["name"] for group in body.get("tools", []) for tool in group.get("functionDeclarations", [])]
-    tool = next(filter(is_tool, names), None)
-    part = {"functionCall": {"name": tool, "args": arguments}} if tool and not results else {"text": SAID}
+    step = next_step(script, results, names)
+    part = {"functionCall": {"name": step[0], "args": step[1]}} if step else {"text": SAID}
     candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
     usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
     return results, [{"candidates": [candidate], "usageMetadata": usage}]
@@ -106,10 +124,10 @@ INTERFACES = {
 
 
 class Model:
-    """`url`: where it answers. `results`: what the tool answered, as the client told the model."""
+    """`url`: where it answers. `results`: what the tools answered, as the client told the model. `heard`: all of it."""
 
-    def __init__(self, arguments):
-        self.results = []
+    def __init__(self, script):
+        self.results, self.heard = [], []
         model = self
 
         class Answers(BaseHTTPRequestHandler):
@@ -123,8 +141,9 @@ class Model:
                 if interface is None:
                     self.send_error(404)
                     return
-                results, events = interface(json.loads(asked), arguments)
+                results, events = interface(json.loads(asked), script)
                 model.results += results
+                model.heard.append(asked.decode())
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")
                 self.end_headers()
@@ -137,9 +156,9 @@ class Model:
 
 
 @contextmanager
-def serving_model(arguments):
-    """A model that calls the tool with `arguments`, for the length of the context."""
-    model = Model(arguments)
+def serving_model(arguments=None, *, script=()):
+    """A model that calls `evaluate_code` with `arguments`, or the tools of `script`, for the length of the context."""
+    model = Model(script or [(TOOL, arguments)])
     thread = threading.Thread(target=model.server.serve_forever)
     thread.start()
     try:

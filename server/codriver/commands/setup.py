@@ -72,6 +72,12 @@ TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
     help="Write six lines on the REPL into AGENTS.md too, between marks. --remove --agents-md takes only them out.",
 )
 @click.option(
+    "--hooks",
+    is_flag=True,
+    help="Install hooks too, for Claude Code, Codex, Gemini CLI, Qwen Code, Copilot CLI, Cursor, Cline and opencode: "
+    "edits enter the log, Lisp that does not read is told. --remove --hooks takes only them out.",
+)
+@click.option(
     "--list",
     "is_listing",
     is_flag=True,
@@ -89,6 +95,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
     approve: bool,
     skills: bool,
     agents_md: bool,
+    hooks: bool,
     is_listing: bool,
 ) -> None:
     """Write codriver into the configuration of your MCP clients.
@@ -101,6 +108,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
 
     Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode, copilot, cline,
     cline-vscode, qwen, visual-studio, junie, kiro, roo, kilo, amp, warp, lm-studio, droid, auggie, crush.
+    `--hooks` also installs hooks for the clients that have them; other hooks in their files stay.
     To be pasted, the entries of these are printed: goose, continue, github (the Copilot cloud agent).
 
     Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
@@ -123,7 +131,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
     if clients and not written:
         return
     clients = written
-    options = InitOptions(clients, scope, dry_run, force, remove, approve, toolset, skills, agents_md)
+    options = InitOptions(clients, scope, dry_run, force, remove, approve, toolset, skills, agents_md, hooks)
     held = _withheld(workspace.resolve())
     report = run_init(launch, options, machine)
     say(report.text)

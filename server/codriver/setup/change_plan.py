@@ -33,6 +33,8 @@ MAX_BYTES: Final = 32 * files.MEBIBYTE
 NEW_FOLDER: Final = 0o777
 """A new folder is for others what the user's umask leaves, as any is."""
 
+PROGRAM_MODE: Final = 0o755
+
 State = Literal["add", "replace", "remove", "same", "absent", "refused", "skipped"]
 
 
@@ -69,6 +71,8 @@ class Change:
     next: str = ""
     root: Path | None = None
     """The workspace, for a file of it; None for the user's own."""
+    is_executable: bool = False
+    """Whether a new file is a program."""
 
     @property
     def is_pending(self) -> bool:
@@ -154,16 +158,16 @@ def apply(change: Change) -> None:
             if change.after is None:
                 place.remove()
             else:
-                _put(place, change.after)
+                _put(place, change.after, is_executable=change.is_executable)
     except OSError as error:
         raise CannotWriteError(change.file, error) from error
 
 
-def _put(place: Place, text: str) -> None:
+def _put(place: Place, text: str, *, is_executable: bool = False) -> None:
     """Give a file this text in one step. Its mode stays; a new file has for others what any new file has."""
     status = place.status()
     mode, owner = (None, None) if status is None else (stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
-    place.replace(text.encode("utf-8"), mode=mode, owner=owner)
+    place.replace(text.encode("utf-8"), mode=PROGRAM_MODE if is_executable else mode, owner=owner)
 
 
 def read_file(file: Path, root: Path | None) -> str | None:

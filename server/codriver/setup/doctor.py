@@ -36,6 +36,7 @@ from codriver.setup.doctor_report import (
     Row,
 )
 from codriver.setup.entry_checks import check_entries
+from codriver.setup.hook_checks import check_hooks
 from codriver.setup.project import find_projects, port_text
 from codriver.setup.reachability import NAME, check_exposure, obstacle
 from codriver.skills import Selection, SkillLibrary
@@ -73,6 +74,7 @@ def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = 
     checks.append(_check_relay(launch, reach if isinstance(health, dict) else None))
     checks += _check_permissions(workspace)
     checks += check_entries(launch, environment)
+    checks += check_hooks(launch, environment, ask)
     repls = _rows(health, "repls") if isinstance(health, dict) else []
     checks += _check_repls(workspace, repls, running=isinstance(health, dict))
     checks += _check_homes(sessions)

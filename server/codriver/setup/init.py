@@ -26,6 +26,7 @@ from codriver.setup.change_plan import (
     read_file,
 )
 from codriver.setup.clients import RELAY, Environment, Launch, Scope, chosen_clients, found_clients, known_clients
+from codriver.setup.hooks import plan_hooks, plan_hooks_removal
 from codriver.setup.project import find_projects, running_repls
 from codriver_relay import is_workspace
 
@@ -69,8 +70,15 @@ class InitOptions:
     """Write the skills as files too; with `remove` take nothing else out but what is named so."""
     agents_md: bool = False
     """Write the block in AGENTS.md too; with `remove` as above."""
+    hooks: bool = False
+    """Install the clients' hooks too; with `remove` as above."""
     start_repl: bool = True
     """Write the REPL to start into `codriver.toml`, where the project has one and no REPL runs yet."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a removal takes out nothing but what it names."""
+        return self.remove and (self.skills or self.agents_md or self.hooks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +109,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
     if not options.clients:
         # Nobody named these clients, so one that has no file in the scope is no mistake.
         clients = tuple(client for client in clients if options.scope in (None, *client.scopes))
-    is_partial = options.remove and (options.skills or options.agents_md)
-    entered = () if is_partial else clients
+    entered = () if options.is_partial else clients
     changes = planner(entered, launch, environment, scope=options.scope, force=options.force)
     projects = () if options.remove else find_projects(launch.workspace)
     lines = [f"workspace  {launch.workspace}"]
@@ -112,24 +119,43 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
         lines += _grants(clients) if options.approve else []
         settings = _plan_settings(launch.workspace, repl, options.toolset)
         changes = (*(settings or _plan_mark(launch, changes)), *changes)
-    elif not is_partial:
+    elif not options.is_partial:
         changes = (*changes, *_plan_unmark(launch, clients, environment, changes))
     changes = (*changes, *_plan_for_agents(launch.workspace, options))
+    hooked = _plan_hooks(clients, launch, environment, options, changes)
     if not clients:
         known = ", ".join(known_clients())
         lines.append(f"clients    none found here; name one with --client: {known}")
-    done, failed = _carry_out(changes, options)
+    done, failed = _carry_out((*changes, *hooked), options)
     done += [f"{client.title:<15} skipped: it keeps no entries in the {options.scope}'s files" for client in lacking]
     lines += ["", *done] if done else []
-    lines += _next_steps(changes, options, launch, environment)
-    if options.remove and not is_partial:
+    lines += _next_steps(changes, hooked, options, launch, environment)
+    if options.remove and not options.is_partial:
         lines += _left_elsewhere(clients, launch, environment, options)
-    return Report("\n".join(lines) + "\n", changes, int(failed))
+    return Report("\n".join(lines) + "\n", (*changes, *hooked), int(failed))
+
+
+def _plan_hooks(
+    clients: Sequence[Client],
+    launch: Launch,
+    environment: Environment,
+    options: InitOptions,
+    planned: Sequence[Change],
+) -> tuple[Change, ...]:
+    """The changes of the clients' hooks: none unless asked for, but that a removal takes them out with the entries."""
+    if options.remove:
+        changes = (
+            () if options.is_partial and not options.hooks else plan_hooks_removal(clients, launch, planned=planned)
+        )
+        return changes if options.hooks else tuple(change for change in changes if change.state != "absent")
+    if not options.hooks:
+        return ()
+    return plan_hooks(clients, launch, environment, scope=options.scope, planned=planned, force=options.force)
 
 
 def _plan_for_agents(workspace: Path, options: InitOptions) -> tuple[Change, ...]:
     """The changes of the files for agents: those that were asked for; a removal that names nothing takes out all."""
-    if options.remove and not (options.skills or options.agents_md):
+    if options.remove and not options.is_partial:
         wanted = Wanted(skills=True, agents_md=True, remove=True, is_named=False)
     else:
         wanted = Wanted(options.skills, options.agents_md, options.remove, options.force)
@@ -299,14 +325,21 @@ def _lacking(options: InitOptions) -> tuple[Client, ...]:
     return tuple(client for client in unnamed if options.scope not in client.scopes)
 
 
-def _next_steps(changes: Sequence[Change], options: InitOptions, launch: Launch, environment: Environment) -> list[str]:
+def _next_steps(
+    changes: Sequence[Change],
+    hooked: Sequence[Change],
+    options: InitOptions,
+    launch: Launch,
+    environment: Environment,
+) -> list[str]:
     if options.dry_run:
-        return ["", "Nothing was written: this was a dry run."] if changes else []
+        return ["", "Nothing was written: this was a dry run."] if changes or hooked else []
     steps = [f"{change.title}: {change.next}" for change in changes if change.next]
     entries = [change.file for change in changes if change.is_pending and change.file.suffix != ".md"]
     entries = [file for file in entries if file.name != "codriver.toml"]
     inside = [file for file in entries if file.is_relative_to(launch.workspace)]
     shared = [file.relative_to(launch.workspace).as_posix() for file in inside]
+    steps += [f"{change.title}: {change.next}" for change in hooked if change.next]
     if not steps:
         return []
     if shared and not options.remove:

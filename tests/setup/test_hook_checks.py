@@ -1,0 +1,94 @@
+"""`codriver doctor` runs the hooks that are installed, with recorded inputs, and nothing that a file says of itself."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from live_server import serving
+
+import codriver_relay
+from codriver.net import client as command_client
+from codriver.net.registration import install_relay
+from codriver.setup.change_plan import apply
+from codriver.setup.clients import Environment, Launch, known_clients
+from codriver.setup.hook_checks import check_hooks
+from codriver.setup.hooks import known_hooks, plan_hooks
+from codriver_relay.hook import CLIENTS
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("doctor"), "--repl", "none") as running:
+        install_relay(Path(codriver_relay.__file__), running.folder / "codriver_relay.py")
+        yield running
+
+
+@pytest.fixture
+def environment(live):
+    return Environment(live.folder, "linux", {"PATH": "/usr/bin:/bin", "HOME": str(live.folder)})
+
+
+@pytest.fixture
+def launch(live):
+    return Launch(Path(sys.executable), live.folder / "codriver_relay.py", live.workspace)
+
+
+def ask(live):
+    def asking(tool, arguments):
+        with command_client.connect(live.workspace, name="codriver-doctor") as connection:
+            return connection.call(tool, arguments)
+
+    return asking
+
+
+def checks(live, launch, environment):
+    return list(check_hooks(launch, environment, ask(live)))
+
+
+@pytest.mark.parametrize("name", list(known_hooks()))
+def test_each_installed_hook_is_run_and_told_with_its_time_and_answer(live, launch, environment, name):
+    assert checks(live, launch, environment) == []
+    changes = plan_hooks([known_clients()[name]], launch, environment)
+    for change in changes:
+        apply(change)
+    try:
+        (check,) = checks(live, launch, environment)
+        assert (check.area, check.state) == ("hooks", "ok"), check
+        for event in CLIENTS[name]:
+            assert f"{event} " in check.text
+        assert check.text.count(" ms {") == len(CLIENTS[name])
+    finally:
+        for change in changes:
+            change.file.unlink()
+    with live.client() as client:
+        query = "[:find ?text :where [?e :output/who ?who] [?e :output/text ?text]]"
+        texts = str(client.call("repl_output_log", query=query)["result"])
+    assert " edited " not in texts
+
+
+def test_a_hook_that_says_anything_else_is_not_run(live, launch, environment):
+    mark = live.folder / "ran"
+    command = f"touch '{mark}'; codriver-hook gemini edited"
+    file = live.workspace / ".gemini" / "settings.json"
+    file.parent.mkdir(exist_ok=True)
+    group = {"hooks": [{"type": "command", "command": command}]}
+    file.write_text(json.dumps({"hooks": {"AfterTool": [group], "SessionStart": [group]}}))
+    try:
+        (check,) = checks(live, launch, environment)
+        assert (check.state, check.fix) == ("note", "codriver init --hooks --client gemini")
+        assert not mark.exists()
+    finally:
+        file.unlink()
+
+
+def test_without_the_program_it_is_wrong(live, launch, environment, tmp_path):
+    lost = Launch(launch.python, tmp_path / "codriver_relay.py", launch.workspace)
+    (change,) = plan_hooks([known_clients()["qwen"]], lost, environment)
+    apply(change)
+    try:
+        (check,) = checks(live, lost, environment)
+        assert check.state == "wrong"
+        assert "ended with status 2" in check.text
+    finally:
+        change.file.unlink()

@@ -1,0 +1,216 @@
+"""`codriver init --hooks`: what it installs for each client, what it leaves alone, and that `--remove` takes it out."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codriver.setup.change_plan import apply
+from codriver.setup.clients import Environment, Launch, known_clients
+from codriver.setup.hooks import OURS, known_hooks, plan_hooks, plan_hooks_removal
+from codriver.setup.init import InitOptions, run_init
+from codriver_relay.hook import CLIENTS
+
+CLIENTS_WITH_HOOKS = tuple(known_hooks())
+
+
+@pytest.fixture
+def place(tmp_path):
+    for name in ("home", "app", "bin"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def machine(place, *, has_program=True):
+    program = place / "bin" / "codriver-hook"
+    if has_program:
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    return Environment(place / "home", "linux", {"PATH": str(place / "bin")})
+
+
+def launch(place):
+    return Launch(Path(sys.executable), place / "config dir" / "codriver_relay.py", place / "app")
+
+
+def clients(*names):
+    return [known_clients()[name] for name in names]
+
+
+def files(place):
+    return {path.relative_to(place / "app").as_posix() for path in (place / "app").rglob("*") if path.is_file()}
+
+
+def install(place, *names, **more):
+    changes = plan_hooks(clients(*names), launch(place), machine(place), **more)
+    for change in changes:
+        apply(change)
+    return changes
+
+
+def remove(place, *names):
+    for change in plan_hooks_removal(clients(*names), launch(place)):
+        apply(change)
+
+
+def test_every_client_that_the_hook_program_knows_can_be_installed_and_no_other():
+    assert set(CLIENTS_WITH_HOOKS) == set(CLIENTS)
+    assert set(CLIENTS_WITH_HOOKS) <= set(known_clients())
+
+
+@pytest.mark.parametrize("name", CLIENTS_WITH_HOOKS)
+def test_hooks_are_installed_known_again_and_taken_out_with_nothing_left(place, name):
+    installed = install(place, name)
+    assert {change.state for change in installed} == {"add"}
+    assert {change.state for change in plan_hooks(clients(name), launch(place), machine(place))} == {"same"}
+    for change in installed:
+        text = change.file.read_text()
+        assert any(word in text for word in OURS)
+        assert "{{" not in text
+    remove(place, name)
+    assert files(place) == set()
+
+
+@pytest.mark.parametrize("name", CLIENTS_WITH_HOOKS)
+def test_each_event_is_asked_for_by_the_clients_own_name_once(place, name):
+    install(place, name)
+    text = "".join((place / "app" / file).read_text() for file in sorted(files(place)))
+    for event, own in CLIENTS[name].items():
+        by_program = text.count(f'{name} {event}"') + text.count(f"{name} {event}\n")
+        by_tool = text.count(f'"event": "{event}"')
+        is_plugin = name == "opencode" and f'ask("{event}"' in text
+        bash_and_powershell = 2 if name == "copilot" else 1
+        assert is_plugin or by_program == bash_and_powershell or by_tool == 1, (event, text)
+        named = own in text or any(own in file for file in files(place))
+        assert named or name == "opencode"
+
+
+def test_hooks_and_settings_of_others_stay_comments_included(place):
+    file = place / "app" / ".gemini" / "settings.json"
+    file.parent.mkdir()
+    theirs = {"matcher": "write_file", "hooks": [{"type": "command", "command": "lint"}]}
+    before = f'{{\n  // mine\n  "theme": "dark",\n  "hooks": {{ "AfterTool": [{json.dumps(theirs)}] }}\n}}\n'
+    file.write_text(before)
+    install(place, "gemini")
+    text = file.read_text()
+    assert "// mine" in text
+    assert '"lint"' in text
+    assert "codriver-hook gemini edited" in text
+    remove(place, "gemini")
+    left = file.read_text()
+    assert "// mine" in left
+    assert '"lint"' in left
+    assert "codriver" not in left
+
+
+def test_an_older_hook_of_ours_is_replaced_and_none_is_there_twice(place):
+    file = place / "app" / ".qwen" / "settings.json"
+    file.parent.mkdir()
+    old = {"hooks": [{"type": "command", "command": "/old/python /old/codriver_hook.py qwen edited"}]}
+    file.write_text(json.dumps({"hooks": {"PostToolUse": [old]}, "other": 1}))
+    (change,) = install(place, "qwen")
+    assert change.state == "replace"
+    hooks = json.loads(file.read_text())["hooks"]
+    assert [len(groups) for groups in hooks.values()] == [1, 1, 1, 1]
+    assert "/old/" not in file.read_text()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}', '{"hooks": 1}'])
+def test_a_file_of_another_shape_is_refused_and_left_as_it_is(place, text):
+    file = place / "app" / ".claude" / "settings.local.json"
+    file.parent.mkdir()
+    file.write_text(text)
+    (change,) = plan_hooks(clients("claude-code"), launch(place), machine(place))
+    assert change.state == "refused"
+    assert file.read_text() == text
+
+
+def test_a_plugin_of_somebody_else_under_our_name_is_left_alone_without_force(place):
+    file = place / "app" / ".opencode" / "plugins" / "codriver.js"
+    file.parent.mkdir(parents=True)
+    file.write_text("export const Mine = 1\n")
+    (change,) = plan_hooks(clients("opencode"), launch(place), machine(place))
+    assert (change.state, change.problem) == ("refused", "it is not codriver's")
+    (change,) = plan_hooks(clients("opencode"), launch(place), machine(place), force=True)
+    assert change.state == "add"
+    assert plan_hooks_removal(clients("opencode"), launch(place))[0].state == "absent"
+
+
+def test_a_link_out_of_the_workspace_is_not_written_through(place):
+    outside = place / "outside"
+    outside.mkdir()
+    (place / "app" / ".github").symlink_to(outside)
+    (change,) = plan_hooks(clients("copilot"), launch(place), machine(place))
+    assert change.state == "refused" or not change.is_pending
+    assert list(outside.iterdir()) == []
+
+
+def test_files_that_git_shares_name_no_path_of_this_machine(place):
+    (place / "app" / ".git").mkdir()
+    bare = machine(place, has_program=False)
+    changes = plan_hooks(clients(*CLIENTS_WITH_HOOKS), launch(place), bare)
+    states = {change.file.relative_to(place / "app").as_posix(): change.state for change in changes}
+    # The one is nobody else's, and the hooks in the other are calls of a tool.
+    assert (states.pop(".claude/settings.local.json"), states.pop(".codex/hooks.json")) == ("add", "add")
+    assert set(states.values()) == {"skipped"}
+    for change in install(place, *CLIENTS_WITH_HOOKS):
+        if change.file.name != "settings.local.json":
+            assert str(place) not in change.file.read_text()
+
+
+def test_where_the_program_is_not_on_the_path_the_installed_one_is_named_and_quoted(place):
+    changes = plan_hooks(clients("cline", "opencode"), launch(place), machine(place, has_program=False))
+    script = str(place / "config dir" / "codriver_hook.py")
+    *cline, plugin = changes
+    assert f"exec {sys.executable} -I -S '{script}' cline edited\n" in "".join(one.after or "" for one in cline)
+    words = next(line for line in (plugin.after or "").splitlines() if line.startswith("const HOOK"))
+    assert json.loads(words.partition("= ")[2]) == [sys.executable, "-I", "-S", script]
+
+
+def test_clines_hooks_are_programs(place):
+    for change in install(place, "cline"):
+        assert change.file.stat().st_mode & 0o111
+        assert change.file.read_text().startswith("#!/bin/sh\n")
+
+
+def test_the_plugin_of_opencode_is_a_module_that_javascript_takes(place):
+    install(place, "opencode")
+    file = place / "app" / ".opencode" / "plugins" / "codriver.js"
+    module = place / "codriver.mjs"
+    module.write_text(file.read_text())
+    done = subprocess.run(["node", "--check", str(module)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def options(*names, **more):
+    return InitOptions(names, start_repl=False, **more)
+
+
+def test_init_installs_hooks_only_where_it_is_asked_to(place):
+    run_init(launch(place), options("gemini"), machine(place))
+    assert "codriver-hook" not in (place / "app" / ".gemini" / "settings.json").read_text()
+    report = run_init(launch(place), options("gemini", hooks=True), machine(place))
+    assert report.exit_status == 0
+    text = (place / "app" / ".gemini" / "settings.json").read_text()
+    assert "codriver-hook gemini started" in text
+    assert "mcpServers" in text
+    assert "start gemini again" in report.text
+
+
+def test_a_removal_takes_the_hooks_out_with_the_entry_or_nothing_but_the_hooks(place):
+    file = place / "app" / ".gemini" / "settings.json"
+    run_init(launch(place), options("gemini", hooks=True), machine(place))
+    run_init(launch(place), options("gemini", hooks=True, remove=True), machine(place))
+    assert "codriver-hook" not in file.read_text()
+    assert "mcpServers" in file.read_text()
+    run_init(launch(place), options("gemini", hooks=True), machine(place))
+    run_init(launch(place), options("gemini", remove=True), machine(place))
+    assert not file.exists()
+
+
+def test_a_dry_run_shows_the_hooks_and_writes_none(place):
+    report = run_init(launch(place), options("claude-code", hooks=True, dry_run=True), machine(place))
+    assert '+            "tool": "note_edit",' in report.text
+    assert files(place) == set()

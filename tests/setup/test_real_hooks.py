@@ -1,0 +1,125 @@
+"""Whole agents that edit files with their own tools, over the hooks that `codriver init --hooks` writes."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from real_clients import AGENTS, Place, program
+from scripted_model import SAID, serving_model
+
+import codriver_relay
+from codriver.net.registration import install_relay
+from codriver.setup.clients import Environment, Launch
+from codriver.setup.init import InitOptions, run_init
+
+pytestmark = pytest.mark.slow
+
+SOUND = "(ns core)\n\n(defn f [x]\n  (inc x))\n"
+OLD, NEW = "(inc x)", "(inc (inc x)"
+BROKEN = "(def a 1"
+FAILING = "def test_never():\n    assert False\n"
+
+
+def patch(name, *lines):
+    return "\n".join(["*** Begin Patch", name, *lines, "*** End Patch"])
+
+
+def script_of(write, edit, path, content, old, new, **more):
+    """Three edits: a file that reads, a change after which it does not, and a whole file that does not read; a test."""
+
+    def script(folder):
+        def whole(name, text):
+            return write, {path: str(folder / name), content: text}
+
+        change = edit, {path: str(folder / "core.clj"), old: OLD, new: NEW, **more}
+        return [whole("core.clj", SOUND), change, whole("new.clj", BROKEN), whole("test_never.py", FAILING)]
+
+    return script
+
+
+def patches(_folder):
+    added = [f"+{line}" for line in SOUND.splitlines()]
+    return [
+        ("apply_patch", patch("*** Add File: core.clj", *added)),
+        ("apply_patch", patch("*** Update File: core.clj", "@@", "-  (inc x))", f"+  {NEW})")),
+        ("apply_patch", patch("*** Add File: new.clj", f"+{BROKEN}")),
+        ("apply_patch", patch("*** Add File: test_never.py", *[f"+{line}" for line in FAILING.splitlines()])),
+    ]
+
+
+SCRIPTS = {
+    "claude-code": script_of("Write", "Edit", "file_path", "content", "old_string", "new_string"),
+    "copilot": script_of("create", "edit", "path", "file_text", "old_str", "new_str"),
+    "codex": patches,
+    "gemini": script_of(
+        "write_file", "replace", "file_path", "content", "old_string", "new_string", instruction="change it"
+    ),
+    "qwen": script_of("write_file", "edit", "file_path", "content", "old_string", "new_string"),
+    "opencode": script_of("write", "edit", "filePath", "content", "oldString", "newString"),
+}
+WHO = {"copilot": "copilot-cli"}
+MORE = {
+    "claude-code": ["--allowedTools", "Write", "Edit"],
+    "codex": ["--dangerously-bypass-hook-trust", "-m", "gpt-5.5"],  # the models that Codex knows get `apply_patch`
+}
+BLOCKED_TURNS = {"claude-code", "copilot", "codex", "gemini", "qwen"}
+"""Not opencode: it leaves when its model is done, and takes no prompt after that."""
+
+
+def set_up(place, name, monkeypatch):
+    """The entry and the hooks of a client, as `init` writes them, and a server that runs the tests of a turn."""
+    install_relay(Path(codriver_relay.__file__), place.home / "codriver" / "codriver_relay.py")
+    launch = Launch(Path(sys.executable), place.home / "codriver" / "codriver_relay.py", place.workspace)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(place.home / ".config"))
+    names = ("claude-code", name) if name == "copilot" else (name,)
+    environment = Environment(place.home, "linux", {"PATH": os.defpath})
+    report = run_init(launch, InitOptions(names, hooks=True, start_repl=False), environment)
+    assert report.exit_status == 0, report.text
+    if name == "claude-code":
+        # Its hooks are calls on the connection, and a model that edits at once is there before that is open.
+        entries = json.loads((place.workspace / ".mcp.json").read_text())
+        entries["mcpServers"]["codriver"]["alwaysLoad"] = True
+        (place.workspace / ".mcp.json").write_text(json.dumps(entries))
+    settings = place.home / ".config" / "codriver" / "codriver.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("hookGate = true\n")
+
+
+def edits(place, who):
+    """The edits that the log has of a client."""
+    query = (
+        "[:find ?line ?text :in $ ?who :where [?e :output/who ?who] [?e :output/text ?text] [?e :output/line ?line]]"
+    )
+    given = json.dumps({"query": query, "inputs": [who]})
+    shown = place.run(sys.executable, "-m", "codriver", "call", "repl_output_log", given)
+    return [text for _, text in sorted(json.loads(shown)["result"]) if " edited " in text]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_an_edit_by_the_clients_own_tool_reaches_the_log_and_what_is_wrong_its_model(tmp_path, name, monkeypatch):
+    place = Place(tmp_path)
+    place.trust()
+    set_up(place, name, monkeypatch)
+    with serving_model(script=SCRIPTS[name](place.workspace)) as model:
+        (command, *words), variables = AGENTS[name](place, model.url)
+        agent = program(command)
+        place.run(sys.executable, "-m", "codriver", "eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
+        try:
+            shown = place.run(agent, *words, *MORE.get(name, []), **variables)
+            noted = edits(place, WHO.get(name, name))
+        finally:
+            place.run(sys.executable, "-m", "codriver", "stop")
+    assert SAID in shown, shown
+    heard = "".join(model.heard)
+    who = WHO.get(name, name)
+    assert noted == [f"{who} edited core.clj", f"{who} edited core.clj", f"{who} edited test_never.py"], shown
+    assert "core.clj:3:1 does not read" in heard
+    assert "new.clj:1:1 does not read" in heard
+    assert not (place.workspace / "new.clj").exists()
+    assert (place.workspace / "core.clj").read_text() == SOUND.replace(OLD, NEW)
+    assert "REPLs: py (python, connected" in heard
+    if name in BLOCKED_TURNS:
+        assert heard.count("tests of what was changed fail") > 0
+        assert "test_never.py/test_never (test_never.py:2)" in heard
