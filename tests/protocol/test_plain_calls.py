@@ -110,6 +110,30 @@ def test_a_cancellation_of_what_never_was_is_passed_over(client, identity):
     assert client.call("list_sessions")["ok"]
 
 
+@pytest.mark.parametrize("beside", [{}, {"beside": "x"}], ids=["the short way", "the SDK's way"])
+def test_a_cancellation_of_an_answered_call_is_silent_and_ends_nothing(live, client, beside):
+    """opencode 1.18.33 sends one behind each answer."""
+    gate = live.workspace / f"gate {len(beside)}"
+    answered = client.begin("tools/call", {"name": "evaluate_code", "arguments": {"code": "2"}, **beside})
+    assert client.answer(answered)["result"]["structuredContent"]["result"] == "2"
+    running = client.begin_call(
+        "evaluate_code", code=f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n'whole'"
+    )
+    until(lambda: _is_busy(live), "the evaluation to run")
+    for _ in range(2):
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": answered}})
+    assert client.call("list_sessions")["ok"]
+    gate.touch()
+    assert client.answer(running)["result"]["structuredContent"]["result"] == "'whole'"
+    said = [message for message in client.notifications if message.get("method") != "notifications/progress"]
+    assert all(message.get("method") != "notifications/message" and message.get("id") != answered for message in said)
+
+
+def _is_busy(live):
+    with live.client(name="other") as other:
+        return _busy(other)
+
+
 def test_a_running_call_that_is_cancelled_is_stopped_and_gets_no_answer(live, client):
     with live.client(name="other") as other:
         begun = client.begin_call("evaluate_code", code="import time\nwhile True: time.sleep(0.01)")

@@ -1,11 +1,14 @@
 """What the clients themselves make of the entries that `codriver init` writes."""
 
+import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from live_server import until
 from real_clients import Place, program
 
 import codriver_relay
@@ -27,6 +30,7 @@ CONNECTED = {
     "claude-code": (["claude", "mcp", "list"], "codriver: .* ✔ Connected"),
     "gemini": (["gemini", "mcp", "list"], "✓ codriver: .* Connected"),
     "opencode": (["opencode", "mcp", "list"], "✓ codriver connected"),
+    "droid": (["droid", "mcp", "list"], r"codriver stdio connected \[project\]"),
 }
 
 pytestmark = pytest.mark.slow
@@ -67,3 +71,29 @@ def test_the_client_itself_connects_where_nobody_started_a_server(place, name):
         assert re.search(expected, shown), shown
     finally:
         place.run(sys.executable, "-m", "codriver", "stop")
+
+
+def test_auggie_connects_and_lists_the_tools(place):
+    """It asks for servers only once it has a task, and gets no further without an account: the server is asked."""
+    auggie = program("auggie")
+    launch = Launch(Path(sys.executable), Path(codriver_relay.__file__), place.workspace)
+    write_entry(place, "auggie", "user", launch)
+    settings = place.home / ".augment" / "settings.json"
+    account = {"accessToken": "none", "tenantURL": "http://127.0.0.1:1/", "scopes": ["read"]}
+    place.run(sys.executable, "-m", "codriver", "eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
+    # It waits longer and longer for its model, which is not there.
+    waiting = subprocess.Popen(
+        [auggie, "--mcp-config", settings, "--print", "go"],
+        cwd=place.workspace, env={**place.environment, "AUGMENT_SESSION_AUTH": json.dumps(account)},
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        until(
+            lambda: "augment-mcp-client" in place.run(sys.executable, "-m", "codriver", "status"), "auggie to connect"
+        )
+        listed = place.run(sys.executable, "-m", "codriver", "init", "--list")
+    finally:
+        waiting.kill()
+        waiting.wait()
+        place.run(sys.executable, "-m", "codriver", "stop", "--for-good")
+    assert re.search(r"auggie auggie yes \d{4}-", listed), listed

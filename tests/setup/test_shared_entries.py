@@ -292,6 +292,31 @@ def test_the_doctor_tells_an_older_entry_and_what_replaces_it(launch, workspace,
     assert "codriver init --client claude-code writes one without paths" in check.fix
 
 
+def test_the_doctor_says_why_a_shared_file_has_no_entry(launch, workspace, machine):
+    (workspace / ".git").mkdir()
+    (workspace / ".mcp.json").write_text("{}")
+    nowhere = Launch(launch.python, launch.relay, workspace, ())
+    (check, *_) = check_entries(nowhere, machine)
+    assert check.state == "note"
+    assert f"Claude Code has no entry in {workspace / '.mcp.json'}: it is shared by git" in check.text
+    assert "no codriver-relay of this version is on the PATH" in check.text
+    assert "--force writes them all the same" in check.fix
+
+
+def test_the_doctor_says_whose_file_it_is_where_an_entry_has_no_place(launch, workspace, machine):
+    (workspace / ".mcp.json").write_text('{"servers": {}}')
+    (check, *_) = check_entries(launch, machine)
+    assert (check.state, "its key servers is for clients that read another key" in check.text) == ("note", True)
+    assert check.fix == "keep the two apart"
+
+
+def test_the_doctor_says_where_a_shared_file_is_broken(launch, workspace, machine):
+    (workspace / ".mcp.json").write_text('{"mcpServers": {\n  "codriver" {}}}')
+    (check, *_) = check_entries(launch, machine)
+    assert (check.state, f"{workspace / '.mcp.json'}: Claude Code cannot read it: " in check.text) == ("wrong", True)
+    assert "line 2" in check.text
+
+
 # For real
 
 

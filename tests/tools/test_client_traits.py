@@ -181,6 +181,8 @@ def test_a_test_run_and_a_stack_trace_are_within_the_budget_and_the_first_of_eac
         ("opencode", "opencode"),
         ("qwen-cli-mcp-client-codriver", "qwen"),
         ("@cline/core", "cline"),
+        ("factory-cli", "droid"),
+        ("augment-mcp-client", "auggie"),
         ("Some Client 2", "some-client-2"),
     ],
 )

@@ -36,6 +36,10 @@ def _check_client(client: Client, launch: Launch, environment: Environment) -> C
     bad = next((change for change in changes if change.state in ("refused", "replace")), None)
     if bad is not None:
         return _judge_other(client, bad, launch, environment)
+    skipped = next((change for change in changes if change.state == "skipped"), None)
+    if skipped is not None:
+        told = f"{client.title} has no entry in {skipped.file}: {skipped.problem}"
+        return Check("clients", "note", told, skipped.fix)
     return Check("clients", "note", f"{client.title} has no entry", f"codriver init --client {client.id}")
 
 

@@ -52,13 +52,15 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
         "opencode": Traits(answer_characters=48_000, who="opencode"),
         "qwen-cli-mcp-client": Traits(answer_characters=20_000, lists_once=True, who="qwen"),
         "@cline/": Traits(takes_structure=False, who="cline"),
+        "factory-cli": Traits(who="droid"),
+        "augment-mcp-client": Traits(who="auggie"),
         "codriver-": Traits(answer_characters=OWN_CHARACTERS, has_budget=False, reads_whole=True, wants_detail=True),
     }
 )
 """By the beginning of `clientInfo.name`: Qwen Code adds the server's name, and our own commands are `codriver-cli`,
 `codriver-log` and so on. Source: Claude Code 2.1.330, Copilot CLI 1.0.102, Codex 0.169, Gemini CLI 0.61, opencode
-1.18.33, Qwen Code 0.24 and Cline 3.0.65, observed. Codex drops the text and the images that stand beside a structure;
-Cline hands on both, so that its model reads everything twice."""
+1.18.33, Qwen Code 0.24, Cline 3.0.65, droid 0.215 and auggie 0.36, observed. Codex drops the text and the images that
+stand beside a structure; Cline hands on both, so that its model reads everything twice."""
 _ORDINARY = Traits()
 _SPECIAL = tuple(TRAITS)
 
