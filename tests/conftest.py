@@ -34,7 +34,7 @@ SLOW = {
     "repls/nrepl": "late_answers leiningen",
     "repls/worker": "connections interpreters",
     "settings": "reload_live",
-    "setup": "doctor real_agents real_clients real_packages shared_entries",
+    "setup": "doctor real_agents real_clients real_packages real_restarts shared_entries",
     "skills": "skills_live",
     "tools": "byte_budgets clojuredocs edit_files edit_loads error_chains failure_places found_tests "
     "interrupt_evaluation isolation lean listed_tools note_edit pytest_runs restart_repl run_tests stacktrace "

@@ -1,0 +1,92 @@
+"""Real agents whose server is restarted between two calls, in both eras of the protocol: they go on.
+
+Claude Code and Copilot CLI ask `server/discover` first, and make the handshake where that is not known.
+"""
+
+import json
+import sys
+
+import pytest
+import scripted_model
+from real_clients import AGENTS, Place, program
+from scripted_model import SAID, TOOL, serving_model
+
+import codriver_relay
+
+FILTER = """\
+import json, os, subprocess, sys
+era, log, *command = sys.argv[1:]
+relay = subprocess.Popen(command, stdin=subprocess.PIPE)
+for line in sys.stdin.buffer:
+    message = json.loads(line)
+    with open(log, "a") as file:
+        print(message.get("method", "an answer"), file=file)
+    if era == "handshake" and message.get("method") == "server/discover":
+        error = {"code": -32601, "message": "Method not found"}
+        os.write(1, json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode() + b"\\n")
+    else:
+        relay.stdin.write(line)
+        relay.stdin.flush()
+relay.stdin.close()
+sys.exit(relay.wait())
+"""
+"""Stands between a client and the relay: notes each method, and does not know `server/discover` if it shall not."""
+INTERFACES = {"claude-code": "/messages", "copilot": "/chat/completions"}
+SCRIPT = [(TOOL, {"code": "kept = 6 * 7"}), (TOOL, {"code": "('kept' in globals(), 6 * 7)"})]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def place(tmp_path):
+    place = Place(tmp_path)
+    place.trust()
+    (place.workspace / "module.py").write_text("")
+    place.environment["CODRIVER_MCP_SOCKET_SERVER_PORT"] = "0"
+    return place
+
+
+def codriver(place, *words):
+    return place.run(sys.executable, "-m", "codriver", *words)
+
+
+def write_entry(place, era):
+    """The agent's entry, with the filter in front of the relay; the place of the filter's notes."""
+    (place.home / "filter.py").write_text(FILTER)
+    notes = place.home / "methods"
+    port_file = place.workspace / ".calva" / "mcp-server" / "port"
+    relay = [sys.executable, codriver_relay.__file__, str(port_file), "--start"]
+    words = [str(place.home / "filter.py"), era, str(notes), *relay]
+    entry = {"type": "stdio", "command": sys.executable, "args": words, "tools": ["*"]}
+    (place.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": entry}}))
+    return notes
+
+
+@pytest.mark.parametrize("era", ["modern", "handshake"])
+@pytest.mark.parametrize("name", INTERFACES)
+def test_the_agent_goes_on_where_its_server_was_restarted(place, monkeypatch, name, era):
+    notes, speak, stops = write_entry(place, era), scripted_model.INTERFACES[INTERFACES[name]], []
+
+    def stopping(body, script):
+        results, events = speak(body, script)
+        if len(results) == 1 and not stops:
+            stops.append(codriver(place, "stop"))
+        return results, events
+
+    monkeypatch.setitem(scripted_model.INTERFACES, INTERFACES[name], stopping)
+    with serving_model(script=SCRIPT) as model:
+        (command, *words), variables = AGENTS[name](place, model.url)
+        agent = program(command)
+        codriver(place, "eval", "--start", "0")
+        try:
+            shown = place.run(agent, *words, **variables)
+        finally:
+            codriver(place, "stop", "--for-good")
+    assert [stopped.startswith("stopped pid") for stopped in stops] == [True]
+    assert SAID in shown, shown
+    told = json.dumps(model.results[-1], ensure_ascii=False).replace("\\", "")
+    assert '"result":"(False, 42)"' in told, told  # by another server, whose REPL knows nothing of what was before
+    methods = notes.read_text().split()
+    assert "server/discover" in methods
+    assert ("initialize" in methods) == (era == "handshake")
+    assert ("subscriptions/listen" in methods) == (era == "modern")
