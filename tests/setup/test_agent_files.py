@@ -245,6 +245,13 @@ def test_a_removal_that_names_nothing_takes_all_out_with_the_folders(workspace, 
     assert not list(workspace.iterdir())
 
 
+@pytest.mark.parametrize("options", [{"clients": ["vscode"]}, {"scope": "user"}], ids=["a client", "a scope"])
+def test_a_removal_of_less_leaves_what_is_for_all_clients(workspace, init, options):
+    init(clients=["vscode"], skills=True, agents_md=True)
+    init(remove=True, **options)
+    assert {"AGENTS.md", f"{FOLDERS[0]}/live-repl/SKILL.md"} <= files(workspace)
+
+
 def test_a_removal_that_names_nothing_leaves_a_changed_skill_and_says_so(workspace, init):
     init(clients=["vscode"], skills=True)
     file = workspace / FOLDERS[0] / "live-repl" / "SKILL.md"
@@ -256,10 +263,10 @@ def test_a_removal_that_names_nothing_leaves_a_changed_skill_and_says_so(workspa
 
 def test_the_command_takes_the_options(workspace, tmp_path):
     command = [sys.executable, "-m", "codriver", "init", "-w", str(workspace), "--client", "vscode"]
-    for more in (["--skills", "--agents-md"], ["--remove"]):
+    for more in (["--skills", "--agents-md"], ["--remove", "--skills", "--agents-md"]):
         done = subprocess.run([*command, *more], env=environ(tmp_path), capture_output=True, check=False, timeout=60)
         assert done.returncode == 0, done
-        assert (workspace / "AGENTS.md").exists() == (workspace / ".agents").exists() == (more != ["--remove"])
+        assert (workspace / "AGENTS.md").exists() == (workspace / ".agents").exists() == ("--remove" not in more)
 
 
 def test_no_more_files_are_looked_at_than_said(workspace, monkeypatch):

@@ -53,7 +53,9 @@ TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--force", is_flag=True, help="Replace an entry that differs; write paths into shared files.")
-@click.option("--remove", is_flag=True, help="Take the entries out again.")
+@click.option(
+    "--remove", is_flag=True, help="Take out again all that it wrote; with --client only what is that client's."
+)
 @click.option(
     "--approve",
     is_flag=True,

@@ -154,9 +154,13 @@ def _plan_hooks(
 
 
 def _plan_for_agents(workspace: Path, options: InitOptions) -> tuple[Change, ...]:
-    """The changes of the files for agents: those that were asked for; a removal that names nothing takes out all."""
+    """The changes of the files for agents: those that were asked for; a removal that names nothing takes out all.
+
+    They are no one client's, and so stay when only one is taken out, or what lies in the user's own files.
+    """
     if options.remove and not options.is_partial:
-        wanted = Wanted(skills=True, agents_md=True, remove=True, is_named=False)
+        is_all = not options.clients and options.scope != "user"
+        wanted = Wanted(skills=is_all, agents_md=is_all, remove=True, is_named=False)
     else:
         wanted = Wanted(options.skills, options.agents_md, options.remove, options.force)
     return plan_agent_files(workspace, wanted)
