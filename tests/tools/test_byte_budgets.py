@@ -9,9 +9,9 @@ from real_repls import repl
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
-    "python, tools/list and instructions": (10_118, 6_398),
-    "python, tools/list and instructions, claude": (10_194, 6_398),
-    "python, output schemas": (1063, 0),
+    "python, tools/list and instructions": (10_592, 6_596),
+    "python, tools/list and instructions, claude": (10_668, 6_596),
+    "python, output schemas": (1098, 0),
     "python, output schemas, codex": (0, 0),
     "python, output schemas, cline": (0, 0),
     "python, 1+2, codex": (120, 24),
@@ -27,11 +27,11 @@ BUDGETS = {
     "python, list of 1,000,000": (651, 259),
     "clojure, tools/list and instructions": (12_969, 8_297),
     "clojure, tools/list and instructions, claude": (13_045, 8_297),
-    "clojure, tools/list and instructions, codex": (11_905, 8_515),
-    "clojure, tools/list and instructions, qwen": (13_447, 8_515),
+    "clojure, tools/list and instructions, codex": (12_328, 8_713),
+    "clojure, tools/list and instructions, qwen": (13_921, 8_713),
     "clojure, output schemas": (1203, 0),
     "clojure, output schemas, codex": (0, 0),
-    "clojure, output schemas, qwen": (1238, 0),
+    "clojure, output schemas, qwen": (1273, 0),
     "clojure, output schemas, cline": (0, 0),
     "clojure, 1+2, codex": (120, 24),
     "clojure, 1+2, cline": (120, 24),

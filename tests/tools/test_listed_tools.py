@@ -16,7 +16,7 @@ CORE = {"evaluate_code", "get_evaluation", "load_file", "repl_output_log", "list
 
 READS = {
     "get_evaluation", "symbol_info", "complete_symbol", "clojuredocs_info", "stacktrace", "list_sessions",
-    "server_health", "repl_output_log", "wait_for", "balance_brackets",
+    "server_health", "repl_output_log", "wait_for", "balance_brackets", "what_changed",
 }  # fmt: skip
 """The tools that change nothing, so that asking them twice is asking them once."""
 RUNS_CODE = {"evaluate_code", "load_file", "run_tests", "macroexpand", "send_input", "edit_files"}

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from codriver.repls.adapter_values import (
         ClojureDocs,
         Completion,
+        Difference,
         Ended,
         Interruption,
         Listener,
@@ -148,6 +149,13 @@ class Adapter(Protocol):
             EvaluationFailedError: the REPL failed in answering.
         """
         return None
+
+    async def drift(self, root: Path, *, only_old: bool = False) -> tuple[Difference, ...]:
+        """The differences of the loaded modules whose files are below `root` from these files.
+
+        With `only_old` those between the loaded modules alone: objects of a former load. No user code is run.
+        """
+        _refuse(self.profile, "drift")
 
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False

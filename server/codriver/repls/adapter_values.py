@@ -30,6 +30,7 @@ CAPABILITIES = (
     "macroexpand",
     "test",
     "stacktrace",
+    "drift",
 )
 """All capability names, in the order they are shown. `restart` is given by whoever supervises the process."""
 
@@ -143,6 +144,26 @@ class Source:
     text: str
     file: str | None = None
     line: int | None = None
+
+
+DriftKind = Literal["edited", "redefined", "gone", "missing", "old", "instances"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference between a module as it is loaded and its file as it is now.
+
+    `edited`: the file has another definition since. `redefined`: the live one was evaluated. `gone`: the file has none.
+    `missing`: only the file has it. `old`: the name has an object of a former load, `of` being its successor.
+    `instances`: so many, `of`, live on of a former load's class.
+    """
+
+    module: str
+    name: str
+    kind: DriftKind
+    evaluated: bool = False
+    """Whether the live definition is from code that was evaluated."""
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from codriver.tools.session_choice import key_of
 from codriver.tools.text_parts import is_same
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from codriver.core.state import Repl, Seen
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Transcript
@@ -100,8 +102,13 @@ def notes_of_home(call: Call, evaluation: Evaluation) -> list[str]:
 def with_outside(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:
     """The fields with a note on the project's packages that the REPL finds outside its working tree, if it does."""
     outside = repl.profile.outside if repl and repl.profile else None
+    return with_notes(fields, [outside] if outside else [])
+
+
+def with_notes(fields: dict[str, object], more: Sequence[str]) -> dict[str, object]:
+    """The fields with more notes, if there are any."""
     notes = fields.get("notes")
-    return {**fields, "notes": [*(notes if isinstance(notes, list) else ()), outside]} if outside else fields
+    return {**fields, "notes": [*(notes if isinstance(notes, list) else ()), *more]} if more else fields
 
 
 async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> tuple[list[str], bool]:

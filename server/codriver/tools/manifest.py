@@ -18,6 +18,7 @@ from codriver.tools import (
     stacktrace,
     symbol_info,
     wait_for,
+    what_changed,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ MANIFEST: tuple[Tool, ...] = (
     *clojuredocs.TOOLS,
     *run_tests.TOOLS,
     *stacktrace.TOOLS,
+    *what_changed.TOOLS,
     *restart_repl.TOOLS,
     *list_sessions.TOOLS,
     *repl_output_log.TOOLS,

@@ -17,7 +17,7 @@ from codriver.log.transcripts import read
 from codriver.repls.adapter_values import UNKNOWN_TEST
 from codriver.repls.errors import CapabilityMissingError
 from codriver.tools.answer_budget import budget, fit, json_bytes, tail
-from codriver.tools.answer_notes import with_outside
+from codriver.tools.answer_notes import with_notes, with_outside
 from codriver.tools.base import ROWS, UNLISTED, Answer, Call, Tool, answer_schema
 from codriver.tools.error_reports import without_interruption
 from codriver.tools.evaluate_code import begin
@@ -25,6 +25,7 @@ from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.lean_answers import Evaluating, lean, reader_of, wants_detail
 from codriver.tools.session_choice import evaluation_of, key_of, resolve
+from codriver.tools.stale_objects import stale_notes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,7 +148,8 @@ async def describe_run(
     if not report["tests"] and not report["results"] and not stopped:
         raise NoTestsError(evaluation.head, said)
     fields = run_json(report, said, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
-    fields = with_outside(fields, call.state.repls.get(evaluation.repl))
+    repl = call.state.repls.get(evaluation.repl)
+    fields = with_notes(with_outside(fields, repl), await stale_notes(call, repl) if repl else ())
     elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
     fields |= {"elapsedMs": elapsed, "sessionKey": key_of(call.state, evaluation)}
     if stopped:

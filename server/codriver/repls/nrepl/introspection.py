@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from codriver.repls.adapter_values import (
         ClojureDocs,
         Completion,
+        Difference,
         Names,
         StackFrame,
         StackTrace,
@@ -154,6 +155,13 @@ class Introspection:
             fields = as_map(cast("Value", await self._ask("source", name=symbol, ns=where)))
         text = as_text(fields.get("text"))
         return Source(text, read_file(as_text(fields.get("file"))), as_int(fields.get("line"))) if text else None
+
+    async def drift(self, root: Path, *, only_old: bool = False) -> tuple[Difference, ...]:
+        """The differences of the loaded modules from their files. See `Adapter.drift`."""
+        support = require(self._profile, "drift")
+        target = self._sessions.get(MAIN_SESSION)
+        (answer, *_) = await self._send(support.op, target, root=str(root), old="true" if only_old else "")
+        return responses.read_drift(answer.fields)
 
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False

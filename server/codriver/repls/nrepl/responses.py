@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, cast, get_args
 
 from codriver.lisp.reader import top_level_forms
 from codriver.repls import adapter_values
 from codriver.repls.adapter_values import (
     ClojureDocs,
     Completion,
+    Difference,
+    DriftKind,
     InputNeeded,
     Listed,
     Listener,
@@ -50,6 +52,7 @@ ERR_CHARS: Final = 64 * 1024
 
 TRUNCATED: Final = "nrepl.middleware.print/truncated"
 NEED_INPUT: Final = "need-input"
+KINDS_OF_DRIFT: Final[Mapping[str, DriftKind]] = {kind: kind for kind in get_args(DriftKind)}
 KEEPS_VALUES: Final = "codriver/value"
 """The op of Codriver's worker that tells a part of a value which it cut and keeps."""
 
@@ -231,6 +234,17 @@ def read_names(fields: Mapping[str, Value]) -> Names | None:
         if (name := as_text(row.get("name")))
     ]
     return Names(tuple(listed), as_int(fields.get("omitted")) or 0)
+
+
+def read_drift(fields: Mapping[str, Value]) -> tuple[Difference, ...]:
+    """The differences that an answer to `codriver/drift` tells."""
+    found = []
+    for row in map(as_map, as_list(fields.get("rows"))):
+        module, name, kind = (as_text(row.get(key)) or "" for key in ("module", "name", "kind"))
+        if module and name and kind in KINDS_OF_DRIFT:
+            source, of = as_text(row.get("file")) or "", as_text(row.get("of")) or ""
+            found.append(Difference(module, name, KINDS_OF_DRIFT[kind], source.startswith("<eval"), of))
+    return tuple(found)
 
 
 def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:

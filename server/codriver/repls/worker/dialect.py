@@ -35,6 +35,8 @@ class Dialect:
     """One language, for the life of the worker. A namespace is what the language has for one."""
 
     expands = False
+    tells_drift = False
+    """Whether it can compare what is loaded with the files."""
     """Whether it has macros to expand."""
     has_hooks = False
     """Whether `sys.excepthook` is the user's way to have errors shown."""
@@ -132,6 +134,10 @@ class Dialect:
         A row each, up to `LISTED`, with `name`, `type`, `args` and the `doc`'s first line where there are such; and how
         many more there are. A `*` stands for any characters, also none; case does not count. None: no such namespace.
         """
+        raise NotImplementedError
+
+    def drift(self, root: str, *, only_old: bool) -> list[dict[str, str]]:
+        """The differences of the loaded modules from their files below `root`. See `Drift`."""
         raise NotImplementedError
 
 

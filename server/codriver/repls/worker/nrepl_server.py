@@ -71,6 +71,8 @@ class Server:
             "codriver/locals": self._locals,
             "codriver/value": self._enqueue,
         }
+        if dialect.tells_drift:
+            self._ops["codriver/drift"] = self._drift
         if dialect.expands:
             self._ops["macroexpand"] = self._enqueue
 
@@ -223,6 +225,10 @@ class Server:
         found = self._dialect.source(message.get("name") or "", namespace)
         answer = dict(zip(("text", "file", "line"), found or ()))
         connection.answer(message, {**answer, "status": ["done"]})
+
+    def _drift(self, message: Message, connection: Connection, _session: Session) -> None:
+        rows = self._dialect.drift(message.get("root") or "", only_old=bool(message.get("old")))
+        connection.answer(message, {"rows": rows, "status": ["done"]})
 
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
         connection.answer(message, {"stacks": stacks(), "status": ["done"]})

@@ -16,6 +16,7 @@ import types
 
 from .definitions import definition_of
 from .dialect import Dialect, NamespaceMissingError, Sources
+from .drift import Drift
 from .error_report import begin_parts, in_phase, place, trim
 from .images import Figures, html_text, image_of, with_image
 from .printing import QUOTA, Printer, limits, part_at
@@ -38,6 +39,7 @@ class Python(Dialect):
     """Evaluates Python in modules, for the life of the worker. `roots`: where the project's modules are."""
 
     has_hooks = True
+    tells_drift = True
     home: types.ModuleType
 
     def __init__(self, roots: list[str]) -> None:
@@ -45,6 +47,7 @@ class Python(Dialect):
         self._roots = roots
         self._figures = Figures()
         self._sources = Sources()
+        self._drift = Drift()
         self._numbers = itertools.count(1)
         self._homes = itertools.count(2)
         self._kept: dict[str, object] = {}
@@ -258,6 +261,10 @@ class Python(Dialect):
     def names(self, wanted: str, namespace: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
         """See `Dialect`."""
         return names(wanted, namespace, self.home)
+
+    def drift(self, root: str, *, only_old: bool) -> list[dict[str, str]]:
+        """See `Dialect`."""
+        return self._drift.rows(root, only_old=only_old)
 
     def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
         """See `Dialect`."""

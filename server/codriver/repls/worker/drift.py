@@ -1,0 +1,386 @@
+"""Drift: the differences between the project's modules as they are loaded and their files as they are now.
+
+Functions and methods are compared by what their code does: comments, layout and places do not count. Of other values
+only plain ones are, that nothing of the file assigns a second time. No user code is run: files are compiled, not
+executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import os
+import sys
+import types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+INSTALLED = ("site-packages", "dist-packages")
+REWRITERS = ("AssertionRewritingHook",)
+"""Loaders whose code is another than that of the file. Source: pytest, `_pytest.assertion.rewrite`."""
+PLAIN = (int, float, complex, bool, str, bytes, type(None))
+MOST_WRAPPERS = 20
+MOST_TEXT = 2**20
+"""Characters of a file that is compared: a longer one was made, and not written."""
+EDITED, REDEFINED, GONE, MISSING, OLD, INSTANCES = "edited", "redefined", "gone", "missing", "old", "instances"
+"""Edited in the file since it was loaded; redefined in the REPL; not in the file; not loaded; an object of a former
+load under a name elsewhere; instances of a class of a former load."""
+
+ABSENT = object()
+
+
+class Written:
+    """The definitions in a file: the code of each function by its dotted name, and the other names with their values.
+
+    A name that a branch or a second statement defines again has several codes, and any of them will do.
+    """
+
+    def __init__(self, text: str, file: str) -> None:
+        tree = ast.parse(text, file)
+        self.codes: dict[str, list[types.CodeType]] = {}
+        self.classes: set[str] = set()
+        self.values: dict[str, object] = {}
+        self.sure: set[str] = set()
+        """The names of functions and classes that the file defines wherever it is loaded."""
+        self._add(compile(tree, file, "exec", dont_inherit=True), "")
+        self._read(tree.body)
+        self.names = _assigned(tree)
+        self.defaults: dict[str, list[object]] = {}
+        """The plain values of a function's defaults, ABSENT for those that are not plain; of one that stands once."""
+        self._read_defaults(tree.body, "")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Global):
+                for name in node.names:
+                    self.values.pop(name, None)
+
+    def _add(self, code: types.CodeType, within: str) -> None:
+        for one in code.co_consts:
+            if isinstance(one, types.CodeType) and not one.co_name.startswith("<"):
+                self.codes.setdefault(within + one.co_name, []).append(one)
+                self._add(one, within + one.co_name + ".")
+
+    def _read_defaults(self, body: list[ast.stmt], within: str) -> None:
+        for node in body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                given = [one for one in [*node.args.defaults, *node.args.kw_defaults] if one is not None]
+                self.defaults[within + node.name] = [_literal(one) for one in given]
+            elif isinstance(node, ast.ClassDef):
+                self._read_defaults(node.body, within + node.name + ".")
+
+    def _read(self, body: list[ast.stmt]) -> None:
+        seen: set[str] = set()
+        for node in body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                self.sure.add(node.name)
+                if isinstance(node, ast.ClassDef):
+                    self.classes.add(node.name)
+            for name in _assigned(node):
+                again = name in seen
+                seen.add(name)
+                self.values.pop(name, None)
+                if not again and isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+                    self._keep(node, name, node.value)
+
+    def _keep(self, node: ast.Assign | ast.AnnAssign, name: str, value: ast.expr) -> None:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        literal = _literal(value)
+        if len(targets) == 1 and isinstance(targets[0], ast.Name) and literal is not ABSENT:
+            self.values[name] = literal
+
+
+def _literal(node: ast.expr) -> object:
+    """The plain value that an expression is written as; ABSENT of any other."""
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return ABSENT
+    return value if _is_plain(value) else ABSENT
+
+
+def _assigned(node: ast.AST) -> set[str]:
+    """The names that a statement, or a module, gives to something, outside the functions in it."""
+    names: set[str] = set()
+    waiting: list[ast.AST] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(one.name)
+        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+            names.add(one.id)
+        elif isinstance(one, (ast.Import, ast.ImportFrom)):
+            names.update(alias.asname or alias.name.partition(".")[0] for alias in one.names)
+        elif not isinstance(one, ast.Lambda):
+            waiting += ast.iter_child_nodes(one)
+    return names
+
+
+def _is_plain(value: object) -> bool:
+    return type(value) in PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
+
+
+class Drift:
+    """The project's drift, asked again and again: what a file defines is kept until the file changes."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, tuple[tuple[int, int], Written | None]] = {}
+
+    def rows(self, root: str, *, only_old: bool = False) -> list[dict[str, str]]:
+        """A row for each difference: `module`, `name`, `kind`, and the `file` where the live code is from.
+
+        Of an old object the row's `of` is the name that has its successor; of instances it is their number.
+        """
+        modules = _modules_in(root)
+        found: list[dict[str, str]] = []
+        if not only_old:
+            for module, file in modules.values():
+                written = self._read(file)
+                if written is not None and not _is_rewritten(module):
+                    found += _differences(module, file, written)
+        found += _old_names(modules)
+        return [*found, *_old_instances(modules)]
+
+    def _read(self, file: str) -> Written | None:
+        """What a file defines; None where it cannot be read."""
+        try:
+            status = os.stat(file)
+            key = status.st_mtime_ns, status.st_size
+            kept = self._written.get(file)
+            if kept is None or kept[0] != key:
+                kept = self._written[file] = key, _parse(file)
+        except OSError:
+            return None
+        return kept[1]
+
+
+def _parse(file: str) -> Written | None:
+    import tokenize
+
+    try:
+        with tokenize.open(file) as stream:
+            text = stream.read(MOST_TEXT + 1)
+        return Written(text, file) if len(text) <= MOST_TEXT else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _modules_in(root: str) -> dict[str, tuple[types.ModuleType, str]]:
+    """The loaded modules whose files are in a folder, and not installed there."""
+    found = {}
+    top = os.path.realpath(root).rstrip(os.sep) + os.sep
+    for name, module in list(sys.modules.items()):
+        if not isinstance(module, types.ModuleType) or name == "__main__":
+            continue
+        file = module.__dict__.get("__file__")
+        if not isinstance(file, str) or not file.endswith(".py"):
+            continue
+        real = os.path.realpath(file)
+        if real.startswith(top) and not any(part in INSTALLED for part in real.split(os.sep)):
+            found[name] = module, file
+    return found
+
+
+def _is_rewritten(module: types.ModuleType) -> bool:
+    loader = getattr(module.__dict__.get("__spec__"), "loader", None)
+    return type(loader).__name__ in REWRITERS
+
+
+def _row(module: types.ModuleType, name: str, kind: str, file: str = "", of: str = "") -> dict[str, str]:
+    row = {"module": module.__name__, "name": name, "kind": kind, "file": file, "of": of}
+    return {key: text for key, text in row.items() if text}
+
+
+def _differences(module: types.ModuleType, file: str, written: Written) -> Iterator[dict[str, str]]:
+    live = dict(module.__dict__)
+    for name, value in live.items():
+        if name in written.values:
+            if not _is_same_value(written.values[name], value):
+                yield _row(module, name, EDITED)
+        elif not _is_class(value):
+            yield from _of_function(module, name, value, file, written)
+        elif (_home(value), _qualname(value)) == (module.__name__, name):
+            yield from _of_class(module, name, value, file, written)
+    for name in sorted(written.sure.difference(live)):
+        yield _row(module, name, MISSING)
+
+
+def _of_class(
+    module: types.ModuleType, name: str, value: object, file: str, written: Written
+) -> Iterator[dict[str, str]]:
+    if name not in written.classes:
+        if name not in written.names:
+            yield _row(module, name, GONE)
+        return
+    live, mangled = set(), "_" + name.lstrip("_") + "__"
+    for key, held in list(_space(value).items()):
+        own = "__" + key[len(mangled) :] if key.startswith(mangled) else key
+        live.add(own)
+        yield from _of_function(module, name + "." + own, _function_in(held), file, written)
+    for dotted in sorted(written.codes):
+        owner, _, own = dotted.rpartition(".")
+        if owner == name and own not in live:
+            yield _row(module, dotted, MISSING)
+
+
+def _is_class(value: object) -> bool:
+    """Whether a value is a class. `isinstance` would ask it, and run what it answers with."""
+    return issubclass(type(value), type)
+
+
+def _space(kind: object) -> Any:
+    """The names of a class, which its metaclass is not asked for."""
+    return type.__dict__["__dict__"].__get__(kind)
+
+
+def _qualname(value: object) -> Any:
+    owner = type if _is_class(value) else types.FunctionType
+    return owner.__dict__["__qualname__"].__get__(value)
+
+
+def _home(value: object) -> Any:
+    """The name of the module that a class or a function is from."""
+    return _space(value).get("__module__") if _is_class(value) else value.__module__
+
+
+def _function_in(held: Any) -> object:
+    if type(held) in (staticmethod, classmethod):
+        return held.__func__
+    if type(held) is property:
+        return held.fget
+    return held
+
+
+def _of_function(
+    module: types.ModuleType, name: str, value: object, file: str, written: Written
+) -> Iterator[dict[str, str]]:
+    """The difference of one function, if there is one and it can be told: a wrapper without `__wrapped__` hides it."""
+    functions = [one for one in _unwrapped(value) if one.__module__ == module.__name__]
+    own = [one for one in functions if one.__qualname__ in (name, name.rpartition(".")[2])]
+    if not own:
+        return
+    known = written.codes.get(name)
+    source = own[-1].__code__.co_filename
+    if known is None:
+        if name.partition(".")[0] not in written.names or "." in name:
+            is_made = source != file and not source.startswith("<eval")
+            if not is_made:
+                yield _row(module, name, GONE, source if source != file else "")
+        return
+    same = [one for one in functions for code in known if _is_same_code(one.__code__, code)]
+    if same and (len(known) > 1 or _has_defaults(same[0], written.defaults.get(name))):
+        return
+    yield _row(module, name, EDITED if source == file else REDEFINED, source if source != file else "")
+
+
+def _unwrapped(value: object) -> Iterator[types.FunctionType]:
+    """The functions that a decorated one consists of, outermost first; nothing is asked of the user's classes."""
+    for _ in range(MOST_WRAPPERS):
+        if type(value) is types.FunctionType:
+            yield value
+        if _is_class(value):
+            return
+        try:
+            value = object.__getattribute__(value, "__dict__").get("__wrapped__")
+        except AttributeError:
+            return
+        if value is None:
+            return
+
+
+def _has_defaults(function: types.FunctionType, written: list[object] | None) -> bool:
+    """Whether the plain ones of a function's defaults are as written."""
+    if written is None:
+        return True
+    live = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    return len(live) == len(written) and all(
+        one is ABSENT or _is_same_value(one, other) for one, other in zip(written, live)
+    )
+
+
+def _is_same_value(written: object, live: object) -> bool:
+    """Whether a plain value is as written; one that is not plain may have been made of it, and does not count."""
+    return not _is_plain(live) or (type(written) is type(live) and repr(written) == repr(live))
+
+
+def _is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
+    """Whether two codes do the same."""
+    if one is other:
+        return True
+    if _shape(one) != _shape(other) or len(one.co_consts) != len(other.co_consts):
+        return False
+    return all(_is_same_constant(a, b) for a, b in zip(one.co_consts, other.co_consts))
+
+
+def _shape(code: types.CodeType) -> tuple[Any, ...]:
+    return (
+        code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount,
+        code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags,
+    )  # fmt: skip
+
+
+def _is_same_constant(one: object, other: object) -> bool:
+    if isinstance(one, types.CodeType) and isinstance(other, types.CodeType):
+        return _is_same_code(one, other)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_is_same_constant, one, other))
+    is_same = one == other if isinstance(one, frozenset) else repr(one) == repr(other)
+    return is_same and type(one) is type(other)
+
+
+# Objects of a former load
+
+
+def _successor(value: object, modules: dict[str, tuple[types.ModuleType, str]]) -> object:
+    """What has taken the place of a function or class in its own module; the thing itself where nothing has."""
+    home, name = _home(value), _qualname(value)
+    module = modules.get(home) if type(home) is str else None
+    if module is None or "." in name:
+        return value
+    current = module[0].__dict__.get(name)
+    is_heir = type(current) is type(value) and (_home(current), _qualname(current)) == (home, name)
+    if not is_heir or any(one is value for one in _unwrapped(current)):
+        return value
+    return current
+
+
+def _old_names(modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator[dict[str, str]]:
+    """The names of modules that have a function or class of another one, which has a newer one of that name."""
+    loaded = [module for module, _ in modules.values()]
+    main = sys.modules.get("__main__")
+    for module in [*loaded, *([main] if main is not None else [])]:
+        for name, value in list(module.__dict__.items()):
+            if type(value) is not types.FunctionType and not _is_class(value):
+                continue
+            if _home(value) != module.__name__ and _successor(value, modules) is not value:
+                yield _row(module, name, OLD, of=str(_home(value)) + "." + _qualname(value))
+
+
+def _old_instances(modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator[dict[str, str]]:
+    """The classes that have a successor, and instances that live on."""
+    former = {id(one): one for one in _classes() if _successor(one, modules) is not one}
+    if not former:
+        return
+    counts = dict.fromkeys(former, 0)
+    for one in gc.get_objects():
+        key = id(type(one))
+        if key in counts:
+            counts[key] += 1
+    for key, count in counts.items():
+        if count:
+            yield _row(modules[_home(former[key])][0], _qualname(former[key]), INSTANCES, of=str(count))
+
+
+def _classes() -> Iterator[type]:
+    """Every class that lives."""
+    seen: set[int] = set()
+    waiting: list[type] = [object]
+    while waiting:
+        one = waiting.pop()
+        found: list[type] = type.__subclasses__(one)
+        for kind in found:
+            if id(kind) not in seen:
+                seen.add(id(kind))
+                waiting.append(kind)
+                yield kind
