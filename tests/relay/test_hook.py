@@ -1,7 +1,10 @@
 """The hook program: what it asks for each recorded input, how it tells the answer, and how it never gets in the way."""
 
+import contextlib
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -155,6 +158,70 @@ def test_without_a_server_it_says_nothing_and_starts_none(program, tmp_path, cli
         if event in CLIENTS[client]:
             assert run(program, tmp_path, client, event) == {}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["codriver.toml"]
+
+
+def place_of(folder, port, mode=0o700):
+    """A port file as a server writes it, or a checkout brings it."""
+    presence = folder / ".calva" / "mcp-server"
+    presence.mkdir(parents=True, mode=0o700)
+    (presence / "port").write_text(str(port))
+    (presence / "server.json").write_text(json.dumps({"pid": os.getpid(), "port": port, "sessionId": "s"}))
+    (presence / "lock").write_text("")
+    presence.chmod(mode)
+    return presence
+
+
+@pytest.fixture
+def stranger():
+    """Somebody who listens where a server is looked for."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+def test_whoever_else_listens_where_a_checkout_says_is_told_nothing(program, tmp_path, stranger, mode):
+    place_of(tmp_path, stranger.getsockname()[1], mode)
+    given = json.dumps({"hook_event_name": "PostToolUse", "tool_input": {"file_path": "secret.clj"}}).encode()
+    assert run(program, tmp_path, "qwen", "edited", given=given) == {}
+    stranger.settimeout(0)
+    with contextlib.suppress(BlockingIOError):
+        connection, _ = stranger.accept()
+        with connection:
+            assert connection.recv(1000) == b""
+
+
+def test_the_server_of_another_workspace_is_not_asked(program, live, tmp_path):
+    (tmp_path / ".calva").symlink_to(live.workspace / ".calva")
+    given = json.dumps(edit_in(live, "other.clj", "(")).encode()
+    assert run(program, tmp_path, "qwen", "edited", given=given) == {}
+    (tmp_path / ".calva").unlink()
+    place_of(tmp_path, live.port)
+    assert run(program, tmp_path, "qwen", "edited", given=given) == {}
+
+
+def test_a_server_that_does_not_answer_holds_nobody_up(program, live):
+    given = json.dumps(edit_in(live, "late.clj", "(")).encode()
+    live.process.send_signal(signal.SIGSTOP)
+    try:
+        assert run(program, live.workspace, "qwen", "edited", given=given) == {}
+    finally:
+        live.process.send_signal(signal.SIGCONT)
+
+
+def test_an_input_that_never_ends_holds_nobody_up(program, live):
+    command = [sys.executable, "-I", "-S", str(program), "qwen", "edited"]
+    with subprocess.Popen(command, cwd=live.workspace, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdin.write(b'{"hook_event_name":')
+        process.stdin.flush()
+        assert process.stdout.read() == b"{}\n"
+        assert process.wait(60) == 0
+
+
+def test_a_pipe_in_place_of_the_port_file_is_not_waited_for(program, tmp_path):
+    presence = place_of(tmp_path, 1)
+    (presence / "port").unlink()
+    os.mkfifo(presence / "port")
+    assert run(program, tmp_path, "qwen", "edited") == {}
 
 
 @pytest.mark.parametrize(

@@ -214,3 +214,16 @@ def test_a_dry_run_shows_the_hooks_and_writes_none(place):
     report = run_init(launch(place), options("claude-code", hooks=True, dry_run=True), machine(place))
     assert '+            "tool": "note_edit",' in report.text
     assert files(place) == set()
+
+
+def test_a_removal_finds_the_hooks_of_clients_that_nothing_else_shows(place):
+    for name in CLIENTS_WITH_HOOKS:
+        install(place, name)
+    run_init(launch(place), options(remove=True), machine(place))
+    assert files(place) == set()
+
+
+def test_a_removal_of_other_files_leaves_the_hooks(place):
+    install(place, "qwen")
+    run_init(launch(place), options("qwen", remove=True, skills=True), machine(place))
+    assert files(place) == {".qwen/settings.json"}

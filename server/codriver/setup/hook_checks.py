@@ -96,7 +96,7 @@ class _Runner:
         try:
             answer = self._ask("note_edit", given)
         except (CodriverError, OSError, ValueError) as error:
-            return f"no server: {error}" if isinstance(error, CodriverError) else f"failed: {error}"
+            return "no server" if isinstance(error, CodriverError) else f"failed: {error}"
         return json.dumps(answer, ensure_ascii=False)
 
     def _filled(self, value: Any, event: str) -> Any:

@@ -143,12 +143,13 @@ def _plan_hooks(
     planned: Sequence[Change],
 ) -> tuple[Change, ...]:
     """The changes of the clients' hooks: none unless asked for, but that a removal takes them out with the entries."""
-    if options.remove:
-        changes = (
-            () if options.is_partial and not options.hooks else plan_hooks_removal(clients, launch, planned=planned)
-        )
-        return changes if options.hooks else tuple(change for change in changes if change.state != "absent")
-    if not options.hooks:
+    if options.remove and (options.hooks or not options.is_partial):
+        # A client that nothing shows any more may have left hooks all the same.
+        others = clients if options.clients else known_clients().values()
+        changes = plan_hooks_removal(others, launch, planned=planned)
+        is_told = options.hooks and options.clients
+        return changes if is_told else tuple(change for change in changes if change.state != "absent")
+    if options.remove or not options.hooks:
         return ()
     return plan_hooks(clients, launch, environment, scope=options.scope, planned=planned, force=options.force)
 

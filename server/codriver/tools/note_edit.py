@@ -8,6 +8,7 @@ take the answer of a tool as their own: exactly that shape, as Codex refuses one
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -121,7 +122,10 @@ async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
 
 
 def _inside(workspace: Path, arguments: NoteEditArguments) -> tuple[Path, ...]:
-    """The files of an event that lie in the workspace, links followed; a path that leads out of it is none. Blocks."""
+    """The files of an event that lie in the workspace, links followed: none by a path that leads out of it. Blocks.
+
+    After an edit only those that are there.
+    """
     base = arguments.cwd if arguments.cwd.startswith("/") else ""
     found = []
     for given in arguments.paths():
@@ -130,7 +134,8 @@ def _inside(workspace: Path, arguments: NoteEditArguments) -> tuple[Path, ...]:
                                        allow_outside=False))  # fmt: skip
         except NotEditableError:
             continue
-    return tuple(dict.fromkeys(found))
+    is_there = arguments.event != "edited"
+    return tuple(path for path in dict.fromkeys(found) if is_there or os.path.isfile(path))  # noqa: PTH113  # `is_file` raises for a name that is too long
 
 
 TOOLS = (
