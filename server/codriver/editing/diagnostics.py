@@ -95,8 +95,9 @@ def _copy(texts: Mapping[Path, bytes], copies: Mapping[Path, Path]) -> None:
 def _keeps_its_cache_inside(workspace: Path) -> bool:
     """Whether the folder into which clj-kondo writes lies in the workspace, links followed."""
     try:
-        return (workspace / ".clj-kondo" / ".cache").resolve().is_relative_to(workspace)
-    except (OSError, RuntimeError):  # a link to itself
+        cache = (workspace / ".clj-kondo" / ".cache").resolve()
+        return cache.is_relative_to(workspace) and not cache.is_symlink()
+    except (OSError, RuntimeError):  # a link to itself, which from Python 3.13 on is what it resolves to
         return False
 
 

@@ -90,8 +90,8 @@ def find_elsewhere(workspace: Path, own: Path, name: Renamed) -> Elsewhere:
 
 def _look(found: Elsewhere, name: Renamed, path: Path, workspace: Path) -> int:
     """Take note of the places in one file; its size."""
-    if path.is_symlink() and path.resolve().is_relative_to(workspace):
-        return 0  # what it leads to is looked at by its own name
+    if path.is_symlink() and (real := path.resolve()).is_relative_to(workspace) and not real.is_symlink():
+        return 0  # what it leads to is looked at by its own name; from Python 3.13 on a link to itself leads to one
     data = _data(path, workspace)
     if not name.may_stand_in(data.decode(errors="replace")):
         return len(data)
