@@ -65,6 +65,14 @@ def test_the_steps_of_the_action_are_sound_as_those_of_a_job(tmp_path):
     assert lint(tmp_path) == ""
 
 
+@pytest.mark.parametrize("file", [".github/workflows/ci.yml", "wrapper-config/copilot-setup-steps.yml"])
+def test_the_workflows_that_are_kept_here_are_sound(tmp_path, file):
+    kept = tmp_path / ".github" / "workflows" / Path(file).name
+    kept.parent.mkdir(parents=True)
+    shutil.copy(ROOT / file, kept)
+    assert lint(tmp_path) == ""
+
+
 def test_no_input_becomes_part_of_a_script():
     assert STEPS
     for step in STEPS:
