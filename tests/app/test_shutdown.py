@@ -27,6 +27,7 @@ STEPS = (
     "finish the record of clients",
     "close the long texts",
     "end the REPLs",
+    "end the tasks",
     "send what waits for the clients",
     "answer the open requests",
     "give up what runs on",

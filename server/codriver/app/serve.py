@@ -322,6 +322,7 @@ class Server:
         add("finish the record of clients", parts.seen.end)
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
         add("end the REPLs", parts.repls.end_all)
+        add("end the tasks", parts.protocol.end)
         add("send what waits for the clients", self._empty_outboxes)
         add("answer the open requests", self._answer_requests)
         add("give up what runs on", self._give_up_evaluations)

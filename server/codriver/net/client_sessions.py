@@ -72,6 +72,8 @@ class ClientSession:
         """What a request of it that was let in said of it, where it makes no handshake and says so in each."""
         self.greeting: tuple[str, Mapping[str, object]] | None = None
         """The protocol version that its `initialize` asked for, and the answer to it without the instructions."""
+        self.takes_tasks = False
+        """Whether it declared in the handshake that it knows tasks."""
         self.knows_withheld = False
         """Whether it was told which of the workspace's settings do not count."""
         self.subscribed: set[str] = set()

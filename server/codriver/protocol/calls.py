@@ -21,7 +21,7 @@ from mcp_types.jsonrpc import INTERNAL_ERROR
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from codriver.net.tasks import TaskSet
-from codriver.tools.base import Call
+from codriver.tools.base import Call, LastingCall
 from codriver.tools.client_traits import traits_of
 from codriver.tools.envelope import answer
 from codriver.tools.lean import tool_called
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.replies import Replies
-    from codriver.tools.base import Answer, Image, Services, Tool
+    from codriver.tools.base import Answer, Image, Lasting, Services, Tool
 
     Progress = Callable[[float, str], Awaitable[None]]
 
@@ -86,10 +86,19 @@ class Caller:
         """The tool that a call of this client means, and its arguments; None where there is none."""
         return tool_called(self._services.settings, client.name, name, arguments)
 
-    async def run(self, client: ClientSession, tool: Tool, arguments: dict[str, Any], progress: Progress) -> Answered:
+    async def run(
+        self,
+        client: ClientSession,
+        tool: Tool,
+        arguments: dict[str, Any],
+        progress: Progress,
+        lasting: Lasting | None = None,
+    ) -> Answered:
         """What `tool` answers to this client; what leaves the server passes here, so secrets are taken out here."""
         client.calls += 1
         call = Call(self._services, client.id, client.name, progress, lambda: client.has_left)
+        if lasting is not None:
+            call = LastingCall(lasting, call)
         given = self._with_withheld(client, await answer(tool, call, arguments))
         # What this call logged is told before it is answered, also where such news are gathered for a while.
         self._tell_of_log(client)

@@ -23,14 +23,16 @@ from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from codriver.net.client_sessions import ClientSession
 from codriver.protocol import prompts
 from codriver.protocol.broadcast import Broadcast
-from codriver.protocol.calls import FAULT, Caller, PlainCalls, envelope
+from codriver.protocol.calls import FAULT, Answered, Caller, PlainCalls, envelope
 from codriver.protocol.completions import Completions
 from codriver.protocol.error_messages import worded
+from codriver.protocol.evaluation_tasks import EvaluationTasks
 from codriver.protocol.log_messages import LogMessages
 from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
 from codriver.protocol.stream import INITIALIZE, MessageStream
 from codriver.protocol.subscriptions import Subscriptions
+from codriver.protocol.task_offers import CAPABILITY, EXTENSION, LISTED, OLDER, offered
 from codriver.tools.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, is_lean, traits_of
 from codriver.tools.gate import LOOK_S, await_languages, await_search, on_offer
 from codriver.tools.lean import LEAN
@@ -101,6 +103,7 @@ class Protocol:
         self.log_messages = LogMessages(redactor)
         info = {"name": NAME, "title": TITLE, "version": version}
         self._caller = Caller(services, redactor=redactor, tell_of_log=self.broadcast.log_grew_for, server_info=info)
+        self._tasks = EvaluationTasks(services, self._caller, self._subscriptions, _result)
         self._resources = Resources(services, skills)
         self._completions = Completions(services, skills, redactor)
         self._room = LineRoom(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.settings.max_line_bytes))
@@ -109,7 +112,6 @@ class Protocol:
             version=version,
             title=TITLE,
             on_list_tools=_guarded(self._list_tools),
-            on_call_tool=_guarded(self._call_tool),
             on_list_resources=_guarded(self._list_resources),
             on_list_resource_templates=_guarded(self._list_templates),
             on_read_resource=_guarded(self._read_resource),
@@ -121,9 +123,12 @@ class Protocol:
             on_subscriptions_listen=_guarded(self._listen),
         )
         self._server.middleware.clear()  # tracing that nobody exports costs a tenth of every call
-        self._server.middleware += [worded, self.log_messages.scoped, self._instructed]
+        self._server.middleware += [worded, self.log_messages.scoped, self._instructed, self._tasks.augmented]
         self._server.add_request_handler("server/discover", types.RequestParams, self._discover)
+        self._server.add_request_handler("tools/call", types.CallToolRequestParams, _guarded(self._call_tool))
         self._server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, _guarded(self._set_level))
+        for method, (parameters, handler) in self._tasks.handlers().items():
+            self._server.add_request_handler(method, parameters, _guarded(handler))
         self._server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
         self._about = self._server.create_initialization_options(CHANGES)
         """What all clients are told first; each gets instructions of its own besides."""
@@ -148,8 +153,13 @@ class Protocol:
             await serve_dual_era_loop(self._server, stream, stream, lifespan_state=session, init_options=self._about)
         finally:
             self.log_messages.forget(session)
+            self._tasks.leave(session)
             stream.drop()
             await calls.end()
+
+    async def end(self) -> None:
+        """End what goes on by itself, as the server stops."""
+        await self._tasks.end()
 
     async def _instructed(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """The answer to `initialize` with the instructions for who says there who it is; any other as it is."""
@@ -159,7 +169,10 @@ class Protocol:
             session.greeting = params["protocolVersion"], dict(result)
             name = self._redactor(params["clientInfo"]["name"])
             result["instructions"] = self._redactor(self._instructions(name))
-        elif ctx.method == "tools/list" and isinstance(result, dict) and session.handshake:
+            session.takes_tasks = result["protocolVersion"] == OLDER and "tasks" in params["capabilities"]
+            if session.takes_tasks:
+                result["capabilities"] = {**result["capabilities"], "tasks": CAPABILITY}
+        elif ctx.method == "tools/list" and isinstance(result, dict) and session.handshake and not session.takes_tasks:
             self._keep(session, self._redactor(self._starting(session.name)), result)
         return result
 
@@ -175,27 +188,29 @@ class Protocol:
         traits, lean = traits_of(client), is_lean(settings, client)
         offered = {tool.name for tool in on_offer(TOOLSETS[lean], state, settings, lists_once=traits.lists_once)}
         shown = [tool for tool in self._listed[lean] if tool.name in offered]
+        if ctx.lifespan_context.takes_tasks:
+            shown = [_with_tasks(tool) for tool in shown]
         if not traits.takes_structure:
             shown = [tool.model_copy(update={"output_schema": None}) for tool in shown]
         return types.ListToolsResult(
             tools=[_with_lifted_limit(tool) for tool in shown] if traits.lifts_limit else shown
         )
 
-    async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | dict[str, Any]:
         self._introduce(ctx)
         called = self._caller.find(ctx.lifespan_context, params.name, params.arguments or {})
         if called is None:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
         tool, arguments = called
         meta = (ctx.params or {}).get("_meta", {})
-        if ctx.protocol_version == MODERN and types.LOG_LEVEL_META_KEY not in meta:
+        if ctx.protocol_version == MODERN and types.LOG_LEVEL_META_KEY not in meta and not offered(ctx):
             ctx.lifespan_context.envelope = envelope(meta)
+        if ctx.protocol_version == MODERN and self._tasks.is_able(ctx, tool):
+            return await self._tasks.call(ctx, tool, arguments)
         answered = await self._caller.run(ctx.lifespan_context, tool, arguments, self._progress(ctx))
-        content: list[types.ContentBlock] = [types.TextContent(text=answered.text)]
-        content += [types.ImageContent(data=image.data, mime_type=image.mime_type) for image in answered.images]
-        takes_structure = traits_of(ctx.lifespan_context.name).takes_structure
-        fields = json.loads(answered.text) if takes_structure else None
-        return types.CallToolResult(content=content, structured_content=fields, is_error=not answered.ok)
+        return _result(ctx.lifespan_context, answered)
 
     def _progress(self, ctx: Context) -> Callable[[float, str], Awaitable[None]]:
         async def report(elapsed_s: float, words: str) -> None:
@@ -250,7 +265,8 @@ class Protocol:
 
     async def _listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> NoReturn:
         self.broadcast.log_grew_for(ctx.lifespan_context)
-        await self._subscriptions.listen(ctx, params)
+        tasks = self._tasks.listened(ctx, (params.notifications.model_extra or {}).get("taskIds") or ())
+        await self._subscriptions.listen(ctx, params, tasks)
 
     async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         del ctx, params
@@ -274,6 +290,7 @@ class Protocol:
         capabilities = self._server.get_capabilities(CHANGES, protocol_version=ctx.protocol_version)
         if capabilities.prompts is not None:  # the SDK says of whoever serves subscriptions that all may change
             capabilities.prompts.list_changed = CHANGES.prompts_changed
+        capabilities.extensions = {EXTENSION: {}}
         return types.DiscoverResult(
             supported_versions=[MODERN],
             capabilities=capabilities,
@@ -313,6 +330,14 @@ def _guarded(
     return guarded
 
 
+def _result(client: ClientSession, answered: Answered) -> types.CallToolResult:
+    """A tool's answer as this client gets it."""
+    content: list[types.ContentBlock] = [types.TextContent(text=answered.text)]
+    content += [types.ImageContent(data=image.data, mime_type=image.mime_type) for image in answered.images]
+    fields = json.loads(answered.text) if traits_of(client.name).takes_structure else None
+    return types.CallToolResult(content=content, structured_content=fields, is_error=not answered.ok)
+
+
 def _for_claude(tool: Tool) -> dict[str, Any]:
     """What has a client that hides most tools behind a search show this one at once, or find it.
 
@@ -326,6 +351,13 @@ def _with_lifted_limit(tool: types.Tool) -> types.Tool:
     if tool.name not in LIFTED_TOOLS:
         return tool
     return tool.model_copy(update={"meta": {**(tool.meta or {}), LIFT: LIFTED_CHARACTERS}})
+
+
+def _with_tasks(tool: types.Tool) -> types.Tool:
+    """The tool as it is listed for a client that may call it as a task."""
+    if tool.name not in LISTED:
+        return tool
+    return tool.model_copy(update={"execution": types.ToolExecution(task_support="optional")})
 
 
 def _listed(tool: Tool) -> types.Tool:

@@ -23,7 +23,7 @@ from mcp_types.jsonrpc import INVALID_REQUEST
 from codriver.protocol.error_messages import TOO_MANY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.subscriptions import ServerEvent
@@ -37,8 +37,15 @@ MAX_STREAMS = 64
 class Subscription:
     """One subscription: an event that it asked for is offered to the client's outbox as soon as it is delivered."""
 
-    def __init__(self, honored: SubscriptionFilter, identity: str | int, offer: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        honored: SubscriptionFilter,
+        identity: str | int,
+        offer: Callable[[bytes], None],
+        tasks: frozenset[str] = frozenset(),
+    ) -> None:
         self._honored = honored
+        self.tasks = tasks
         self.uris = frozenset(honored.resource_subscriptions or ())
         self.meta: dict[str, object] = {SUBSCRIPTION_ID_META_KEY: identity}
         self._offer = offer
@@ -49,7 +56,10 @@ class Subscription:
         """Tell the client, if this is what it asked for."""
         if not event_matches(self._honored, self.uris, event):
             return
-        notification = event_to_notification(event, self.meta).model_dump(by_alias=True, mode="json", exclude_none=True)
+        self.send(event_to_notification(event, self.meta).model_dump(by_alias=True, mode="json", exclude_none=True))
+
+    def send(self, notification: Mapping[str, object]) -> None:
+        """Send the client this, which it asked for."""
         line = json.dumps({"jsonrpc": "2.0", **notification}).encode() + b"\n"
         if self._early is None:
             self._offer(line)
@@ -82,10 +92,19 @@ class Subscriptions:
             for stream in streams.values():
                 stream.deliver(event)
 
+    def deliver_task(self, client: str, task: str, told: Callable[[], Mapping[str, object]]) -> None:
+        """Tell a client how its task stands, on each stream that was asked for it."""
+        for stream in self._open.get(client, {}).values():
+            if task in stream.tasks:
+                stream.send({"method": "notifications/tasks", "params": {**told(), "_meta": stream.meta}})
+
     async def listen(
-        self, ctx: ServerRequestContext[ClientSession], params: SubscriptionsListenRequestParams
+        self,
+        ctx: ServerRequestContext[ClientSession],
+        params: SubscriptionsListenRequestParams,
+        tasks: frozenset[str] = frozenset(),
     ) -> NoReturn:
-        """Serve one stream until its request is cancelled.
+        """Serve one stream until its request is cancelled. `tasks`: the ids of those that it asked for.
 
         Raises:
             MCPError: the request has no id, the id of another stream, or is one too many.
@@ -96,9 +115,9 @@ class Subscriptions:
             raise MCPError(INVALID_REQUEST, "subscriptions/listen needs an id that no other stream has")
         if len(streams) >= MAX_STREAMS:
             raise MCPError(TOO_MANY, f"{MAX_STREAMS} streams of this client are open: cancel some first")
-        honored = _honored(params.notifications)
+        honored = _honored(params.notifications, tasks)
         self._open[session.id] = streams
-        stream = streams[identity] = Subscription(honored, identity, session.outbox.offer)
+        stream = streams[identity] = Subscription(honored, identity, session.outbox.offer, tasks)
         try:
             acknowledged = SubscriptionsAcknowledgedNotificationParams(notifications=honored, _meta=stream.meta)
             await ctx.session.send_notification(
@@ -113,11 +132,13 @@ class Subscriptions:
                 del self._open[session.id]
 
 
-def _honored(asked: SubscriptionFilter) -> SubscriptionFilter:
+def _honored(asked: SubscriptionFilter, tasks: frozenset[str]) -> SubscriptionFilter:
     """What of it is told: all, and nothing is said of what was not asked for."""
+    of_tasks = {"taskIds": sorted(tasks)} if tasks else {}
     return SubscriptionFilter(
         tools_list_changed=asked.tools_list_changed or None,
         prompts_list_changed=asked.prompts_list_changed or None,
         resources_list_changed=asked.resources_list_changed or None,
         resource_subscriptions=list(asked.resource_subscriptions) if asked.resource_subscriptions else None,
+        **of_tasks,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
     from codriver.core.state import State
+    from codriver.core.values import Evaluation
     from codriver.datalog.solve import QueryAnswer
     from codriver.editing import Editor
     from codriver.log.output_log import OutputLog, Question
@@ -144,6 +145,18 @@ class Services:
         return self.current_settings()
 
 
+class Lasting(Protocol):
+    """What follows a call whose answer its client fetches later, so that its evaluation takes as long as it does."""
+
+    takes_input: bool
+    """Whether the client is asked for input by other means than the call's answer."""
+    is_detached: bool
+    """Whether nobody waits for the call any more, so that the evaluation does not end with it."""
+
+    def note(self, evaluation: Evaluation) -> None:
+        """The evaluation that the call waits for is now this."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of a tool by one client."""
@@ -155,6 +168,8 @@ class Call:
     """Tell the caller, if it asked for progress: seconds since the call began, and words."""
     has_left: Callable[[], bool] = lambda: False
     """Whether the client is gone, or on its way."""
+    lasting: ClassVar[Lasting | None] = None
+    """Set in a `LastingCall` alone: a field more would make every call dearer."""
 
     @property
     def state(self) -> State:
@@ -177,6 +192,16 @@ class Call:
         if slug(given) in RESERVED or given != slug(given):
             raise BadWhoError(given)
         return self.services.log.caller(given)
+
+
+class LastingCall(Call):
+    """A call that may outlast its client's patience."""
+
+    lasting: Lasting  # type: ignore[misc]  # of each its own, where others have none
+
+    def __init__(self, lasting: Lasting, call: Call) -> None:
+        super().__init__(call.services, call.client, call.client_name, call.progress, call.has_left)
+        object.__setattr__(self, "lasting", lasting)
 
 
 RESERVED = frozenset({"", "ui", "api"})

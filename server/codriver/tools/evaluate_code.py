@@ -165,7 +165,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     settings = call.services.settings
     timeout_ms = arguments.timeout_ms or settings.evaluate_timeout_ms
     begin(call, target, who, request)
-    current = await wait(call, request.id, timeout_ms / 1000)
+    current = await wait(call, request.id, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_late(call, request.id, timeout_ms, arguments)
     return await describe(call, current, arguments, max_images=arguments.max_images, max_bytes=budget(call))
@@ -193,7 +193,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     )
     settings = call.services.settings
     begin(call, target, who, request)
-    current = await wait(call, request.id, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000)
+    current = await wait(call, request.id, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000, may_last=True)
     stale = await stale_notes(call, target.repl) if current.status == "done" else ()
     return await describe(call, current, arguments, max_images=0, max_bytes=budget(call), notes=stale)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -25,23 +26,32 @@ SETTLE_S = 2.0
 """How long an interrupted evaluation is given to end."""
 
 
-async def wait(call: Call, evaluation: str, timeout_s: float, *, owns: bool = True) -> Evaluation:
+async def wait(
+    call: Call, evaluation: str, timeout_s: float, *, owns: bool = True, may_last: bool = False
+) -> Evaluation:
     """The evaluation when it is over, wants input or waits behind one that does, or `timeout_s` have passed.
 
     Progress goes out every five seconds. When a call that `owns` its evaluation is cancelled, the evaluation is
-    stopped: if queued it never runs, if running it is interrupted.
+    stopped: if queued it never runs, if running it is interrupted. What is lasting is waited for without end if it
+    `may_last`, and also while it wants input that the client is asked for.
     """
+    lasting = call.lasting if owns else None
     transcript = call.services.transcripts.get(evaluation)
     began = told = monotonic()
-    deadline = began + timeout_s
+    deadline = math.inf if lasting is not None and may_last else began + timeout_s
     held_up_since: float | None = None
     try:
         while True:
             current = evaluation_of(call.state, evaluation)
             now = monotonic()
-            if current.over or current.status == "needs-input" or now >= deadline or transcript is None:
+            if lasting is not None:
+                lasting.note(current)
+            is_asked = lasting is not None and lasting.takes_input
+            if current.over or (current.status == "needs-input" and not is_asked):
                 return current
-            is_held_up = current.status == "queued" and _is_behind_input(call, current)
+            if now >= deadline or transcript is None:
+                return current
+            is_held_up = current.status == "queued" and lasting is None and _is_behind_input(call, current)
             held_up_since = (held_up_since or now) if is_held_up else None
             if held_up_since is not None and now - held_up_since >= BEHIND_INPUT_S:
                 return current
@@ -51,8 +61,9 @@ async def wait(call: Call, evaluation: str, timeout_s: float, *, owns: bool = Tr
             pause_s = min(deadline, told + PROGRESS_S) - now
             await _changed(transcript, min(pause_s, BEHIND_INPUT_S) if is_held_up else pause_s)
     except anyio.get_cancelled_exc_class():
-        with anyio.move_on_after(2 * SETTLE_S if owns else 0, shield=True):
-            await stop(call, evaluation, _why_cancelled(call))
+        if owns and not (lasting is not None and lasting.is_detached):
+            with anyio.move_on_after(2 * SETTLE_S, shield=True):
+                await stop(call, evaluation, _why_cancelled(call))
         raise
 
 

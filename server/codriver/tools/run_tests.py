@@ -106,7 +106,8 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
         tests=tests,
     )
     begin(call, target, who, request)
-    current = await wait(call, request.id, arguments.timeout_ms / 1000)
+    is_limited = "timeout_ms" in arguments.model_fields_set
+    current = await wait(call, request.id, arguments.timeout_ms / 1000, may_last=not is_limited)
     if current.status != "running":
         return await describe_run(call, current, arguments, passed=arguments.passed, whole=arguments.report)
     # A client that goes away now would otherwise leave running what it asked to be ended. Each step has a time limit.

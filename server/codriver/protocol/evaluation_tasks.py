@@ -1,0 +1,375 @@
+"""Tasks: evaluations that outlast their calls, for clients that declare that they know tasks; for others nothing.
+
+In 2025-11-25 the client asks for a task with its call, which is answered at once. In 2026-07-28, with the extension
+`io.modelcontextprotocol/tasks`, the server decides: a call that is over within `AT_ONCE_S` is answered as ever.
+A task is another door to its evaluation: `get_evaluation`, `send_input` and `interrupt_evaluation` work beside it.
+It is its client's own, and is gone with its connection, while the evaluation runs on as any whose client left.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+
+from codriver.core.actions import InputGiven
+from codriver.errors import CodriverError
+from codriver.net.tasks import TaskSet
+from codriver.protocol.calls import FAULT, TOKEN
+from codriver.protocol.error_messages import TOO_MANY
+from codriver.protocol.task_offers import (
+    ABLE,
+    ERAS,
+    LISTED,
+    NEWER,
+    OLDER,
+    capabilities_of,
+    check_offered,
+    offered,
+    takes_forms,
+    token_of,
+)
+from codriver.protocol.task_records import ANSWER, Task
+from codriver.tools.base import Call
+from codriver.tools.evaluation_waits import SETTLE_S, stop
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+    from codriver.net.client_sessions import ClientSession
+    from codriver.protocol.calls import Answered, Caller
+    from codriver.protocol.subscriptions import Subscriptions
+    from codriver.tools.base import Services, Tool
+
+    Context = ServerRequestContext[ClientSession]
+
+logger = logging.getLogger(__name__)
+
+RELATED = "io.modelcontextprotocol/related-task"
+IMMEDIATELY = "io.modelcontextprotocol/model-immediate-response"
+AT_ONCE_S = 2.0
+MOST = 32
+"""Tasks of one client; the oldest that is over makes room. Beyond that there are no more tasks until some are over."""
+MAX_TTL_MS, MIN_TTL_MS = 3_600_000, 1_000
+"""How long a task is kept from its beginning; one that is not over is kept for longer."""
+MAX_BYTES = 16 * 2**20
+"""The answers of one client's tasks, images above all: beyond it the oldest go, up to the last."""
+PROMPT_CHARACTERS = 200
+
+
+class UpdateParams(types.RequestParams):
+    """The parameters of `tasks/update`."""
+
+    task_id: str
+    input_responses: dict[str, Any]
+
+
+class EvaluationTasks:
+    """The tasks of one server, for all its clients. Lives as long as it."""
+
+    def __init__(
+        self,
+        services: Services,
+        caller: Caller,
+        subscriptions: Subscriptions,
+        result: Callable[[ClientSession, Answered], types.CallToolResult],
+    ) -> None:
+        """`result`: a tool's answer as a client gets it."""
+        self._services = services
+        self._caller = caller
+        self._subscriptions = subscriptions
+        self._result = result
+        self._running = TaskSet()
+        self._tasks: dict[ClientSession, dict[str, Task]] = {}
+        """Those that their clients know, by client and id, the oldest first."""
+
+    def handlers(self) -> Mapping[str, tuple[type[types.RequestParams], Callable[[Any, Any], Awaitable[Any]]]]:
+        """The handlers of the requests about tasks, by method, each with the model of its parameters."""
+        return {
+            "tasks/get": (types.GetTaskRequestParams, self._get),
+            "tasks/cancel": (types.CancelTaskRequestParams, self._cancel),
+            "tasks/result": (types.GetTaskRequestParams, self._await_result),
+            "tasks/list": (types.PaginatedRequestParams, self._list),
+            "tasks/update": (UpdateParams, self._update),
+        }
+
+    # Begun by a call
+
+    async def augmented(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """The answer to a call that asks for a task: the task. Any other answer as it is.
+
+        Raises:
+            MCPError: its tool is not called as a task, there are too many, or its client knows of no tasks.
+        """
+        if ctx.method in ERAS:
+            check_offered(ctx)
+        asked = (ctx.params or {}).get("task")
+        if ctx.method != "tools/call" or asked is None or not ctx.lifespan_context.takes_tasks:
+            return await call_next(ctx)
+        params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
+        client = ctx.lifespan_context
+        called = self._caller.find(client, params.name, params.arguments or {})
+        if called is None or called[0].name not in LISTED:
+            raise MCPError(METHOD_NOT_FOUND, f"{params.name} cannot be called as a task: leave out task")
+        if not self.has_room(client):
+            raise MCPError(TOO_MANY, f"{MOST} tasks of this client are not over: cancel some, or wait for their ends")
+        capabilities = ctx.session.client_capabilities
+        elicitation = capabilities.elicitation if capabilities is not None else None
+        takes_input = elicitation is not None and takes_forms(elicitation.model_dump(exclude_none=True))
+        ttl_ms = params.task.ttl if params.task is not None and params.task.ttl is not None else MAX_TTL_MS
+        task = self._new(client, ttl_ms, takes_input=takes_input, fails=True)
+        self._publish(task)
+        self._begin(task, *called, token=token_of(ctx))
+        words = f"{params.name} runs as task {task.id}; its result follows."
+        return {"task": task.older(), "_meta": {IMMEDIATELY: words}}
+
+    async def call(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> types.CallToolResult | dict[str, Any]:
+        """The answer to a call of a client with the extension, or a task where it takes long or wants input."""
+        client, capabilities = ctx.lifespan_context, capabilities_of(ctx)
+        task = self._new(client, MAX_TTL_MS, takes_input=takes_forms(capabilities.get("elicitation")), fails=False)
+        self._begin(task, tool, arguments, token=token_of(ctx))
+        try:
+            with anyio.move_on_after(AT_ONCE_S):
+                while task.status == "working":
+                    await task.wait_changed()
+        except anyio.get_cancelled_exc_class():
+            task.scope.cancel()
+            raise
+        if task.fault is not None:
+            raise MCPError(task.fault["code"], task.fault["message"])
+        if task.answered is not None:
+            return self._result(client, task.answered)
+        self._publish(task)
+        return {"resultType": "task", **task.newer()}
+
+    def is_able(self, ctx: Context, tool: Tool) -> bool:
+        """Whether this call may become a task: its client says that it knows them."""
+        if not offered(ctx) or tool.name not in ABLE:
+            return False
+        return self.has_room(ctx.lifespan_context)
+
+    def has_room(self, client: ClientSession) -> bool:
+        """Whether the client may have one more task; the oldest that is over makes room."""
+        self._sweep(client)
+        own = self._tasks.get(client, {})
+        if len(own) >= MOST:
+            oldest = next((task.id for task in own.values() if task.is_over), None)
+            if oldest is None:
+                return False
+            del own[oldest]
+        return True
+
+    def leave(self, client: ClientSession) -> None:
+        """The client has left: nobody will ask for its tasks. What they evaluate runs on."""
+        for task in self._tasks.pop(client, {}).values():
+            task.scope.cancel()
+
+    async def end(self) -> None:
+        """Wait until no call runs any more, as the server stops."""
+        await self._running.end()
+
+    def listened(self, ctx: Context, asked: Iterable[object]) -> frozenset[str]:
+        """Of the ids that a client wants to be told of, those of its own tasks.
+
+        Raises:
+            MCPError: it does not declare that it knows tasks.
+        """
+        if not asked:
+            return frozenset()
+        check_offered(ctx)
+        return frozenset(map(str, asked)) & self._tasks.get(ctx.lifespan_context, {}).keys()
+
+    def _new(self, client: ClientSession, ttl_ms: int, *, takes_input: bool, fails: bool) -> Task:
+        ttl_ms = min(max(ttl_ms, MIN_TTL_MS), MAX_TTL_MS)
+        return Task(client, ttl_ms, takes_input, fails, self._services.now, self._tell)
+
+    def _publish(self, task: Task) -> None:
+        """Let its client ask for it."""
+        self._tasks.setdefault(task.client, {})[task.id] = task
+        task.is_detached = True
+
+    def _begin(self, task: Task, tool: Tool, arguments: dict[str, Any], *, token: object) -> None:
+        self._running.start(self._run(task, tool, arguments, token))
+
+    async def _run(self, task: Task, tool: Tool, arguments: dict[str, Any], token: object) -> None:
+        async def report(elapsed_s: float, words: str) -> None:
+            words = self._caller.redactor(words)
+            task.say(words)
+            # In 2026-07-28 there is no progress of tasks.
+            if token is not None and (task.fails or not task.is_detached):
+                related = {"_meta": {RELATED: {"taskId": task.id}}} if task.fails else {}
+                params = {TOKEN: token, "progress": elapsed_s, "message": words, **related}
+                _offer(task.client, "notifications/progress", params)
+
+        gone = {"code": INTERNAL_ERROR, "message": "the call was given up, and has no answer"}
+        try:
+            with task.scope:
+                task.end(await self._caller.run(task.client, tool, arguments, report, lasting=task))
+        except Exception:
+            logger.exception("the task of %s failed", tool.name)
+            gone = {"code": INTERNAL_ERROR, "message": FAULT}
+        finally:
+            if not task.is_answered:
+                task.fail(gone)
+
+    # Asked for
+
+    async def _get(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
+        task = self._own(ctx, params.task_id)
+        return self._in_detail(task) if ctx.protocol_version == NEWER else task.older()
+
+    async def _list(self, ctx: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        if params.cursor is not None:
+            raise MCPError(INVALID_PARAMS, "there is no such cursor: all tasks come at once")
+        self._sweep(ctx.lifespan_context)
+        return {"tasks": [task.older() for task in self._tasks.get(ctx.lifespan_context, {}).values()]}
+
+    async def _cancel(self, ctx: Context, params: types.CancelTaskRequestParams) -> dict[str, Any]:
+        task = self._own(ctx, params.task_id)
+        if not task.is_over:
+            task.cancel()
+            self._running.start(self._stop(task, "its client cancelled the task"))
+        elif ctx.protocol_version == OLDER:
+            raise MCPError(INVALID_PARAMS, f"the task is over already: its status is {task.status!r}")
+        return task.older() if ctx.protocol_version == OLDER else {}
+
+    async def _await_result(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
+        """The call's answer, when it is over; until then the client is asked for input that the code wants."""
+        task = self._own(ctx, params.task_id)
+        asked = 0
+        while not task.is_over:
+            if task.status == "input_required" and task.question != asked:
+                asked = task.question
+                await self._ask(ctx, task)
+            else:
+                await task.wait_changed()
+        with anyio.move_on_after(2 * SETTLE_S):
+            while not task.is_answered:
+                await task.wait_changed()
+        related = {RELATED: {"taskId": task.id}}
+        if task.answered is None:
+            fault = task.fault or {"code": TOO_MANY, "message": "cancelled, and its evaluation has not ended yet"}
+            raise MCPError(fault["code"], fault["message"], {"_meta": related})
+        return {**self._as_json(task), "_meta": related}
+
+    async def _update(self, ctx: Context, params: UpdateParams) -> dict[str, Any]:
+        task = self._own(ctx, params.task_id)
+        answer = params.input_responses.get(task.key)
+        if task.status == "input_required" and isinstance(answer, dict):
+            await self._take(task, answer.get("action"), answer.get("content"))
+        return {}
+
+    def _own(self, ctx: Context, identity: str) -> Task:
+        """The client's own task.
+
+        Raises:
+            MCPError: it has none of this id.
+        """
+        self._sweep(ctx.lifespan_context)
+        task = self._tasks.get(ctx.lifespan_context, {}).get(identity)
+        if task is None:
+            raise MCPError(INVALID_PARAMS, "there is no such task: it is not this client's, or was kept long enough")
+        return task
+
+    def _sweep(self, client: ClientSession) -> None:
+        """Forget what is over and was kept long enough, and what has no record of its evaluation any more."""
+        own, now, known = self._tasks.get(client, {}), self._services.now(), self._services.core.state.evaluations
+        for task in [task for task in own.values() if task.is_over and task.is_answered]:
+            if task.created_ms + task.ttl_ms < now or (task.evaluation and task.evaluation not in known):
+                del own[task.id]
+        excess = sum(task.bytes for task in own.values()) - MAX_BYTES
+        for task in [task for task in own.values() if task.bytes][:-1]:
+            if excess > 0:
+                excess -= task.bytes
+                del own[task.id]
+
+    # Input, and the end
+
+    async def _ask(self, ctx: Context, task: Task) -> None:
+        """Ask the client for the line that the code waits for; return as soon as the code waits for it no more."""
+        number = task.question
+
+        async def ask() -> None:
+            params = {**task.asked(self._prompt(task)), "_meta": {RELATED: {"taskId": task.id}}}
+            request = types.ElicitRequest(params=types.ElicitRequestFormParams.model_validate(params, by_name=False))
+            with suppress(MCPError):  # the client cannot ask: others may still give input
+                told = await ctx.session.send_request(request, types.ElicitResult)
+                if (task.status, task.question) == ("input_required", number):
+                    await self._take(task, told.action, told.content)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            while (task.status, task.question) == ("input_required", number):
+                await task.wait_changed()
+            tasks.cancel_scope.cancel()
+
+    async def _take(self, task: Task, action: object, content: object) -> None:
+        """Give the code what was answered. Who answers nothing ends it: nobody else thinks of it."""
+        if task.evaluation is None:
+            return
+        text = content.get(ANSWER) if isinstance(content, dict) else None
+        if action != "accept" or not isinstance(text, str):
+            self._running.start(self._stop(task, "the input that it waits for was declined"))
+            return
+        call = self._as_call(task)
+        evaluation = call.state.evaluations.get(task.evaluation)
+        if evaluation is None or evaluation.status != "needs-input":
+            return
+        call.dispatch(InputGiven(evaluation.id))
+        task.note(call.state.evaluations[evaluation.id])
+        with suppress(CodriverError):  # lost meanwhile, which ends the evaluation, too
+            await self._services.repls.adapter(evaluation.repl).send_input(f"{text}\n", evaluation.place)
+
+    async def _stop(self, task: Task, why: str) -> None:
+        if task.evaluation is None:
+            task.scope.cancel()
+            return
+        with suppress(CodriverError):
+            await stop(self._as_call(task), task.evaluation, why)
+
+    def _as_call(self, task: Task) -> Call:
+        async def silent(_elapsed_s: float, _words: str) -> None:
+            return
+
+        return Call(self._services, task.client.id, task.client.name, silent)
+
+    # Told
+
+    def _tell(self, task: Task) -> None:
+        """Tell the client that the status is another: unasked in 2025-11-25, where it subscribed in 2026-07-28."""
+        transcript = self._services.transcripts.get(task.evaluation or "")
+        if task.status == "working" and transcript is not None:
+            task.heard = transcript.out.total
+        if task.fails:
+            _offer(task.client, "notifications/tasks/status", task.older())
+        else:
+            self._subscriptions.deliver_task(task.client.id, task.id, lambda: self._in_detail(task))
+
+    def _in_detail(self, task: Task) -> dict[str, Any]:
+        return task.newer_in_detail(lambda _answered: self._as_json(task), self._prompt(task))
+
+    def _as_json(self, task: Task) -> dict[str, Any]:
+        """The call's answer, as the call would have given it."""
+        assert task.answered is not None  # noqa: S101 - asked for when it is there
+        result = self._result(task.client, task.answered).model_dump(by_alias=True, mode="json", exclude_none=True)
+        return result if task.fails else {**result, "resultType": "complete"}
+
+    def _prompt(self, task: Task) -> str:
+        """The last line that the code printed before it asked, and after it was given input before."""
+        transcript = self._services.transcripts.get(task.evaluation or "")
+        if transcript is None:
+            return ""
+        said = transcript.out.last(min(PROMPT_CHARACTERS, transcript.out.total - task.heard)).text
+        return self._caller.redactor(said.rstrip().rsplit("\n", 1)[-1])
+
+
+def _offer(client: ClientSession, method: str, params: dict[str, Any]) -> None:
+    client.outbox.offer(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode() + b"\n")

@@ -1,0 +1,87 @@
+"""The offer of tasks: to which clients, of which tools, and which requests about them there are.
+
+In 2025-11-25 a client declares that it knows tasks in the handshake, and asks for one with a call; since 2026-07-28
+they are an extension, which each request declares. Who declares nothing is offered nothing.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types.jsonrpc import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
+
+from codriver.protocol.calls import TOKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp.server.context import ServerRequestContext
+
+    from codriver.net.client_sessions import ClientSession
+
+    Context = ServerRequestContext[ClientSession]
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+OLDER, NEWER = "2025-11-25", "2026-07-28"
+CAPABILITY: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+"""The capability that a client of 2025-11-25 is told of, if it has one of that name itself."""
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+ABLE = frozenset({"evaluate_code", "load_file", "run_tests", "codriver"})
+"""The tools whose calls may become tasks; of 2025-11-25 those among them that are in `LISTED`."""
+LISTED = ABLE - {"codriver"}
+BOTH = frozenset({OLDER, NEWER})
+ERAS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "tasks/get": BOTH,
+        "tasks/cancel": BOTH,
+        "tasks/result": frozenset({OLDER}),
+        "tasks/list": frozenset({OLDER}),
+        "tasks/update": frozenset({NEWER}),
+    }
+)
+"""The requests about tasks, by method, with the versions that have it."""
+
+
+def offered(ctx: Context) -> bool:
+    """Whether there are tasks for the client of this request."""
+    if ctx.protocol_version == NEWER:
+        extensions = capabilities_of(ctx).get("extensions")
+        return isinstance(extensions, dict) and isinstance(extensions.get(EXTENSION), dict)
+    return ctx.lifespan_context.takes_tasks
+
+
+def check_offered(ctx: Context) -> None:
+    """Let pass what a client asks about tasks.
+
+    Raises:
+        MCPError: there are none for it, or none that are asked for in this way.
+    """
+    if ctx.protocol_version not in ERAS.get(ctx.method, BOTH):
+        raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
+    if offered(ctx):
+        return
+    if ctx.protocol_version == NEWER:
+        missing: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+        words = f"declare the extension {EXTENSION} in the request's client capabilities"
+        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, words, missing)
+    raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
+
+
+def token_of(ctx: Context) -> object:
+    """What ties progress to the request, if it asks for any."""
+    meta = (ctx.params or {}).get("_meta")
+    return meta.get(TOKEN) if isinstance(meta, dict) else None
+
+
+def capabilities_of(ctx: Context) -> Mapping[str, Any]:
+    """The capabilities that a request of 2026-07-28 declares."""
+    meta = (ctx.params or {}).get("_meta")
+    found = meta.get(CAPABILITIES) if isinstance(meta, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def takes_forms(elicitation: object) -> bool:
+    """Whether a client that declares this can show a form: one that says nothing of modes can."""
+    return isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)

@@ -1,0 +1,346 @@
+"""Evaluations as tasks: of 2025-11-25, and by the extension of 2026-07-28; also over the relay."""
+
+import json
+
+import pytest
+from live_server import until
+from mcp_versions import MODERN, TASKS, speaking
+
+OLDER = "2025-11-25"
+KNOWS = {OLDER: {"tasks": {}}, MODERN: {"extensions": {TASKS: {}}}}
+ASKS = {OLDER: {"tasks": {}, "elicitation": {}}, MODERN: {"extensions": {TASKS: {}}, "elicitation": {"form": {}}}}
+NO_TASK = {"code": -32602}
+WAIT = "import time\nwhile not globals().get('go_on'): time.sleep(0.02)\ndel go_on\n"
+"""Code that lasts until another evaluation lets it go on: in a thread of the REPL, as evaluations run one at a time."""
+
+
+@pytest.fixture(scope="module")
+def live(live):
+    with live.client() as first:
+        until(lambda: "complete_symbol" in first.tools(), "the REPL")
+    return live
+
+
+@pytest.fixture(params=[OLDER, MODERN])
+def version(request):
+    return request.param
+
+
+@pytest.fixture(params=[(OLDER, False), (OLDER, True), (MODERN, True)], ids=["2025", "2025-relay", "2026-relay"])
+def client(live, request):
+    version, relayed = request.param
+    with speaking(live, version, relayed=relayed, capabilities=ASKS[version]) as one:
+        yield one
+
+
+@pytest.fixture
+def plain(live):
+    """A client that knows nothing of tasks."""
+    with live.client() as one:
+        yield one
+
+
+@pytest.fixture
+def gate(tmp_path):
+    """A file for which the code that holds it waits."""
+    file = tmp_path / "gate"
+    yield file
+    file.touch()
+
+
+def lasting(gate, then="'done'"):
+    """Code that lasts until the gate is open."""
+    return f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n{then}"
+
+
+def begin(client, code, **task):
+    """Evaluate as a task: the task."""
+    about = {} if client.is_modern else {"task": task}
+    told = client.ask("tools/call", name="evaluate_code", arguments={"code": code, "detail": True}, **about)
+    return told if client.is_modern else told["task"]
+
+
+def get(client, task):
+    return client.ask("tasks/get", taskId=task["taskId"])
+
+
+def result(client, task):
+    """The result of a task, waited for."""
+    if client.is_modern:
+        until(lambda: get(client, task)["status"] not in ("working", "input_required"), "the end of the task")
+        return get(client, task)["result"]
+    return client.ask("tasks/result", taskId=task["taskId"])
+
+
+def fields(told):
+    return json.loads(told["content"][0]["text"])
+
+
+def test_who_declares_tasks_is_offered_them_and_nobody_else(live, client, plain):
+    other = {"tools": plain.request("tools/list")["result"]["tools"], "about": plain.about}
+    assert "tasks" not in other["about"]["capabilities"]
+    assert not any("execution" in tool for tool in other["tools"])
+    listed = client.ask("tools/list")["tools"]
+    if client.is_modern:
+        assert client.about["capabilities"]["extensions"] == {TASKS: {}}
+        assert not any("execution" in tool for tool in listed)
+    else:
+        assert client.about["capabilities"]["tasks"] == {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        able = {tool["name"] for tool in listed if tool.get("execution") == {"taskSupport": "optional"}}
+        assert able == {"evaluate_code", "load_file", "run_tests"}
+
+
+@pytest.mark.parametrize("name", ["2024-11-05", "2025-06-18", OLDER])
+def test_a_client_that_declares_none_is_answered_as_ever(live, name):
+    with speaking(live, name) as client:
+        told = client.ask("tools/call", is_valid=False, name="evaluate_code", arguments={"code": "1"}, task={})
+        assert fields(told)["result"] == "1"
+        for method in ("tasks/get", "tasks/result", "tasks/cancel", "tasks/list", "tasks/update"):
+            assert client.ask(method, is_valid=False, taskId="x")["code"] == -32601
+
+
+def test_a_request_of_2026_without_the_extension_is_told_which_capability_it_lacks(live):
+    with speaking(live, MODERN) as client:
+        for method, more in (("tasks/get", {}), ("tasks/cancel", {}), ("tasks/update", {"inputResponses": {}})):
+            error = client.ask(method, taskId="x", **more)
+            assert error["code"] == -32021
+            assert error["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        listening = client.ask("subscriptions/listen", notifications={"taskIds": ["x"]})
+        assert listening["code"] == -32021
+        for method in ("tasks/result", "tasks/list"):
+            assert client.ask(method, is_valid=False, taskId="x")["code"] == -32601
+
+
+def test_a_task_leads_to_the_result_that_the_call_would_have_given(client, gate):
+    task = begin(client, lasting(gate))
+    assert task["status"] == "working"
+    assert len(bytes.fromhex(task["taskId"])) == 16
+    until(lambda: "evaluation " in get(client, task).get("statusMessage", ""), "the evaluation")
+    assert get(client, task)["status"] == "working"
+    gate.touch()
+    told = result(client, task)
+    answer = fields(told)
+    assert (answer["status"], answer["result"], told["isError"]) == ("done", "'done'", False)
+    assert get(client, task)["status"] == "completed"
+    assert fields(result(client, task)) == answer
+    seen = client.call("get_evaluation", evaluationId=answer["evaluationId"], detail=True)
+    assert seen["result"] == "'done'"
+
+
+def test_a_short_evaluation_of_2026_is_answered_at_once(live):
+    with speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client:
+        told = client.ask("tools/call", name="evaluate_code", arguments={"code": "6 * 7"})
+        assert (told["resultType"], fields(told)["result"]) == ("complete", "42")
+        refused = client.ask("tools/call", name="evaluate_code", arguments={"code": "(", "detail": True})
+        assert refused["isError"]
+
+
+def test_an_evaluation_that_fails_is_told_as_each_version_has_it(client, gate):
+    task = begin(client, lasting(gate, "1 / 0"))
+    gate.touch()
+    told = result(client, task)
+    assert (told["isError"], fields(told)["reason"]) == (True, "evaluation-failed")
+    now = get(client, task)
+    assert now["status"] == ("completed" if client.is_modern else "failed")
+    assert "division" in now["statusMessage"]
+
+
+def test_a_refused_call_is_a_task_that_failed(live):
+    with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
+        task = begin(client, "(")
+        assert fields(client.ask("tasks/result", taskId=task["taskId"]))["reason"]
+        assert get(client, task)["status"] == "failed"
+
+
+def test_a_tool_that_is_no_evaluation_is_no_task(live):
+    with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
+        assert client.ask("tools/call", name="list_sessions", arguments={}, task={})["code"] == -32601
+        assert client.ask("tools/call", name="no_such_tool", arguments={}, task={})["code"] == -32601
+
+
+def test_a_cancelled_task_stays_cancelled_and_its_code_is_interrupted(client, gate):
+    task = begin(client, lasting(gate))
+    until(lambda: "evaluation " in get(client, task).get("statusMessage", ""), "the evaluation")
+    told = client.ask("tasks/cancel", taskId=task["taskId"])
+    assert client.is_modern or told["status"] == "cancelled"
+    assert get(client, task)["status"] == "cancelled"
+    if not client.is_modern:
+        assert fields(client.ask("tasks/result", taskId=task["taskId"]))["status"] == "interrupted"
+        assert client.ask("tasks/cancel", taskId=task["taskId"])["code"] == -32602
+    assert client.call("evaluate_code", code="1", detail=True)["status"] == "done"
+
+
+def test_a_task_is_its_clients_own(live, client, gate):
+    task = begin(client, lasting(gate))
+    with speaking(live, client.version, capabilities=KNOWS[client.version]) as other:
+        for method in ("tasks/get", "tasks/cancel", *(() if client.is_modern else ("tasks/result",))):
+            assert other.ask(method, taskId=task["taskId"])["code"] == -32602
+        if not client.is_modern:
+            assert other.ask("tasks/list")["tasks"] == []
+            assert task["taskId"] in [one["taskId"] for one in client.ask("tasks/list")["tasks"]]
+            assert client.ask("tasks/list", cursor="x")["code"] == -32602
+    assert get(client, task)["status"] == "working"
+    gate.touch()
+    assert fields(result(client, task))["status"] == "done"
+
+
+def test_input_is_asked_of_the_client_of_2025_while_it_waits_for_the_result(live):
+    with speaking(live, OLDER, capabilities=ASKS[OLDER]) as client:
+        task = begin(client, "a = input('name? ')\nb = input('age? ')\n(a, b)")
+        client.taken(lambda one: one.get("params", {}).get("status") == "input_required")
+        waiting = client.begin("tasks/result", taskId=task["taskId"])
+        for prompt, text in (("name?", "Ada"), ("age?", "36")):
+            asked = client.taken(lambda one: one.get("method") == "elicitation/create")
+            assert prompt in asked["params"]["message"]
+            assert asked["params"]["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
+            given = {"action": "accept", "content": {"text": text}}
+            client.bare.send({"jsonrpc": "2.0", "id": asked["id"], "result": given})
+        told = client.answer(waiting)
+        assert fields(told)["result"] == "('Ada', '36')"
+        assert told["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
+
+
+def test_input_is_given_by_updates_in_2026_each_question_with_a_key_of_its_own(live):
+    with speaking(live, MODERN, capabilities=ASKS[MODERN]) as client:
+        task = begin(client, "a = input('name? ')\nb = input('age? ')\n(a, b)")
+        assert task["status"] == "input_required"
+        keys = []
+        for prompt, text in (("name?", "Ada"), ("age?", "36")):
+            now = until(lambda p=prompt: asking(client, task, p), "the question")
+            ((key, asked),) = now["inputRequests"].items()
+            assert asked["method"] == "elicitation/create"
+            keys.append(key)
+            wrong = {"no-such-key": {"action": "accept", "content": {"text": "x"}}}
+            assert client.ask("tasks/update", taskId=task["taskId"], inputResponses=wrong)["resultType"] == "complete"
+            answers = {key: {"action": "accept", "content": {"text": text}}}
+            client.ask("tasks/update", taskId=task["taskId"], inputResponses=answers)
+        assert len(set(keys)) == 2
+        assert fields(result(client, task))["result"] == "('Ada', '36')"
+
+
+def asking(client, task, prompt):
+    """The task, once it asks this."""
+    now = get(client, task)
+    return now if prompt in json.dumps(now.get("inputRequests", {})) else None
+
+
+def test_input_can_be_given_by_the_tool_as_well(client, plain):
+    task = begin(client, "input('colour? ')")
+    until(lambda: get(client, task)["status"] == "input_required", "the question")
+    words = get(client, task)["statusMessage"]
+    plain.call("send_input", evaluationId=words.split()[1], text="blue")
+    assert fields(result(client, task))["result"] == "'blue'"
+
+
+def test_input_that_is_declined_ends_the_evaluation(live):
+    with speaking(live, MODERN, capabilities=ASKS[MODERN]) as client:
+        task = begin(client, "input('colour? ')")
+        answers = {next(iter(get(client, task)["inputRequests"])): {"action": "decline"}}
+        client.ask("tasks/update", taskId=task["taskId"], inputResponses=answers)
+        assert fields(result(client, task))["status"] == "interrupted"
+
+
+def test_a_client_that_shows_no_forms_gets_the_answer_that_input_is_wanted(live, version):
+    with speaking(live, version, capabilities=KNOWS[version]) as client:
+        if client.is_modern:
+            told = client.ask("tools/call", name="evaluate_code", arguments={"code": "input()"})
+        else:
+            told = result(client, begin(client, "input()"))
+        answer = fields(told)
+        assert answer["status"] == "needs-input"
+        given = client.call("send_input", evaluationId=answer["evaluationId"], text="x", detail=True)
+        assert given["result"] == "'x'"
+
+
+def test_progress_and_status_are_told_of_the_task_of_2025(live, gate):
+    with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
+        arguments = {"code": lasting(gate), "detail": True}
+        meta = {"progressToken": "p"}
+        task = client.ask("tools/call", name="evaluate_code", arguments=arguments, task={"ttl": 5000}, _meta=meta)[
+            "task"
+        ]
+        assert task["ttl"] == 5000
+        told = client.told("notifications/progress")["params"]
+        assert told["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
+        gate.touch()
+        told = client.taken(lambda one: one.get("params", {}).get("status") == "completed")
+        assert (told["method"], told["params"]["taskId"]) == ("notifications/tasks/status", task["taskId"])
+
+
+def test_who_subscribes_to_a_task_of_2026_is_told_its_end_with_the_result(live, gate):
+    with speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client:
+        task = begin(client, lasting(gate))
+        identity = task["taskId"]
+        client.begin("subscriptions/listen", notifications={"taskIds": [identity, "another's"]})
+        known = client.told("notifications/subscriptions/acknowledged")["params"]["notifications"]
+        assert known["taskIds"] == [identity]
+        gate.touch()
+        told = client.told("notifications/tasks")["params"]
+        assert (told["taskId"], told["status"]) == (identity, "completed")
+        assert fields(told["result"])["result"] == "'done'"
+
+
+def test_a_task_is_kept_for_the_time_that_was_asked_for_and_no_longer(live):
+    with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
+        task = begin(client, "1", ttl=1)
+        assert task["ttl"] == 1000
+        assert fields(result(client, task))["result"] == "1"
+        until(lambda: get(client, task).get("code") == -32602, "the end of its time")
+        assert begin(client, "1", ttl=10**12)["ttl"] == 3_600_000
+
+
+def test_a_client_has_so_many_tasks_and_those_that_are_over_make_room(live, gate):
+    with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
+        for _ in range(40):
+            last = begin(client, "1")
+            result(client, last)
+        listed = client.ask("tasks/list")["tasks"]
+        assert len(listed) == 32
+        assert listed[-1]["taskId"] == last["taskId"]
+        running = [begin(client, lasting(gate)) for _ in range(32)]
+        assert client.ask("tools/call", name="evaluate_code", arguments={"code": "1"}, task={})["code"] == -32000
+        gate.touch()
+        assert fields(result(client, running[-1]))["status"] == "done"
+
+
+def test_what_a_client_began_as_a_task_runs_on_when_it_leaves(live, version, plain, gate):
+    with speaking(live, version, capabilities=KNOWS[version]) as client:
+        task = begin(client, lasting(gate, "'it ran on'"))
+        words = until(lambda: get(client, task).get("statusMessage"), "the evaluation")
+    until(lambda: len(plain.call("server_health")["clients"]) == 1, "the client's end")
+    evaluation = words.split()[1]
+    assert plain.call("get_evaluation", evaluationId=evaluation)["status"] == "running"
+    gate.touch()
+    assert plain.call("get_evaluation", evaluationId=evaluation, waitMs=30_000)["result"] == "'it ran on'"
+
+
+def test_a_call_of_2026_that_is_cancelled_before_it_is_a_task_ends_its_evaluation(live, plain, gate):
+    with speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client:
+        calling = client.begin("tools/call", name="evaluate_code", arguments={"code": lasting(gate)})
+        until(lambda: plain.call("list_sessions")["sessions"][0].get("running"), "the evaluation")
+        client.bare.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": calling}})
+        assert plain.call("evaluate_code", code="1")["status"] == "done"
+
+
+def test_who_only_waits_for_an_evaluation_and_gives_up_leaves_it_in_its_queue(live, plain, gate):
+    with live.client(name="first") as first, live.client(name="waiter") as waiter:
+        running = first.begin_call("evaluate_code", code=lasting(gate))
+        until(lambda: plain.call("list_sessions")["sessions"][0].get("running"), "the evaluation")
+        queued = first.call("evaluate_code", code="'it ran'", timeoutMs=1000)["evaluationId"]
+        waiting = waiter.begin_call("get_evaluation", evaluationId=queued, waitMs=60_000)
+        waiter.request("ping")
+        waiter.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
+        waiter.request("ping")
+        gate.touch()
+        assert first.answer(running)
+        assert plain.call("get_evaluation", evaluationId=queued, waitMs=60_000)["result"] == "'it ran'"
+
+
+def test_the_answers_of_a_clients_tasks_are_bounded_by_their_bytes(live):
+    code = "import sys\nclass P:\n def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + b'0' * 2_900_000\nP()"
+    with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
+        for _ in range(6):
+            told = result(client, begin(client, code))
+            assert [part["type"] for part in told["content"]] == ["text", "image"]
+        kept = client.ask("tasks/list")["tasks"]
+        assert 0 < len(kept) < 6
