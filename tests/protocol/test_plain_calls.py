@@ -111,6 +111,23 @@ def test_a_cancellation_of_what_never_was_is_passed_over(client, identity):
 
 
 @pytest.mark.parametrize("beside", [{}, {"beside": "x"}], ids=["the short way", "the SDK's way"])
+def test_the_clients_own_session_is_known_by_its_newest_call(live, beside):
+    """Codex 0.169.0 says `sessionId` in each."""
+    with live.client(name="codex-mcp-client") as client:
+
+        def known(meta):
+            params = {"name": "server_health", "arguments": {}, "_meta": meta, **beside}
+            answer = json.loads(client.request("tools/call", params)["result"]["content"][0]["text"])
+            return [row.get("conversation") for row in answer["clients"] if row["name"] == "codex-mcp-client"]
+
+        assert known({}) == [None]
+        assert known({"sessionId": "01a20355-4ad3", "threadId": "x"}) == ["01a20355-4ad3"]
+        for odd in (7, None, {"a": 1}, "x" * 1000, "two\nlines"):
+            assert known({"sessionId": odd}) == ["01a20355-4ad3"]
+        assert known({"sessionId": "01a20355-4ad4"}) == ["01a20355-4ad4"]
+
+
+@pytest.mark.parametrize("beside", [{}, {"beside": "x"}], ids=["the short way", "the SDK's way"])
 def test_a_cancellation_of_an_answered_call_is_silent_and_ends_nothing(live, client, beside):
     """opencode 1.18.33 sends one behind each answer."""
     gate = live.workspace / f"gate {len(beside)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -59,6 +59,10 @@ class OpenRequests:
         await self._changed.wait()
 
 
+MAX_CONVERSATION: Final = 128
+"""Characters of a client's id of its own session; Codex's has 36."""
+
+
 class ClientSession:
     """One client, for the life of its connection."""
 
@@ -82,10 +86,21 @@ class ClientSession:
         self.starts_server = False
         """Whether it comes by a relay that starts a server where none runs, and so keeps one alive."""
         self.calls = 0
+        self.conversation = ""
+        """The id of the session of its own that its newest call says it came from; empty where it says none."""
         self.has_left = False
         """Nothing more comes from it: what is cancelled from now on, it did not cancel itself."""
         self.told_line = 0
         """The log is told of up to here, this line not included."""
+
+    def note_conversation(self, meta: Mapping[str, object]) -> None:
+        """Keep what the `_meta` of a call says of the client's own session.
+
+        Source: Codex 0.169.0, observed, which has several over one connection. Claude Code 2.1.330 names none.
+        """
+        given = meta.get("sessionId")
+        if isinstance(given, str) and given.isprintable() and len(given) <= MAX_CONVERSATION:
+            self.conversation = given
 
 
 class Clients:
@@ -137,6 +152,7 @@ class Clients:
                 "calls": session.calls,
                 "queued": session.outbox.waiting,
                 "droppedNotifications": session.outbox.dropped,
+                **({"conversation": session.conversation} if session.conversation else {}),
                 **({"startsServer": True} if session.starts_server else {}),
             }
             for session in self._sessions.values()

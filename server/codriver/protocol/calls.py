@@ -153,6 +153,7 @@ class PlainCalls:
         if called is None:
             return False
         tool, arguments = called
+        self._client.note_conversation(meta)
         self.replies.expect(identity, len(line))
         scope = self._running[identity] = anyio.CancelScope()
         self._tasks.start(self._run(identity, tool, arguments, meta.get(TOKEN), scope))

@@ -205,6 +205,7 @@ class Protocol:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
         tool, arguments = called
         meta = (ctx.params or {}).get("_meta", {})
+        ctx.lifespan_context.note_conversation(meta)
         if ctx.protocol_version == MODERN and types.LOG_LEVEL_META_KEY not in meta and not offered(ctx):
             ctx.lifespan_context.envelope = envelope(meta)
         if ctx.protocol_version == MODERN and self._tasks.is_able(ctx, tool):
