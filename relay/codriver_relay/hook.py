@@ -51,6 +51,7 @@ MARK = "codriver-hook"
 """How the program is called, and the client that it says it is."""
 
 DEADLINE_S = 1.5
+MOST_DEADLINE_S = 60.0
 GATE_DEADLINE_S = 25.0
 """At the end of a turn tests may run, which the server bounds to 20 s."""
 INPUT_BYTES = 8 << 20
@@ -100,12 +101,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     client, event = words
     open_streams()
-    ending = Ending(GATE_DEADLINE_S if event == "stopping" else DEADLINE_S)
+    ending = Ending(GATE_DEADLINE_S if event == "stopping" else deadline_s())
     try:
         ending.end(answer_of(client, event))
     except Exception:  # noqa: BLE001 - the client goes on, whatever it is
         ending.end()
     return 0
+
+
+def deadline_s() -> float:
+    """The seconds after which it says nothing: those of `CODRIVER_HOOK_DEADLINE_S`, up to a minute, else its own."""
+    try:
+        given = float(os.environ.get("CODRIVER_HOOK_DEADLINE_S", DEADLINE_S))
+    except ValueError:
+        return DEADLINE_S
+    return given if 0 < given <= MOST_DEADLINE_S else DEADLINE_S
 
 
 def answer_of(client: str, event: str) -> str:

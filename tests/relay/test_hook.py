@@ -14,9 +14,21 @@ from live_server import own_settings, serving
 
 import codriver_relay
 from codriver.net.registration import install_relay
-from codriver_relay.hook import CLIENTS, EVENTS, INPUT_BYTES, added_text, patched_files, question, render
+from codriver_relay.hook import (
+    CLIENTS,
+    DEADLINE_S,
+    EVENTS,
+    INPUT_BYTES,
+    added_text,
+    deadline_s,
+    patched_files,
+    question,
+    render,
+)
 
 SHAPES = json.loads((Path(__file__).parent / "hook_shapes.json").read_text())
+PATIENT = {"CODRIVER_HOOK_DEADLINE_S": "60"}
+"""What is asked of a server may take as long as a busy machine needs."""
 TOLD = {"context": "line 2", "block": "no"}
 
 
@@ -97,7 +109,7 @@ def program(tmp_path_factory):
 
 
 def run(program, folder, *words, given=b"{}", **variables):
-    environ = {"PATH": os.environ["PATH"], "HOME": str(program.parent), **variables}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(program.parent), **PATIENT, **variables}
     command = [sys.executable, "-I", "-S", str(program), *words]
     done = subprocess.run(command, cwd=folder, env=environ, input=given, capture_output=True, timeout=60, check=False)
     assert done.stderr == b""
@@ -203,9 +215,15 @@ def test_a_server_that_does_not_answer_holds_nobody_up(program, live):
     given = json.dumps(edit_in(live, "late.clj", "(")).encode()
     live.process.send_signal(signal.SIGSTOP)
     try:
-        assert run(program, live.workspace, "qwen", "edited", given=given) == {}
+        assert run(program, live.workspace, "qwen", "edited", given=given, CODRIVER_HOOK_DEADLINE_S="1.5") == {}
     finally:
         live.process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("given", ["nan", "-1", "0", "inf", "soon", ""])
+def test_a_deadline_that_is_none_is_its_own(monkeypatch, given):
+    monkeypatch.setenv("CODRIVER_HOOK_DEADLINE_S", given)
+    assert deadline_s() == DEADLINE_S
 
 
 def test_an_input_that_never_ends_holds_nobody_up(program, live):

@@ -63,9 +63,9 @@ All well costs no token, and no hook allows what the client would ask for. In a 
 count once you have accepted them (`codriver trust`). Hooks of Claude Code and Codex call the tool `note_edit`, which is
 listed to nobody, on the connection that is open: an edit before that is open is not noted. The others, and Claude Code
 at a start, run `codriver-hook CLIENT EVENT`, one standard-library file beside the relay. It prints `{}` and ends with
-status 0 where there is no server, or no answer within 1.5 s (25 s at the end of a turn), and starts none. Claude Code's
-says nothing where Copilot runs it, which has its own. Cursor's and Cline's are as their pages say; those of the others
-were seen at work.
+status 0 where there is no server, or no answer within 1.5 s (or `CODRIVER_HOOK_DEADLINE_S`; 25 s at the end of a turn),
+and starts none. Claude Code's says nothing where Copilot runs it, which has its own. Cursor's and Cline's are as their
+pages say; those of the others were seen at work.
 
 """
 PACKAGES = """\

@@ -100,6 +100,7 @@ def edits(place, who):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_an_edit_by_the_clients_own_tool_reaches_the_log_and_what_is_wrong_its_model(tmp_path, name, monkeypatch):
     place = Place(tmp_path)
+    place.environment["CODRIVER_HOOK_DEADLINE_S"] = "5"  # no client waits longer
     place.trust()
     set_up(place, name, monkeypatch)
     with serving_model(script=SCRIPTS[name](place.workspace)) as model:

@@ -40,7 +40,7 @@ def write(live, name, text):
 
 def note(client, **arguments):
     """What is told beside `ok`."""
-    answer = client.call("note_edit", **arguments)
+    answer = client.call("note_edit", **{"waitMs": 20_000, **arguments})
     assert answer.pop("ok"), answer
     return answer
 

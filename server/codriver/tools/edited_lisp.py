@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from codriver.tools.base import Call
 
-LOAD_S: Final = 1.0
-"""A hook's program waits no longer for its answer than one and a half seconds."""
 RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES)
 BITBAKE: Final = ".bb"
 """The ending that scripts of babashka share with the recipes of BitBake."""
@@ -115,15 +113,15 @@ def _changed_lines(old: str, new: str) -> list[tuple[int, str]]:
     return [(n + 1, after[n]) for tag, _, _, low, high in matched if tag != "equal" for n in range(low, high)]
 
 
-async def reload(call: Call, who: str, edit: Edit, text: str, most: int) -> str:
-    """Load the top-level forms that an edit changed where a session serves the file; what failed, in so many words."""
+async def reload(call: Call, who: str, edit: Edit, text: str, *, wait_s: float) -> str:
+    """Load the top-level forms that an edit changed where a session serves the file; what failed, in words."""
     services = call.services
     change = Change(edit.path, Snapshot(edit.text_before(text).encode("utf-8", "replace")), text.encode())
     await services.work.files.run(call.client, partial(unwatched_save, services, edit.path))
-    loads = EditLoads(call, who, Evaluating(who=who), by="an edit", wait_s=LOAD_S)
+    loads = EditLoads(call, who, Evaluating(who=who), by="an edit", wait_s=wait_s)
     await loads.run([FileResult(change, edit.shown, {}, "")], {})
     if loads.failure:
-        return _failure(edit.shown, loads.failure)[:most]
+        return _failure(edit.shown, loads.failure)
     load = loads.rows.get(0, {}).get("load")
     if isinstance(load, dict) and load.get("status") in ("running", "queued", "needs-input"):
         return f"{edit.shown} is still being loaded: get_evaluation {load.get('evaluationId')}"

@@ -55,6 +55,8 @@ class NoteEditArguments(Arguments):
     """What the edit took away and what it put there, in turn."""
     is_again: str | bool = False
     """Whether the client goes on only because it was blocked at the end of this turn."""
+    wait_ms: int = Field(1000, ge=0, le=20_000)
+    """How long the hook can wait for a load, or for a look at the files; its program ends after 1.5 s."""
     render_for: Literal["", "claude-code", "codex"] = ""
 
     def paths(self) -> tuple[str, ...]:
@@ -68,7 +70,7 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
     context = block = ""
     match arguments.event:
         case "started":
-            context = await digest(call, call.who(arguments.who))
+            context = await digest(call, call.who(arguments.who), wait_s=arguments.wait_ms / 1000)
         case "writing":
             block = await _refusal(call, arguments)
         case "edited":
@@ -91,11 +93,11 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
         services.edits_noted.add(path)
         call.dispatch(Say(f"{who} edited {shown}", who=who))
         edit = Edit(path, shown, arguments.before, arguments.replaced, is_whole=arguments.content is not None)
-        said.append(await _judge(call, who, edit))
+        said.append(await _judge(call, who, edit, arguments.wait_ms / 1000))
     return "\n".join(filter(None, said))[:FAULT_CHARACTERS]
 
 
-async def _judge(call: Call, who: str, edit: Edit) -> str:
+async def _judge(call: Call, who: str, edit: Edit, wait_s: float) -> str:
     services = call.services
     text = await services.work.files.run(call.client, partial(read_edited, services.workspace, edit.path))
     if text is None:
@@ -103,7 +105,7 @@ async def _judge(call: Call, who: str, edit: Edit) -> str:
     fault = await services.work.texts.run(call.client, partial(fault_of, edit.shown, text, FAULT_CHARACTERS))
     if fault or not (services.settings.hook_reload and services.settings.enable_mcp_repl_evaluation):
         return fault
-    return await reload(call, who, edit, text, FAULT_CHARACTERS)
+    return (await reload(call, who, edit, text, wait_s=wait_s))[:FAULT_CHARACTERS]
 
 
 async def _refusal(call: Call, arguments: NoteEditArguments) -> str:

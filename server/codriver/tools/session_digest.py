@@ -27,7 +27,8 @@ LINE_CHARACTERS: Final = 400
 MOST_ENTRIES: Final = 400
 """Of the log, the newest evaluations that are looked through for definitions."""
 MOST_FAILURES: Final = 3
-SEARCH_S: Final = 0.7
+SEARCH_SHARE: Final = 0.7
+"""Of the time that the answer may take."""
 SEARCH_BYTES: Final = 8 * MEBIBYTE
 SEARCH_ENTRIES: Final = 20_000
 RULES: Final = Rules(Links.WITHIN, 512 * KIBIBYTE)
@@ -35,13 +36,15 @@ LISP_NAME: Final = re.compile(r"^\s*\([^\s()]*def[^\s()]*\s+(?:\^\S+\s+)*([^\s()
 PYTHON_NAME: Final = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
 
 
-async def digest(call: Call, who: str) -> str:
+async def digest(call: Call, who: str, *, wait_s: float) -> str:
     """How the REPLs stand, for the caller `who`, in 1,500 characters at most; empty where there is nothing to tell."""
     state, services = call.state, call.services
     lines = [_listed("REPLs", map(_repl, state.repls.values()))]
     defined = _defined(call)
     if defined:
-        on_disk = await services.work.files.run(call.client, partial(_names_on_disk, services.workspace, set(defined)))
+        on_disk = await services.work.files.run(
+            call.client, partial(_names_on_disk, services.workspace, set(defined), SEARCH_SHARE * wait_s)
+        )
         lines.append(_listed("Defined and in no file", (name for name in defined if name not in on_disk)))
     over = [one for one in state.evaluations.values() if one.over]
     failed = sorted((one for one in over if one.failure), key=lambda one: one.number)
@@ -103,13 +106,13 @@ def _defined(call: Call) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _names_on_disk(workspace: Path, wanted: set[str]) -> set[str]:
+def _names_on_disk(workspace: Path, wanted: set[str], search_s: float) -> set[str]:
     """Those of the names that a source file of the workspace defines, as far as time and size allow. Blocks.
 
     Where they do not allow it to look everywhere, all of them: nothing is said that may be wrong.
     """
     found: set[str] = set()
-    ends_at, left = time.monotonic() + SEARCH_S, SEARCH_BYTES
+    ends_at, left = time.monotonic() + search_s, SEARCH_BYTES
     for path in files_of(workspace, tuple(dialects_by_suffix()), max_entries=SEARCH_ENTRIES):
         if time.monotonic() > ends_at or left <= 0:
             return wanted
