@@ -66,6 +66,9 @@ Connects stdin and stdout to a Codriver server: a number is its port, anything e
   --verbose        say on stderr what happens to the connection
 """
 CLIENT_IN, CLIENT_OUT, DIAGNOSTICS = 0, 1, 2
+CAN_POLL = hasattr(select, "poll") and not os.environ.get("CODRIVER_RELAY_THREADS")
+"""Whether pipes can be waited for. Where they cannot, as on Windows, a thread reads stdin, and one each writes."""
+POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 RETRY_S = 0.25
 GIVE_UP_S = 60.0
 CONNECT_S = 5.0
@@ -97,8 +100,9 @@ RECORD_BYTES = 4096
 """What a server writes beside its port file is a tenth of this."""
 PLACE = (".calva", "mcp-server")
 """Where the port file of a workspace lies, below it. No link is followed there: it may have come with a checkout."""
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-UNTOUCHED = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+NOFOLLOW, CLOEXEC = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_CLOEXEC", 0)
+FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOEXEC
+UNTOUCHED = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | CLOEXEC | getattr(os, "O_NOCTTY", 0)
 """To open a file without following a link, waiting for a pipe's other end, or taking a terminal."""
 KIND, REGULAR, OTHERS = 0o170000, 0o100000, 0o077
 """The bits of a mode that say what a file is; a regular file; all that anybody but its user may. Source: inode(7)."""
@@ -300,7 +304,8 @@ class Output:
     def __init__(self) -> None:
         self.room = room_of(CLIENT_OUT)
         self.lock = allocate_lock()
-        self.bell, self.button = os.pipe()
+        self.ringing, self.button = socket_pair()
+        self.bell = self.ringing.fileno()
         """It rings when a thread has written all."""
         self.is_busy = False
         """A thread is writing: what comes has to wait, so no more of it should be read."""
@@ -314,7 +319,7 @@ class Output:
                 return
         if len(data) <= READ_BYTES:
             # Where there is room at all, there is room for so much.
-            while data and self.room.poll(0):
+            while data and self.room and self.room.poll(0):
                 data = data[write_some(data[: select.PIPE_BUF]) :]
         if data:
             self.is_busy = True
@@ -326,24 +331,80 @@ class Output:
         while data:  # not `is_busy`: the next thread may have set that already
             rest = memoryview(data)
             while rest:
-                room.poll()  # the client's end may be one whose writes do not wait
+                if room:
+                    room.poll()  # the client's end may be one whose writes do not wait
                 rest = rest[write_some(rest) :]
             with self.lock:
                 data, self.waiting = b"".join(self.waiting), []
                 self.is_busy = bool(data)
-        os.write(self.button, b"!")
+        self.button.send(b"!")
 
     def wait(self) -> None:
         """Return when all is written."""
         while self.is_busy:
-            os.read(self.bell, READ_BYTES)
+            self.ringing.recv(READ_BYTES)
 
 
-def room_of(fd: int) -> select.poll:
-    """A poll that waits for room to write to `fd`."""
+def room_of(fd: int) -> select.poll | None:
+    """A poll that waits for room to write to `fd`; None where only a write can wait for it."""
+    if not CAN_POLL:
+        return None
     room = select.poll()
-    room.register(fd, select.POLLOUT)
+    room.register(fd, POLLOUT)
     return room
+
+
+class Input:
+    """The input from the client, at a descriptor that can be waited for: where stdin cannot, a thread passes it on."""
+
+    def __init__(self) -> None:
+        self.fd, self.passed = CLIENT_IN, None
+        if not CAN_POLL:
+            self.passed, other = socket_pair()
+            self.fd = self.passed.fileno()
+            start_new_thread(run_or_end, (lambda: pass_on(other),))
+
+    def read(self) -> bytes | None:
+        """The bytes that the client wrote; empty at its end, None when there is nothing after all."""
+        return self.passed.recv(READ_BYTES) if self.passed else read_client()
+
+
+def pass_on(other: socket.socket) -> None:
+    """Send what comes from stdin, until its end; while that is not taken, nothing is read."""
+    while (data := read_client()) != b"":
+        if data is None:
+            select.select([CLIENT_IN], [], [])
+        else:
+            other.sendall(data)
+    other.shutdown(socket.SHUT_WR)
+
+
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Two sockets, each the other's end."""
+    if hasattr(socket, "socketpair"):
+        return socket.socketpair()
+    from socket import socketpair  # noqa: PLC0415 - Windows has it in Python alone
+
+    return socketpair()
+
+
+class SocketPoll:
+    """`select.poll` for sockets alone, by what every system has. Errors are not waited for."""
+
+    def __init__(self) -> None:
+        self.events: dict[int, int] = {}
+        self.register, self.unregister = self.events.__setitem__, self.events.__delitem__
+
+    def poll(self, wait_ms: float | None = None) -> list[tuple[int, int]]:
+        """What is ready, after waiting at most so long."""
+        readers, writers = ([fd for fd, events in self.events.items() if events & kind] for kind in (POLLIN, POLLOUT))
+        readers, writers, _ = select.select(readers, writers, [], None if wait_ms is None else wait_ms / 1000)
+        return [(fd, POLLIN * (fd in readers) | POLLOUT * (fd in writers)) for fd in {*readers, *writers}]
+
+
+def new_poll() -> select.poll:
+    """A poll of what can be waited for."""
+    return select.poll() if CAN_POLL else SocketPoll()  # type: ignore[return-value]  # as much of it as is used
 
 
 def write_some(data: bytes | memoryview) -> int:
@@ -560,7 +621,7 @@ def open_below(workspace: str) -> int:
     for name in PLACE:
         above = folder
         try:
-            folder = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=above)
+            folder = os.open(name, FOLDER | NOFOLLOW, dir_fd=above)
         finally:
             os.close(above)
     return folder
@@ -830,8 +891,10 @@ def has_both(process: str, lock: os.stat_result, inode: int) -> bool:
 
 def is_locked(folder: int) -> bool:
     """Whether somebody holds the lock in a folder. To know, it is taken for a moment."""
-    import fcntl  # noqa: PLC0415 - only where the kernel does not tell who listens
-
+    try:
+        import fcntl  # noqa: PLC0415 - only where the kernel does not tell who listens
+    except ImportError:
+        return True  # as where the file system knows no locks
     try:
         lock = open_file(folder, "lock", os.O_RDWR)
     except OSError:
@@ -926,7 +989,7 @@ class Starter:
             try:
                 if not has_name(above, name):
                     os.mkdir(name, dir_fd=above)
-                folder = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=above)
+                folder = os.open(name, FOLDER | NOFOLLOW, dir_fd=above)
             finally:
                 os.close(above)
         try:
@@ -1034,7 +1097,7 @@ class RootsTalk:
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
-        self.output = Output()
+        self.input, self.output = Input(), Output()
         self.lines = Lines()
         self.has_ended = False
         self.handshake: Message | None = None
@@ -1059,19 +1122,19 @@ class RootsTalk:
 
     def take_turn(self) -> None:
         """Wait until the client says something or its time is over."""
-        poll = select.poll()
+        poll = new_poll()
         poll.register(CLIENT_OUT, 0)
-        poll.register(self.output.bell, select.POLLIN)
+        poll.register(self.output.bell, POLLIN)
         if not self.output.is_busy:
-            poll.register(CLIENT_IN, select.POLLIN)
+            poll.register(self.input.fd, POLLIN)
         left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) * 1000
         for fd, _ in poll.poll(left):
             if fd == CLIENT_OUT:
                 os._exit(0)
-            elif fd == CLIENT_IN:
+            elif fd == self.input.fd:
                 self.hear_client()
             else:
-                os.read(fd, READ_BYTES)
+                self.output.ringing.recv(READ_BYTES)
         if self.deadline is not None and self.workspace is None:
             if time.monotonic() >= self.deadline:
                 self.fail(f"the client did not answer roots/list within {ROOTS_S:g} s")
@@ -1080,7 +1143,7 @@ class RootsTalk:
 
     def hear_client(self) -> None:
         """Take what the client wrote."""
-        data = read_client()
+        data = self.input.read()
         if data is None:
             return
         self.has_ended = not data
@@ -1209,10 +1272,10 @@ class Relay:
         self.starter = starter
         self.give_up_s = give_up_s
         self.say = say
-        self.output = talk.output if talk else Output()
-        self.poll = select.poll()
+        self.input, self.output = (talk.input, talk.output) if talk else (Input(), Output())
+        self.poll = new_poll()
         self.poll.register(CLIENT_OUT, 0)  # errors are always reported: the client is gone
-        self.poll.register(self.output.bell, select.POLLIN)
+        self.poll.register(self.output.bell, POLLIN)
         self.watched: dict[int, int] = {}
         """For what stdin and the connection are polled now."""
         self.connection: socket.socket | None = None
@@ -1390,20 +1453,20 @@ class Relay:
     def take_turn(self, seconds: float | None) -> None:
         """Wait until something comes or can be sent, at most so long, and take it."""
         wants_client = not self.has_ended and self.backlog_bytes < BACKLOG_BYTES
-        self.watch(CLIENT_IN, select.POLLIN if wants_client else 0)
+        self.watch(self.input.fd, POLLIN if wants_client else 0)
         connection = self.connection
         if connection is not None:
-            events = 0 if self.output.is_busy else select.POLLIN
-            self.watch(connection.fileno(), events | select.POLLOUT if self.unsent else events)
+            events = 0 if self.output.is_busy else POLLIN
+            self.watch(connection.fileno(), events | POLLOUT if self.unsent else events)
         for fd, events in self.poll.poll(None if seconds is None else seconds * 1000):
-            if fd == CLIENT_IN:
+            if fd == self.input.fd:
                 self.hear_client()
             elif fd == self.output.bell:
-                os.read(fd, READ_BYTES)
+                self.output.ringing.recv(READ_BYTES)
                 self.last_step = time.monotonic()
             elif fd == CLIENT_OUT:
                 os._exit(0)
-            elif events & select.POLLOUT:
+            elif events & POLLOUT:
                 self.send_on()
             else:
                 self.hear_server()
@@ -1420,7 +1483,7 @@ class Relay:
 
     def hear_client(self) -> None:
         """Take what the client wrote."""
-        data = read_client()
+        data = self.input.read()
         if data is None:
             return
         if data:
@@ -1752,16 +1815,18 @@ def open_streams() -> None:
 
 def refuse(problem: str) -> int:
     """Say why the command line cannot be used; the exit status."""
-    report(problem)
-    os.write(DIAGNOSTICS, USAGE.encode())
+    os.write(DIAGNOSTICS, f"codriver-relay: {problem}\n{USAGE}".encode("utf-8", "replace"))
     return 2
 
 
 def report(text: str) -> None:
     """Say it on stderr, if anybody listens: what is only said must hold up nothing."""
+    line, room = f"codriver-relay: {text}\n".encode("utf-8", "replace"), room_of(DIAGNOSTICS)
     try:
-        if room_of(DIAGNOSTICS).poll(0):
-            os.write(DIAGNOSTICS, f"codriver-relay: {text}\n".encode("utf-8", "replace"))
+        if room is None:
+            start_new_thread(os.write, (DIAGNOSTICS, line))
+        elif room.poll(0):
+            os.write(DIAGNOSTICS, line)
     except OSError:
         return
 

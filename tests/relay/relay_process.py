@@ -11,9 +11,19 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 RELAY = Path(__file__).parents[2] / "relay" / "codriver_relay" / "__init__.py"
 HASTY = "import codriver_relay; codriver_relay.ANSWERS_S = 5; codriver_relay.main()"
 """A relay that waits for answers less long than others."""
+THREADS = "CODRIVER_RELAY_THREADS"
+"""The variable by which a relay waits for pipes by threads, as on a system that cannot poll them.
+
+With it set, all tests of the relay are run so; without it those that take but a moment are run both ways.
+"""
+polls_alone = pytest.mark.skipif(
+    THREADS in os.environ, reason="without polling only a write tells that a reader is gone"
+)
 WAIT_S = 60.0
 """No wait of a test ends later than this; none should come near it."""
 
@@ -52,7 +62,9 @@ class RelayProcess:
     """A client's view of a relay: what it writes to the relay's stdin, and the lines it reads from its stdout."""
 
     def __init__(self, *arguments, environment=None, program=None, command=None, cwd=None):
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("CODRIVER_")}
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith("CODRIVER_") or name == THREADS
+        }
         relay = [sys.executable, *(["-c", program] if program else ["-I", "-S", str(RELAY)])]
         self.process = subprocess.Popen(
             [*([command] if command else relay), *map(str, arguments)],

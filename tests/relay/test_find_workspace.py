@@ -14,7 +14,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 import codriver_relay
 from codriver.repls.kinds import project_marks
 from codriver_relay import is_border, path_of, workspace_of_roots
-from relay.relay_process import INITIALIZED, RELAY, WAIT_S, RelayProcess, answer, encode, request
+from relay.relay_process import INITIALIZED, RELAY, WAIT_S, RelayProcess, answer, encode, polls_alone, request
 
 QUESTION = {"jsonrpc": "2.0", "id": "codriver-relay-roots", "method": "roots/list"}
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
@@ -321,6 +321,7 @@ def test_a_client_that_ends_before_it_names_roots_leaves_no_relay(auto):
     assert b"stdin ended" in relay.process.stderr.read()
 
 
+@polls_alone
 def test_a_client_that_is_gone_ends_the_search(place):
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(RELAY), "--workspace", "auto"], stdin=subprocess.PIPE, stdout=subprocess.PIPE

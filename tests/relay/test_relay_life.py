@@ -26,6 +26,7 @@ from relay.relay_process import (
     encode,
     identity,
     open_session,
+    polls_alone,
     reopen_session,
     request,
 )
@@ -378,6 +379,7 @@ def test_a_relay_without_work_ends_with_stdin(start_relay):
     assert relay.receive_line() is None
 
 
+@polls_alone
 def test_a_client_that_is_gone_ends_the_relay(host):
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(RELAY), str(host.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-
-if sys.platform == "win32":
-    import msvcrt
-else:
+try:
     import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+except ImportError:  # Windows
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]  # as seen from other systems
 
 
 def try_lock(descriptor: int) -> bool:
@@ -17,10 +22,7 @@ def try_lock(descriptor: int) -> bool:
         OSError: its file system knows no locks.
     """
     try:
-        if sys.platform == "win32":
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor)
     except (BlockingIOError, PermissionError):
         return False
     return True

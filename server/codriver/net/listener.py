@@ -7,7 +7,6 @@ import errno
 import json
 import logging
 import socket
-import sys
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -30,8 +29,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-if sys.platform != "win32":
+try:
     import resource
+except ImportError:  # Windows
+    BOUNDS_FILES = False
+else:
+    BOUNDS_FILES = True
 
 READ_BYTES = 64 * 1024
 ACCEPT_AGAIN_S = 0.1
@@ -134,7 +137,7 @@ class PatientListener(SocketListener):
 
 def allow_files(clients: int) -> None:
     """Let the process open a file for each of so many clients, as far as the system allows."""
-    if sys.platform == "win32":
+    if not BOUNDS_FILES:
         return
     wanted = clients + FILES_BESIDE_CLIENTS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

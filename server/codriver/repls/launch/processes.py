@@ -6,6 +6,7 @@ import codecs
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections import deque
 from contextlib import asynccontextmanager
@@ -97,7 +98,10 @@ class ReplProcess:
         if self._exit is None:
             self._exit = "it was killed by codriver"
         try:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
         except (ProcessLookupError, PermissionError):
             # It is gone already; on macOS a group of zombies answers with a permission error.
             return
@@ -127,6 +131,8 @@ class ReplProcess:
         """End the tree: SIGTERM, 2 s, SIGKILL; return when it is gone."""
         if self._process.stdin is not None:
             await self._process.stdin.aclose()
+        elif self._process.returncode is None:  # without a watchdog, which would be told by its stdin
+            self._process.terminate()
         with anyio.move_on_after(STOP_S):
             await self._process.wait()
         self.kill()
@@ -159,29 +165,19 @@ async def start(
     """A REPL started by `command` in `cwd`; leaving the context ends its whole process tree.
 
     `on_output` gets what it prints, as text, in the order of each stream. When this process dies, also by SIGKILL, the
-    tree ends within 2 s.
+    tree ends within 2 s. Where the system has no process groups there is no watchdog: what the command has started
+    stays when it ends, and the command itself ends with this process only if it reads its stdin.
 
     Raises:
         StartError: the command cannot be run.
     """
-    reading, writing = os.pipe()
-    watchdog = str(Path(__file__).with_name("watchdog.py"))
-    stdin = "shared" if SUPERVISED in command else "empty"
     try:
         # Cancelled half-way it would leave processes that nobody knows. It waits for nothing but the system.
         with anyio.CancelScope(shield=True):
-            process = await anyio.open_process(
-                [sys.executable, "-I", "-S", watchdog, str(writing), stdin, *command],
-                cwd=cwd,
-                env=dict(env),
-                start_new_session=True,
-                pass_fds=(writing,),
-            )
+            open_process = _open_watched if hasattr(os, "killpg") else _open_alone
+            process, reading = await open_process(command, cwd, dict(env))
     except OSError as error:
-        os.close(reading)
         raise StartError(f"`{' '.join(command)}` could not be started in {cwd}: {error}") from error
-    finally:
-        os.close(writing)
     running = ReplProcess(process, command, port_file=port_file, start_timeout_s=start_timeout_s)
     try:
         async with own_tasks() as tasks:
@@ -189,14 +185,53 @@ async def start(
                 if process.stdout is not None and process.stderr is not None:
                     tasks.start_soon(_drain, process.stdout, "out", running, on_output)
                     tasks.start_soon(_drain, process.stderr, "err", running, on_output)
-                tasks.start_soon(_read_reports, reading, running)
+                if reading is None:
+                    tasks.start_soon(_await_end, process, running)
+                else:
+                    tasks.start_soon(_read_reports, reading, running)
                 yield running
             finally:
                 with anyio.CancelScope(shield=True):
                     await running.stop()
                     await process.aclose()
     finally:
-        os.close(reading)  # not in the task that reads it, which may be cancelled before it begins
+        if reading is not None:
+            os.close(reading)  # not in the task that reads it, which may be cancelled before it begins
+
+
+async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
+    """The watchdog of a REPL, and the pipe to which it reports."""
+    reading, writing = os.pipe()
+    watchdog = str(Path(__file__).with_name("watchdog.py"))
+    stdin = "shared" if SUPERVISED in command else "empty"
+    try:
+        process = await anyio.open_process(
+            [sys.executable, "-I", "-S", watchdog, str(writing), stdin, *command],
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+            pass_fds=(writing,),
+        )
+    except OSError:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    return process, reading
+
+
+async def _open_alone(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
+    """The REPL itself."""
+    stdin = subprocess.PIPE if SUPERVISED in command else subprocess.DEVNULL
+    return await anyio.open_process([*command], stdin=stdin, cwd=cwd, env=env), None
+
+
+async def _await_end(process: Process, running: ReplProcess) -> None:
+    """Wait for the end of a REPL that has no watchdog."""
+    try:
+        running.report(f"exit {await process.wait()}")
+    finally:
+        running.over.set()
 
 
 async def _drain(

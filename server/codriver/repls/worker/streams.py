@@ -130,8 +130,10 @@ class Pipes:
     """
 
     def __init__(self, printed: Callable[[str, str], None]) -> None:
-        import fcntl
-
+        try:
+            from fcntl import fcntl
+        except ImportError:
+            fcntl = None  # type: ignore[assignment]
         self._printed = printed
         self._lock = threading.Lock()
         self._ends: dict[int, tuple[str, codecs.IncrementalDecoder]] = {}
@@ -140,7 +142,8 @@ class Pipes:
             reading, writing = os.pipe()
             with contextlib.suppress(OSError):
                 # F_SETPIPE_SZ of Linux: C code that prints while it holds the interpreter's lock stops us from reading.
-                fcntl.fcntl(writing, 1031, 1 << 20)
+                if fcntl is not None:
+                    fcntl(writing, 1031, 1 << 20)
             os.dup2(writing, number)
             os.close(writing)
             self._ends[reading] = (stream, codecs.getincrementaldecoder("utf-8")("backslashreplace"))
