@@ -73,7 +73,8 @@ PACKAGES = """\
 
 Made of `packages.toml` by `python wrapper-config/make_packages.py`; all but the bundle want `codriver-relay` on the
 `PATH` of the client, and find the project as `--workspace auto` does. `CHECKOUT` is a checkout of Codriver, or the
-repository that has it. A client with an entry by `codriver init` needs no package: it would start a second relay.
+repository that has it. An entry of the project by `codriver init` has the plugin's name, so one relay starts; one in
+your own file has another, and a second would start: `codriver init --remove --scope user` takes it out.
 
 | for | by |
 | --- | --- |

@@ -9,6 +9,7 @@ from real_clients import AGENTS, Place, program
 from scripted_model import SAID, serving_model
 
 import codriver_relay
+from codriver.setup.agent_files import Wanted, plan_agent_files
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients
 
@@ -24,6 +25,8 @@ def test_the_agent_evaluates(tmp_path, name):
     machine = Environment(place.home, "linux", place.environment)
     (change,) = plan([known_clients()[name]], launch, machine)
     apply(change)
+    for change in plan_agent_files(place.workspace, Wanted(skills=True, agents_md=True)):
+        apply(change)
     with serving_model({"code": "print('hé')\n6 * 7"}) as model:
         (command, *words), variables = AGENTS[name](place, model.url)
         agent = program(command)
@@ -40,3 +43,7 @@ def test_the_agent_evaluates(tmp_path, name):
     assert '"result":"42"' in told
     assert '"stdout":"hén"' in told
     assert stopped.startswith("stopped pid"), stopped
+    heard = model.heard[-1]
+    # Once, though some read both folders. The server's instructions have the beginning of it alone.
+    assert heard.count("Orient, explore, build up") == (name != "cline")
+    assert ("Live REPL: the MCP server" in heard) == (name != "gemini")
