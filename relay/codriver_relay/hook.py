@@ -58,7 +58,6 @@ INPUT_BYTES = 8 << 20
 ANSWER_BYTES = 1 << 16
 READ_BYTES = 1 << 16
 PATH_CHARACTERS = 4096
-MOST_FILES = 20
 MOST_FOLDERS = 64
 """Folders above the current one in which a server is looked for."""
 
@@ -66,8 +65,6 @@ PATHS = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
 CONTENTS = ("content", "file_text")
 OLDS = ("old_string", "oldString", "old_str")
 NEWS = ("new_string", "newString", "new_str")
-PATCH_HEADERS = ("*** Update File: ", "*** Add File: ", "*** Move to: ")
-"""The lines of a patch that name the files that are there afterwards. Source: Codex, apply_patch."""
 
 
 class Ending:
@@ -185,7 +182,9 @@ def question(client: str, event: str, given: object) -> dict[str, object] | None
         return None if is_again else asked
     edit = edit_of(client, given)
     # Before a write only a text that is there whole can be judged.
-    return None if edit is None or (event == "writing" and "content" not in edit) else {**asked, **edit}
+    return (
+        None if edit is None or (event == "writing" and not edit.keys() & {"content", "patch"}) else {**asked, **edit}
+    )
 
 
 def edit_of(client: str, given: Json) -> dict[str, object] | None:
@@ -197,9 +196,7 @@ def edit_of(client: str, given: Json) -> dict[str, object] | None:
         return None
     patch = made.get("command", made.get("patchText"))
     if isinstance(patch, str) and "*** Begin Patch" in patch:
-        files, text = patched_files(patch), added_text(patch)
-        whole = {} if text is None else {"content": text}
-        return {"filePaths": files, **whole} if files else None
+        return {"patch": patch} if len(patch) <= INPUT_BYTES else None
     path = text_of(made, PATHS, PATH_CHARACTERS)
     if not path:
         return None
@@ -215,23 +212,6 @@ def edit_of(client: str, given: Json) -> dict[str, object] | None:
     elif all(replacements) and contents is None:
         edit["replaced"] = replacements
     return edit
-
-
-def patched_files(patch: str) -> list[str]:
-    """The files that a patch leaves there."""
-    lines = patch.splitlines()
-    named = [line[len(head) :].strip() for line in lines for head in PATCH_HEADERS if line.startswith(head)]
-    return [name for name in named if 0 < len(name) <= PATH_CHARACTERS][:MOST_FILES]
-
-
-def added_text(patch: str) -> str | None:
-    """The text of the one new file that a patch makes; None where it does anything else."""
-    lines = patch.strip().splitlines()
-    is_one = len(lines) > 2 and lines[1].startswith("*** Add File: ") and lines[-1] == "*** End Patch"
-    body = lines[2:-1]
-    if not is_one or not all(line.startswith("+") for line in body):
-        return None
-    return "".join([f"{line[1:]}\n" for line in body])
 
 
 def pair_of(edit: object) -> list[str] | None:

@@ -19,9 +19,7 @@ from codriver_relay.hook import (
     DEADLINE_S,
     EVENTS,
     INPUT_BYTES,
-    added_text,
     deadline_s,
-    patched_files,
     question,
     render,
 )
@@ -42,7 +40,7 @@ def test_a_recorded_input_asks_what_it_is_about(shape):
     "given",
     [None, [], 7, "x", {}, {"tool_input": []}, {"tool_input": {"file_path": 7}}, {"toolArgs": {"path": None}},
      {"tool_input": {"file_path": "x" * 5000}}, {"edits": "no", "file_path": ["a"]},
-     {"tool_input": {"command": "*** Begin Patch\n*** End Patch"}}, {"hook_event_name": "Other"}],
+     {"hook_event_name": "Other"}],
 )  # fmt: skip
 def test_an_input_of_another_shape_asks_nothing_about_files(client, given):
     for event in ("edited", "writing"):
@@ -55,13 +53,6 @@ def test_a_client_that_goes_on_because_it_was_blocked_asks_nothing():
         assert question(client, "stopping", {"stop_hook_active": True}) is None
     assert question("cursor", "stopping", {"loop_count": 1}) is None
     assert question("cursor", "stopping", {"loop_count": 0}) == {"event": "stopping", "who": "cursor"}
-
-
-def test_a_patch_names_the_files_that_it_leaves():
-    patch = "*** Begin Patch\n*** Update File: a.clj\n@@\n*** Delete File: b.clj\n*** Add File: c d.clj\n*** End Patch"
-    assert patched_files(patch) == ["a.clj", "c d.clj"]
-    assert added_text(patch) is None
-    assert added_text("*** Begin Patch\n*** Add File: a.clj\n+(ns a)\n+\n*** End Patch\n") == "(ns a)\n\n"
 
 
 def nested(name, **fields):

@@ -105,6 +105,17 @@ def test_the_changed_form_is_loaded_and_no_other(live, client):
     assert answer["result"] == "[20 1]"
 
 
+def test_of_a_patch_the_changed_form_is_loaded_and_no_other(live, client):
+    file = write(live, "hunk.lpy", "(ns hunk)\n\n(def loads (atom 0))\n\n(defn f [x]\n  (inc x))\n")
+    assert client.call("load_file", filePath=str(file), replSessionKey="lpy")["ok"]
+    assert client.call("evaluate_code", code="(swap! hunk/loads inc)", replSessionKey="lpy")["ok"]
+    file.write_text(file.read_text().replace("(inc x)", "(* 10 x)"))
+    patch = "*** Begin Patch\n*** Update File: src/hunk.lpy\n@@\n (defn f [x]\n-  (inc x))\n+  (* 10 x))\n*** End Patch"
+    assert note(client, patch=patch, cwd=str(live.workspace)) == {}
+    answer = client.call("evaluate_code", code="[(hunk/f 2) @hunk/loads]", replSessionKey="lpy")
+    assert answer["result"] == "[20 1]"
+
+
 def test_a_load_that_fails_is_told_in_few_words(live, client):
     before = "(ns wrong)\n\n(defn f [x]\n  (inc x))\n"
     file = write(live, "wrong.lpy", before)
@@ -183,6 +194,13 @@ def test_a_turn_that_goes_on_because_it_was_blocked_is_not_blocked_again(live, c
     note(client, filePath="src/test_again.py")
     assert note(client, event="stopping", isAgain="true") == {}
     assert "test_again" in note(client, event="stopping", isAgain="${stop_hook_active}")["block"]
+
+
+def test_a_turn_is_not_held_up_by_the_edits_of_others(live, client):
+    write(live, "test_others.py", "def test_others():\n    assert False\n")
+    note(client, filePath="src/test_others.py", who="somebody")
+    assert note(client, event="stopping", who="else") == {}
+    assert "test_others" in note(client, event="stopping", who="somebody")["block"]
 
 
 def test_a_turn_whose_tests_pass_or_are_none_ends(live, client):

@@ -92,21 +92,22 @@ class Saves:
 
 @dataclass(slots=True)
 class EditsNoted:
-    """The files that were edited and whose tests have not run since, for the life of one server."""
+    """The files that each caller edited and whose tests have not run since, for the life of one server."""
 
-    changed: dict[Path, None] = field(default_factory=dict)
+    changed: dict[tuple[str, Path], None] = field(default_factory=dict)
 
-    def add(self, path: Path) -> None:
+    def add(self, who: str, path: Path) -> None:
         """Note an edit; of very many files the oldest are forgotten."""
-        self.changed.pop(path, None)
-        self.changed[path] = None
+        self.changed.pop((who, path), None)
+        self.changed[who, path] = None
         if len(self.changed) > MOST_EDITS_NOTED:
             del self.changed[next(iter(self.changed))]
 
-    def take(self) -> tuple[Path, ...]:
-        """Those files, in the order of their edits, and none of them again."""
-        taken = tuple(self.changed)
-        self.changed.clear()
+    def take(self, who: str) -> tuple[Path, ...]:
+        """The files of one caller, in the order of their edits, and none of them again."""
+        taken = tuple(path for owner, path in self.changed if owner == who)
+        for path in taken:
+            del self.changed[who, path]
         return taken
 
 

@@ -17,22 +17,23 @@ from pydantic import Field
 from codriver.core.actions import Say
 from codriver.editing.file_changes import NotEditableError, editable_path, show
 from codriver.tools.base import Answer, Arguments, Tool, answer_schema
+from codriver.tools.edit_patches import MOST_FILES, PatchedFile, patched_files
 from codriver.tools.edited_lisp import Edit, fault_of, is_lisp, read_edited, reload
 from codriver.tools.session_digest import digest
 from codriver.tools.turn_gate import failures
-from codriver_relay.hook import added_text, patched_files, render
+from codriver_relay.hook import render
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.tools.base import Call
 
-MOST_FILES = 20
 PATH_CHARACTERS = 4096
 CONTENT_CHARACTERS = 8 * 2**20
 FAULT_CHARACTERS = 600
 """Of what is said after an edit: the agent reads it in the midst of something else."""
 REFUSAL_CHARACTERS = 1500
+NOTHING_WRITTEN = "\nNothing was written: write it balanced."
 UNFILLED = "${"
 """How a text begins that a client left as its placeholder, as it had nothing to fill in."""
 
@@ -59,10 +60,12 @@ class NoteEditArguments(Arguments):
     """How long the hook can wait for a load, or for a look at the files; its program ends after 1.5 s."""
     render_for: Literal["", "claude-code", "codex"] = ""
 
-    def paths(self) -> tuple[str, ...]:
-        """The files as they were given."""
-        given = (self.file_path, *self.file_paths, *(patched_files(self.patch) if self.patch else ()))
-        return tuple(dict.fromkeys(path for path in given if path and not path.startswith(UNFILLED)))[:MOST_FILES]
+    def files(self) -> tuple[PatchedFile, ...]:
+        """The files as they were given, each with its new text or what was replaced in it, as far as that is told."""
+        given = dict.fromkeys(path for path in (self.file_path, *self.file_paths) if not path.startswith(UNFILLED))
+        content = None if (self.content or "").startswith(UNFILLED) else self.content
+        named = [PatchedFile(path, content, self.replaced) for path in given if path]
+        return (*named, *patched_files(self.patch))[:MOST_FILES]
 
 
 async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
@@ -76,7 +79,7 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
         case "edited":
             context = await _edited(call, arguments)
         case "stopping" if arguments.is_again not in (True, "true"):
-            block = await failures(call)
+            block = await failures(call, call.who(arguments.who))
     told = {name: text for name, text in (("context", context), ("block", block)) if text}
     if arguments.render_for:
         return Answer(render(arguments.render_for, arguments.event, told), is_bare=True)
@@ -86,13 +89,15 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
 async def _edited(call: Call, arguments: NoteEditArguments) -> str:
     """Note who changed which file; the faults of those that are Lisp, and of their load where that is asked for."""
     services, who = call.services, call.who(arguments.who)
-    paths = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
+    files = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
     said: list[str] = []
-    for path in paths:
+    for path, file in files.items():
+        if not await services.work.files.run(call.client, partial(os.path.isfile, path)):
+            continue
         shown = show(services.workspace, path)
-        services.edits_noted.add(path)
+        services.edits_noted.add(who, path)
         call.dispatch(Say(f"{who} edited {shown}", who=who))
-        edit = Edit(path, shown, arguments.before, arguments.replaced, is_whole=arguments.content is not None)
+        edit = Edit(path, shown, arguments.before, file.replaced, is_whole=file.added is not None)
         said.append(await _judge(call, who, edit, arguments.wait_ms / 1000))
     return "\n".join(filter(None, said))[:FAULT_CHARACTERS]
 
@@ -110,34 +115,28 @@ async def _judge(call: Call, who: str, edit: Edit, wait_s: float) -> str:
 
 async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
     """Why a whole file should not be written so; nothing where it reads, or is no Lisp, or not of the workspace."""
-    services, text = call.services, arguments.content
-    if text is None and arguments.patch:
-        text = added_text(arguments.patch)
-    if text is None or text.startswith(UNFILLED):
-        return ""
-    paths = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
-    if len(paths) != 1 or not is_lisp(paths[0], text):
-        return ""
-    shown = show(services.workspace, paths[0])
-    fault = await services.work.texts.run(call.client, partial(fault_of, shown, text, REFUSAL_CHARACTERS - 40))
-    return fault and f"{fault}\nNothing was written: write it balanced."
+    services = call.services
+    files = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
+    for path, file in files.items():
+        if file.added is not None and is_lisp(path, file.added):
+            shown, most = show(services.workspace, path), REFUSAL_CHARACTERS - len(NOTHING_WRITTEN)
+            fault = await services.work.texts.run(call.client, partial(fault_of, shown, file.added, most))
+            if fault:
+                return fault + NOTHING_WRITTEN
+    return ""
 
 
-def _inside(workspace: Path, arguments: NoteEditArguments) -> tuple[Path, ...]:
-    """The files of an event that lie in the workspace, links followed: none by a path that leads out of it. Blocks.
-
-    After an edit only those that are there.
-    """
-    base = arguments.cwd if arguments.cwd.startswith("/") else ""
-    found = []
-    for given in arguments.paths():
+def _inside(workspace: Path, arguments: NoteEditArguments) -> dict[Path, PatchedFile]:
+    """The files of an event that lie in the workspace, links followed: none by a path that leads out of it. Blocks."""
+    base = f"{arguments.cwd}/" if arguments.cwd.startswith("/") else ""
+    found = {}
+    for file in arguments.files():
+        given = file.path if file.path.startswith("/") else f"{base}{file.path}"
         try:
-            found.append(editable_path(workspace, f"{base}/{given}" if base and not given.startswith("/") else given,
-                                       allow_outside=False))  # fmt: skip
+            found[editable_path(workspace, given, allow_outside=False)] = file
         except NotEditableError:
             continue
-    is_there = arguments.event != "edited"
-    return tuple(path for path in dict.fromkeys(found) if is_there or os.path.isfile(path))  # noqa: PTH113  # `is_file` raises for a name that is too long
+    return found
 
 
 TOOLS = (

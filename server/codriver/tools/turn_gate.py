@@ -33,14 +33,14 @@ Target = tuple["Path", str]
 """A file that changed, and a namespace, module or file with tests of it."""
 
 
-async def failures(call: Call) -> str:
-    """The failures of the tests of what changed since they last ran; empty where none failed or none can be run.
+async def failures(call: Call, who: str) -> str:
+    """The failures of tests of what `who` changed since they last ran; empty where none failed or none can be run.
 
     It takes 20 seconds at most. Tests that take longer are ended and hold up nobody, and nothing runs a second time
     before another file changes.
     """
     services = call.services
-    changed, settings = services.edits_noted.take(), services.settings
+    changed, settings = services.edits_noted.take(who), services.settings
     if not (changed and settings.hook_gate and settings.enable_mcp_repl_evaluation):
         return ""
     targets = await services.work.files.run(call.client, partial(_all_targets, services.workspace, changed))

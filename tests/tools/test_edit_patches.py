@@ -1,0 +1,46 @@
+"""Patches: the files that they leave there, and what they change in each."""
+
+import pytest
+
+from codriver.tools.edit_patches import MOST_FILES, PatchedFile, patched_files
+
+PATCH = """\
+*** Begin Patch
+*** Update File: a.clj
+@@ (ns a)
+ (defn f [x]
+-  (inc x))
++  (dec x))
+@@
+-(def gone 1)
+*** Delete File: b.clj
+*** Add File: c d.clj
++(ns c)
++
++(def y 1)
+*** Update File: old.clj
+*** Move to: new.clj
+@@
+-(def a 1)
++(def a 2)
+*** End Patch
+"""
+
+
+def test_a_patch_tells_what_it_makes_and_changes():
+    changed, added, moved = patched_files(PATCH)
+    inner = ("(defn f [x]\n  (inc x))", "(defn f [x]\n  (dec x))")
+    assert changed == PatchedFile("a.clj", replaced=(inner, ("(def gone 1)", "")))
+    assert added == PatchedFile("c d.clj", added="(ns c)\n\n(def y 1)\n")
+    assert moved == PatchedFile("new.clj", replaced=(("(def a 1)", "(def a 2)"),))
+
+
+@pytest.mark.parametrize(
+    "patch", ["", "text", "*** Begin Patch\n*** End Patch", "*** Add File: ", "*** Delete File: a", "+a\n-b", "\0"]
+)
+def test_what_names_no_file_changes_none(patch):
+    assert patched_files(patch) == ()
+
+
+def test_of_a_giant_the_first_files_are_read():
+    assert len(patched_files("".join(f"*** Add File: {n}.clj\n+(ns a)\n" for n in range(100)))) == MOST_FILES
