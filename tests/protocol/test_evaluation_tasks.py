@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from live_server import until
+from live_server import serving, until
 from mcp_versions import MODERN, TASKS, speaking
 
 OLDER = "2025-11-25"
@@ -344,3 +344,72 @@ def test_the_answers_of_a_clients_tasks_are_bounded_by_their_bytes(live):
             assert [part["type"] for part in told["content"]] == ["text", "image"]
         kept = client.ask("tasks/list")["tasks"]
         assert 0 < len(kept) < 6
+
+
+def begin_call(client, tool, **arguments):
+    """Call any tool as a task of 2025-11-25: the task."""
+    return client.ask("tools/call", name=tool, arguments=arguments, task={})["task"]
+
+
+def test_a_task_waits_beyond_the_calls_timeout_unless_that_is_to_end_it(live, gate):
+    with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
+        ended = begin_call(client, "evaluate_code", code=lasting(gate), timeoutMs=1000, onTimeout="interrupt")
+        assert fields(result(client, ended))["reason"] == "timed-out"
+        assert get(client, ended)["status"] == "failed"
+        waiting = begin_call(client, "evaluate_code", code=lasting(gate), timeoutMs=1000)
+        client.call("wait_for", query='[:find ?l :where [?l :output/text "never"]]', timeoutMs=1500)
+        assert get(client, waiting)["status"] == "working"
+        gate.touch()
+        assert fields(result(client, waiting))["result"] == "'done'"
+
+
+def test_files_are_loaded_and_tests_are_run_as_tasks(live, gate):
+    (live.workspace / "lasting_file.py").write_text(lasting(gate, "answer = 42"))
+    (live.workspace / "test_lasting.py").write_text("def test_good(): pass\ndef test_bad(): assert False\n")
+    gate.touch()
+    with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
+        loaded = begin_call(client, "load_file", filePath="lasting_file.py", detail=True)
+        assert fields(result(client, loaded))["status"] == "done"
+        tested = begin_call(client, "run_tests", namespace="test_lasting.py")
+        assert fields(result(client, tested))["reason"] == "tests-failed"
+        assert get(client, tested)["status"] == "failed"
+
+
+def test_a_queued_task_that_is_cancelled_never_runs(live, gate):
+    with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
+        running = begin_call(client, "evaluate_code", code=lasting(gate))
+        queued = begin_call(client, "evaluate_code", code="ran = True")
+        until(lambda: "queued" in get(client, queued).get("statusMessage", ""), "its place in the queue")
+        assert client.ask("tasks/cancel", taskId=queued["taskId"])["status"] == "cancelled"
+        gate.touch()
+        assert fields(result(client, running))["result"] == "'done'"
+        assert client.call("evaluate_code", code="'ran' in globals()")["result"] == "False"
+
+
+def test_a_task_is_gone_with_the_server_and_the_next_one_says_so(tmp_path):
+    with (
+        serving(tmp_path, "--repl", "python") as first,
+        speaking(first, OLDER, relayed=True, capabilities=KNOWS[OLDER]) as client,
+    ):
+        task = begin_call(client, "evaluate_code", code="1")
+        assert fields(result(client, task))["result"] == "1"
+        first.stop()
+        with serving(tmp_path, "--repl", "python"):
+            client.told("notifications/tools/list_changed")
+            assert get(client, task)["code"] == -32602
+            assert begin_call(client, "evaluate_code", code="2")["status"] == "working"
+
+
+def test_the_lean_tools_lead_to_tasks_of_2026_as_well(tmp_path, gate):
+    (tmp_path / "lean" / "workspace").mkdir(parents=True)
+    (tmp_path / "lean" / "workspace" / "codriver.toml").write_text('toolset = "lean"\n')
+    with (
+        serving(tmp_path / "lean", "--repl", "python") as live,
+        speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client,
+    ):
+        until(lambda: "codriver" in [tool["name"] for tool in client.ask("tools/list")["tools"]], "the lean tools")
+        arguments = {"tool": "evaluate_code", "arguments": {"code": lasting(gate)}}
+        task = client.ask("tools/call", name="codriver", arguments=arguments)
+        assert (task["resultType"], task["status"]) == ("task", "working")
+        gate.touch()
+        assert fields(result(client, task))["result"] == "'done'"

@@ -15,7 +15,7 @@ from codriver.log.redaction import Redactor
 from codriver.net.outbox import Outbox
 from codriver.protocol.log_messages import BURST, KEPT, LogMessages
 
-NEVER = '[:find ?l :where [?l :text "never"]]'
+NEVER = '[:find ?l :where [?l :output/text "never"]]'
 SECRET = "correct-horse-battery"
 
 

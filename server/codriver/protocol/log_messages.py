@@ -82,7 +82,7 @@ class LogMessages:
         """Tell whoever listens at this level now, and keep it for those who ask later."""
         rank = LEVELS.index(level)
         self._counts[rank] += 1
-        shown = self._redactor(text)[:CHARACTERS].encode("utf-8", "replace").decode()
+        shown = self._redactor(text[: 10 * CHARACTERS])[:CHARACTERS].encode("utf-8", "replace").decode()
         self._kept.append(Message(rank, self._counts[rank], logger, shown))
         for client, listener in tuple(self._listeners.items()):
             self._tell(client, listener)
