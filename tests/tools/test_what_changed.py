@@ -32,7 +32,9 @@ def own_modules(live, client):
     low, high = f"low{number}", f"high{number}"
     write(live, **{low: LOW, high: HIGH.replace("low", low)})
     load(client, high)
-    return low, high
+    yield low, high
+    restored = f"for name in {[low, high, 'test_total', 'test_rate']}: sys.modules.pop(name, None)"
+    client.call("evaluate_code", code=f"import gc, sys\n{restored}\ngc.collect()")
 
 
 def test_nothing_is_told_where_nothing_differs(client):
@@ -47,5 +49,49 @@ def test_an_edit_a_redefinition_and_an_old_object_are_told_with_who_did_it(live,
     by = f"(ann, {answer['evaluationId']})"
     assert f"{low}: redefined in the REPL: rate {by}; only in the file: new" in ask(client)
     assert f"{high}.rate is still the old {low}.rate: load {high}, too" in ask(client)
+
+
+def test_a_load_renews_what_others_hold_and_says_so(live, client, own_modules):
+    low, high = own_modules
+    write(live, **{low: LOW.replace("x * 2", "x * 3")})
+    [note] = load(client, low, detail=False)["notes"]
+    assert note.startswith("renewed elsewhere: ")
+    assert all(name in note for name in (f"{high}.rate", f"{high}.Shape", f"1 of {low}.Shape"))
+    code = f"import {low}, {high}; ({high}.total(), isinstance({high}.made, {low}.Shape))"
+    assert client.call("evaluate_code", code=code)["result"] == "(3, True)"
+    assert ask(client) == []
+    assert not any("renewed" in note for note in load(client, high)["notes"])
+
+
+def test_what_a_load_cannot_renew_is_told_with_it(live, client, own_modules):
+    low, _ = own_modules
+    slotted = LOW.replace("class Shape: pass", "class Shape: __slots__ = ('a',)")
+    write(live, **{low: slotted})
     load(client, low)
-    client.call("evaluate_code", code=f"import importlib, {low}; importlib.reload({low}) and None")
+    client.call("evaluate_code", code=f"import {low}; slotted_made = {low}.Shape()")
+    write(live, **{low: slotted.replace("('a',)", "('a', 'b')")})
+    assert f"1 of the former class {low}.Shape lives on" in load(client, low)["notes"]
+    client.call("evaluate_code", code="del slotted_made")
+
+
+def test_tests_say_what_was_edited_since_it_was_loaded_and_a_load_turns_them_green(live, client, own_modules):
+    low, high = own_modules
+    write(live, test_total=f"import {high}\ndef test_total(): assert {high}.total() == 3\n")
+    write(live, **{low: LOW.replace("x * 2", "x * 3")})
+    red = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
+    assert (red["failed"], red["notes"]) == (1, [f"{low} was edited since its load (rate): load_file it"])
+    load(client, low)
+    green = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
+    assert (green["ok"], green["passed"], green.get("notes")) == (True, 1, None)
+
+
+def test_a_renamed_function_does_not_stay_green(live, client, own_modules):
+    low, _ = own_modules
+    write(live, test_rate=f"from {low} import rate\ndef test_rate(): assert rate(1) == 2\n")
+    assert client.call("run_tests", namespace="test_rate.py", timeoutMs=60_000)["ok"]
+    write(live, **{low: LOW.replace("def rate", "def price")})
+    assert f"removed, as the file has it no more: {low}.rate" in load(client, low)["notes"]
+    assert not client.call("run_tests", namespace="test_rate.py", timeoutMs=60_000)["ok"]
+    added = client.call("evaluate_code", code="def extra(): pass", namespace=low, who="ann")
+    load(client, low)
+    assert ask(client) == [f"{low}: only in the REPL: extra (ann, {added['evaluationId']})"]

@@ -146,7 +146,7 @@ class Source:
     line: int | None = None
 
 
-DriftKind = Literal["edited", "redefined", "gone", "missing", "old", "instances"]
+DriftKind = Literal["edited", "redefined", "gone", "missing", "old", "instances", "renewed", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,9 @@ class Difference:
 
     `edited`: the file has another definition since. `redefined`: the live one was evaluated. `gone`: the file has none.
     `missing`: only the file has it. `old`: the name has an object of a former load, `of` being its successor.
-    `instances`: so many, `of`, live on of a former load's class.
+    `instances`: so many, `of`, live on of a former load's class. `renewed`, which is told once: a load since has put
+    its own in place of the name's object of a former load, or of the class of so many instances. `removed`, told once
+    too: a load since has taken it out, as the file has it no more.
     """
 
     module: str

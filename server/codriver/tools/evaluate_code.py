@@ -24,7 +24,7 @@ from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.lean_answers import Evaluating
 from codriver.tools.session_choice import Target, evaluation_of, isolated, resolve
-from codriver.tools.stale_objects import stale_notes
+from codriver.tools.stale_objects import notes_of_load
 from codriver.tools.syntax_check import check_brackets, check_python, speaks_lisp
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     settings = call.services.settings
     begin(call, target, who, request)
     current = await wait(call, request.id, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000, may_last=True)
-    stale = await stale_notes(call, target.repl) if current.status == "done" else ()
+    stale = await notes_of_load(call, target.repl) if current.status == "done" else ()
     return await describe(call, current, arguments, max_images=0, max_bytes=budget(call), notes=stale)
 
 

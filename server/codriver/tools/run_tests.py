@@ -25,7 +25,7 @@ from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.lean_answers import Evaluating, lean, reader_of, wants_detail
 from codriver.tools.session_choice import evaluation_of, key_of, resolve
-from codriver.tools.stale_objects import stale_notes
+from codriver.tools.stale_objects import notes_of_tests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,7 +150,7 @@ async def describe_run(
         raise NoTestsError(evaluation.head, said)
     fields = run_json(report, said, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
     repl = call.state.repls.get(evaluation.repl)
-    fields = with_notes(with_outside(fields, repl), await stale_notes(call, repl) if repl else ())
+    fields = with_notes(with_outside(fields, repl), await notes_of_tests(call, repl) if repl else ())
     elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
     fields |= {"elapsedMs": elapsed, "sessionKey": key_of(call.state, evaluation)}
     if stopped:

@@ -1,4 +1,4 @@
-"""Notes on what outlived a reload: names that have a function or class of before, instances of a former class."""
+"""Notes on what is of a former load: names and instances elsewhere, and modules that were edited since."""
 
 from __future__ import annotations
 
@@ -8,27 +8,63 @@ from typing import TYPE_CHECKING, Final
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from codriver.core.state import Repl
     from codriver.repls.adapter_values import Difference
     from codriver.tools.base import Call
 
 MOST_STALE: Final = 3
+MOST_NAMES: Final = 5
+STALE: Final = ("old", "instances")
 
 
-async def stale_notes(call: Call, repl: Repl) -> tuple[str, ...]:
-    """Notes for who has just loaded or tested something: the names and objects that are of a former load."""
-    found: tuple[Difference, ...] = ()
-    if repl.profile is None or "drift" not in repl.profile.capabilities:
-        return ()
-    with suppress(CodriverError):
-        found = await call.services.repls.adapter(repl.id).drift(call.services.workspace, only_old=True)
-    lines = [stale_line(one) for one in found]
-    more = [f"{len(lines) - MOST_STALE} more are of a former load: see what_changed"] if len(lines) > MOST_STALE else []
-    return (*lines[:MOST_STALE], *more)
+async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
+    """Notes for who has just loaded a file: what was renewed elsewhere, and what could not be."""
+    found = await _drift(call, repl, only_old=True)
+    renewed = [f"{one.of} of {_full(one)}" if one.of else _full(one) for one in found if one.kind == "renewed"]
+    removed = [_full(one) for one in found if one.kind == "removed"]
+    told = [f"renewed elsewhere: {few(renewed)}"] if renewed else []
+    told += [f"removed, as the file has it no more: {few(removed)}"] if removed else []
+    return (*told, *_bounded(stale_line(one) for one in found if one.kind in STALE))
+
+
+async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
+    """Notes for who has just run tests: what they may have run that is not what the files say."""
+    found = await _drift(call, repl, only_old=False)
+    edited: dict[str, list[str]] = {}
+    for one in found:
+        if one.kind in ("edited", "missing"):
+            edited.setdefault(one.module, []).append(one.name)
+    stale = [f"{module} was edited since its load ({few(names)}): load_file it" for module, names in edited.items()]
+    return _bounded([*stale, *(stale_line(one) for one in found if one.kind in STALE)])
 
 
 def stale_line(one: Difference) -> str:
     """One object of a former load, in words."""
     if one.kind == "instances":
-        return f"{one.of} of the former class {one.module}.{one.name} {'lives' if one.of == '1' else 'live'} on"
-    return f"{one.module}.{one.name} is still the old {one.of}: load {one.module}, too"
+        return f"{one.of} of the former class {_full(one)} {'lives' if one.of == '1' else 'live'} on"
+    return f"{_full(one)} is still the old {one.of}: load {one.module}, too"
+
+
+def few(names: list[str]) -> str:
+    """Some of the names, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+async def _drift(call: Call, repl: Repl, *, only_old: bool) -> tuple[Difference, ...]:
+    if repl.profile is not None and "drift" in repl.profile.capabilities:
+        with suppress(CodriverError):
+            return await call.services.repls.adapter(repl.id).drift(call.services.workspace, only_old=only_old)
+    return ()
+
+
+def _full(one: Difference) -> str:
+    return f"{one.module}.{one.name}"
+
+
+def _bounded(lines: Iterable[str]) -> tuple[str, ...]:
+    told = tuple(lines)
+    more = len(told) - MOST_STALE
+    return (*told[:MOST_STALE], f"and {more} more: see what_changed") if more > 0 else told

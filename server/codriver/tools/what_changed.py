@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.tools.answer_budget import budget, fit
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
-from codriver.tools.stale_objects import stale_line
+from codriver.tools.stale_objects import STALE, stale_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
     """Every difference between what is loaded and the files, a line for each module and object."""
     repl = resolve(call.state, arguments.repl_session_key).repl
     found = await call.services.repls.adapter(repl.id).drift(call.services.workspace)
-    lines = [*_of_modules(call, repl, found), *(stale_line(one) for one in found if one.kind in ("old", "instances"))]
+    lines = [*_of_modules(call, repl, found), *(stale_line(one) for one in found if one.kind in STALE)]
     shown, note, omitted = fit(lines, budget(call))
     fields: dict[str, object] = {"differences": shown, "count": len(lines), "sessionKey": repl.key}
     if omitted:

@@ -47,7 +47,7 @@ class Written:
         """The names of functions and classes that the file defines wherever it is loaded."""
         self._add(compile(tree, file, "exec", dont_inherit=True), "")
         self._read(tree.body)
-        self.names = _assigned(tree)
+        self.names = assigned(tree)
         self.defaults: dict[str, list[object]] = {}
         """The plain values of a function's defaults, ABSENT for those that are not plain; of one that stands once."""
         self._read_defaults(tree.body, "")
@@ -77,7 +77,7 @@ class Written:
                 self.sure.add(node.name)
                 if isinstance(node, ast.ClassDef):
                     self.classes.add(node.name)
-            for name in _assigned(node):
+            for name in assigned(node):
                 again = name in seen
                 seen.add(name)
                 self.values.pop(name, None)
@@ -100,7 +100,7 @@ def _literal(node: ast.expr) -> object:
     return value if _is_plain(value) else ABSENT
 
 
-def _assigned(node: ast.AST) -> set[str]:
+def assigned(node: ast.AST) -> set[str]:
     """The names that a statement, or a module, gives to something, outside the functions in it."""
     names: set[str] = set()
     waiting: list[ast.AST] = [node]
@@ -198,9 +198,9 @@ def _differences(module: types.ModuleType, file: str, written: Written) -> Itera
         if name in written.values:
             if not _is_same_value(written.values[name], value):
                 yield _row(module, name, EDITED)
-        elif not _is_class(value):
+        elif not is_class(value):
             yield from _of_function(module, name, value, file, written)
-        elif (_home(value), _qualname(value)) == (module.__name__, name):
+        elif (home_of(value), qualname_of(value)) == (module.__name__, name):
             yield from _of_class(module, name, value, file, written)
     for name in sorted(written.sure.difference(live)):
         yield _row(module, name, MISSING)
@@ -214,7 +214,7 @@ def _of_class(
             yield _row(module, name, GONE)
         return
     live, mangled = set(), "_" + name.lstrip("_") + "__"
-    for key, held in list(_space(value).items()):
+    for key, held in list(space_of(value).items()):
         own = "__" + key[len(mangled) :] if key.startswith(mangled) else key
         live.add(own)
         yield from _of_function(module, name + "." + own, _function_in(held), file, written)
@@ -224,24 +224,25 @@ def _of_class(
             yield _row(module, dotted, MISSING)
 
 
-def _is_class(value: object) -> bool:
+def is_class(value: object) -> bool:
     """Whether a value is a class. `isinstance` would ask it, and run what it answers with."""
     return issubclass(type(value), type)
 
 
-def _space(kind: object) -> Any:
+def space_of(kind: object) -> Any:
     """The names of a class, which its metaclass is not asked for."""
     return type.__dict__["__dict__"].__get__(kind)
 
 
-def _qualname(value: object) -> Any:
-    owner = type if _is_class(value) else types.FunctionType
+def qualname_of(value: object) -> Any:
+    """The name of a class or function with those it is in."""
+    owner = type if is_class(value) else types.FunctionType
     return owner.__dict__["__qualname__"].__get__(value)
 
 
-def _home(value: object) -> Any:
+def home_of(value: object) -> Any:
     """The name of the module that a class or a function is from."""
-    return _space(value).get("__module__") if _is_class(value) else value.__module__
+    return space_of(value).get("__module__") if is_class(value) else value.__module__
 
 
 def _function_in(held: Any) -> object:
@@ -279,7 +280,7 @@ def _unwrapped(value: object) -> Iterator[types.FunctionType]:
     for _ in range(MOST_WRAPPERS):
         if type(value) is types.FunctionType:
             yield value
-        if _is_class(value):
+        if is_class(value):
             return
         try:
             value = object.__getattribute__(value, "__dict__").get("__wrapped__")
@@ -334,12 +335,12 @@ def _is_same_constant(one: object, other: object) -> bool:
 
 def _successor(value: object, modules: dict[str, tuple[types.ModuleType, str]]) -> object:
     """What has taken the place of a function or class in its own module; the thing itself where nothing has."""
-    home, name = _home(value), _qualname(value)
+    home, name = home_of(value), qualname_of(value)
     module = modules.get(home) if type(home) is str else None
     if module is None or "." in name:
         return value
     current = module[0].__dict__.get(name)
-    is_heir = type(current) is type(value) and (_home(current), _qualname(current)) == (home, name)
+    is_heir = type(current) is type(value) and (home_of(current), qualname_of(current)) == (home, name)
     if not is_heir or any(one is value for one in _unwrapped(current)):
         return value
     return current
@@ -351,10 +352,10 @@ def _old_names(modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator[dic
     main = sys.modules.get("__main__")
     for module in [*loaded, *([main] if main is not None else [])]:
         for name, value in list(module.__dict__.items()):
-            if type(value) is not types.FunctionType and not _is_class(value):
+            if type(value) is not types.FunctionType and not is_class(value):
                 continue
-            if _home(value) != module.__name__ and _successor(value, modules) is not value:
-                yield _row(module, name, OLD, of=str(_home(value)) + "." + _qualname(value))
+            if home_of(value) != module.__name__ and _successor(value, modules) is not value:
+                yield _row(module, name, OLD, of=str(home_of(value)) + "." + qualname_of(value))
 
 
 def _old_instances(modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator[dict[str, str]]:
@@ -369,7 +370,7 @@ def _old_instances(modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator
             counts[key] += 1
     for key, count in counts.items():
         if count:
-            yield _row(modules[_home(former[key])][0], _qualname(former[key]), INSTANCES, of=str(count))
+            yield _row(modules[home_of(former[key])][0], qualname_of(former[key]), INSTANCES, of=str(count))
 
 
 def _classes() -> Iterator[type]:

@@ -16,11 +16,12 @@ import types
 
 from .definitions import definition_of
 from .dialect import Dialect, NamespaceMissingError, Sources
-from .drift import Drift
+from .drift import Drift, assigned
 from .error_report import begin_parts, in_phase, place, trim
 from .images import Figures, html_text, image_of, with_image
 from .printing import QUOTA, Printer, limits, part_at
 from .python_names import complete, find, lookup, names
+from .renewal import forget, renew
 from .shared_names import SharedNames
 
 TYPE_CHECKING = False
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 DISPLAYHOOK = sys.displayhook
 """As the interpreter starts: another is the user's. Some systems set one of theirs before that."""
+MOST_RENEWED = 100
 CO_COROUTINE = 128
 """As in `inspect`, which takes long to import."""
 
@@ -48,6 +50,8 @@ class Python(Dialect):
         self._figures = Figures()
         self._sources = Sources()
         self._drift = Drift()
+        self._renewed: list[dict[str, str]] = []
+        """What loads renewed, until it is told."""
         self._numbers = itertools.count(1)
         self._homes = itertools.count(2)
         self._kept: dict[str, object] = {}
@@ -167,6 +171,7 @@ class Python(Dialect):
         body, last = self._compile_file(path, job)
         before = sys.modules.get(name) if name else None
         module, is_new = (job.session.namespace, False) if name is None else _module(name, path)
+        held = {} if is_new or name is None else dict(module.__dict__)
         value: object = None
         shown = f"<module {self.name_of(module)!r} from {path!r}>", ""
         try:
@@ -181,6 +186,9 @@ class Python(Dialect):
             if before is not None and name:
                 sys.modules[name] = before
             raise
+        if held:
+            written = assigned(ast.parse(job.message["file"], path))
+            self._renewed += [*forget(module, held, path, written), *renew(module, held)]
         if is_new and name and "." in name:
             parent, _, child = name.rpartition(".")
             setattr(sys.modules[parent], child, module)
@@ -264,7 +272,8 @@ class Python(Dialect):
 
     def drift(self, root: str, *, only_old: bool) -> list[dict[str, str]]:
         """See `Dialect`."""
-        return self._drift.rows(root, only_old=only_old)
+        renewed, self._renewed = self._renewed[:MOST_RENEWED], []
+        return [*renewed, *self._drift.rows(root, only_old=only_old)]
 
     def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
         """See `Dialect`."""

@@ -1,0 +1,115 @@
+"""After a module is loaded again, whoever holds something of its former load has that of the new one."""
+
+import sys
+import types
+
+import pytest
+
+from codriver.repls.worker.renewal import renew
+
+LOW = """
+import functools
+def rate(x, step=2): return x * step
+def traced(f):
+    @functools.wraps(f)
+    def inner(*args): return f(*args)
+    return inner
+@traced
+def decorated(): return "old"
+def counting():
+    total = 0
+    def count():
+        nonlocal total
+        total += 1
+        return total
+    return count
+counter = counting()
+class Base:
+    def name(self): return "old base"
+class Shape(Base):
+    def area(self): return 1
+    def name(self): return "shape of " + super().name()
+class Slotted:
+    __slots__ = ("a",)
+"""
+
+
+@pytest.fixture
+def modules(request):
+    made = {}
+
+    def module(name, text, **given):
+        full = f"{name}_{abs(hash(request.node.name))}"
+        new = made.setdefault(name, types.ModuleType(full))
+        sys.modules[full] = new
+        new.__dict__.update(given)
+        before = dict(new.__dict__)
+        exec(compile(text, f"{name}.py", "exec"), new.__dict__)
+        rows = {(row["module"], row["name"], row.get("of")) for row in renew(new, before)}
+        return new, {(one.partition("_")[0], two, three) for one, two, three in rows}
+
+    yield module
+    for one in made.values():
+        sys.modules.pop(one.__name__, None)
+
+
+def test_names_callbacks_methods_and_instances_are_those_of_the_new_load(modules):
+    low, rows = modules("low", LOW)
+    assert rows == set()
+    high, _ = modules("high", "made = Shape()\nheld = [rate, decorated, made.area]", **low.__dict__)
+    old_class = low.Shape
+    changed = LOW.replace("step=2", "step=5").replace('"old"', '"new"').replace("return 1\n", "return 9\n")
+    low, rows = modules("low", changed + "    def more(self): return 'more'\n")
+    low, rows = modules("low", changed.replace("return 9\n", "return 9\n    def more(self): return 'more'\n"))
+    assert {("high", "rate", None), ("high", "Shape", None), ("low", "Shape", "1")} <= rows
+    assert (high.rate(1), high.decorated(), high.made.area(), high.made.more()) == (5, "new", 9, "more")
+    assert [high.held[0](1), high.held[1](), high.held[2]()] == [5, "new", 9]
+    assert high.Shape is low.Shape is not old_class
+    assert isinstance(high.made, low.Shape)
+
+
+def test_subclasses_elsewhere_get_the_new_base(modules):
+    low, _ = modules("low", LOW)
+    text = "class Round(Shape):\n    def name(self): return 'round ' + super().name()\nmade = Round()"
+    high, _ = modules("high", text, **low.__dict__)
+    low, _ = modules("low", LOW.replace("old base", "new base"))
+    assert high.made.name() == "round shape of new base"
+    assert isinstance(high.made, low.Shape)
+
+
+def test_what_a_closure_has_counted_is_kept(modules):
+    low, _ = modules("low", LOW)
+    held = low.counter
+    assert [held(), held()] == [1, 2]
+    modules("low", LOW.replace("total += 1", "total += 10"))
+    assert held() == 12
+
+
+def test_what_cannot_be_renewed_stays_as_it_was(modules):
+    low, _ = modules("low", LOW)
+    high, _ = modules("high", "made = Slotted()\nmade.a = 1", **low.__dict__)
+    _, rows = modules("low", LOW.replace('("a",)', '("a", "b")'))
+    assert ("low", "Slotted", "1") not in rows
+    assert high.made.a == 1
+
+
+def test_no_user_code_is_run(modules):
+    meta, _ = modules(
+        "meta",
+        """
+class Loud(type):
+    def __setattr__(cls, name, value): raise SystemExit
+    def __subclasses__(cls): raise SystemExit
+""",
+    )
+    loud = """
+class Made(metaclass=Loud):
+    def __setattr__(self, name, value): raise SystemExit
+    def __getattribute__(self, name): raise SystemExit
+"""
+    low, _ = modules("low", loud, Loud=meta.Loud)
+    high, _ = modules("high", "made = Made()\nclass Sub(Made): pass", **low.__dict__)
+    low, rows = modules("low", loud)
+    assert {("high", "Made", None), ("low", "Made", "1")} <= rows
+    assert type(high.made) is low.Made
+    assert high.Sub.__mro__[1] is low.Made
