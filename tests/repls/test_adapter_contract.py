@@ -555,8 +555,8 @@ async def test_questions_are_answered_while_code_runs(name):
 
 CHATTY = {
     "python": "import time\nfor _ in range(300): print('x' * 5000); time.sleep(0.005)",
-    # To a stream that it holds: `print` of Python 3.13.0 borrows sys.stdout, and hy-nrepl puts another in its place for the
-    # next evaluation, upon which that Python crashes. Source: CPython issue 130163.
+    # To a stream that it holds: `print` of Python 3.13.0 borrows sys.stdout, and crashes when hy-nrepl replaces that
+    # for the next evaluation. Source: CPython issue 130163.
     "hy": '(let [out (. (__import__ "sys") stdout)] (for [_ (range 300)] (.write out (+ (* "x" 5000) "\\n")) '
     '(.sleep (__import__ "time") 0.005)))',
     # What it prints in a loop goes elsewhere.
