@@ -238,3 +238,30 @@ async def test_the_servers_own_warnings_are_messages_whichever_thread_they_come_
         {"level": "warning", "logger": "codriver.net", "data": "from the loop"},
         {"level": "error", "logger": "codriver.net", "data": "from a thread"},
     ]
+
+
+def test_a_client_that_reads_too_slowly_is_complained_of_once(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text("outboxMessages = 1\n")
+    with (
+        serving(tmp_path, "--repl", "python") as live,
+        speaking(live, OLDER[-1], name="slow-reader") as slow,
+        speaking(live, OLDER[-1]) as client,
+    ):
+        client.ask("logging/setLevel", level="warning")
+        until(lambda: client.call("evaluate_code", code="1")["ok"], "the REPL")
+        long = client.call("evaluate_code", code="print('x' * 15_000_000)", detail=True)["evaluationId"]
+        # What nobody reads fills the socket, and then its outbox.
+        slow.begin("resources/read", uri=f"codriver://evaluation/{long}/stdout?limit=15000000")
+        told = until(lambda: dropped(client), "a loss")
+        assert "slow-reader" in told["params"]["data"]
+        restart(client)
+        client.ask("ping")
+        assert sum("too slowly" in json.dumps(one) for one in client.messages) == 1
+
+
+def dropped(client):
+    """The complaint of a client that reads too slowly, after a little more that it should read."""
+    restart(client)
+    client.ask("ping")
+    return next((one for one in client.messages if "too slowly" in json.dumps(one)), None)
