@@ -170,6 +170,15 @@ def test_a_turn_whose_tests_fail_is_blocked_once(live, client):
     assert note(client, event="stopping") == {}
 
 
+def test_tests_that_take_too_long_are_ended_and_hold_up_nobody(live, client):
+    write(live, "test_endless.py", "import time\n\ndef test_endless():\n    time.sleep(600)\n")
+    note(client, filePath="src/test_endless.py")
+    assert note(client, event="stopping", waitMs=1500) == {}
+    assert client.call("evaluate_code", code="6 * 7", replSessionKey="py")["result"] == "42"
+    running = client.call("server_health")["evaluations"]
+    assert (running["queued"], running["running"]) == (0, 0)
+
+
 def test_lisp_is_tested_by_its_namespace_and_the_one_named_after_it(live, client):
     write(live, "total.lpy", "(ns total)\n\n(defn total [xs]\n  (inc (reduce + xs)))\n")
     write(live, "total_test.lpy", LISP_TEST)
@@ -240,3 +249,21 @@ def test_what_is_asked_for_by_the_wrong_types_is_refused_and_nothing_is_noted(cl
         answer = client.call("note_edit", who="clumsy", **arguments)
         assert (answer["ok"], answer["reason"]) == (False, "bad-arguments")
     assert edits(client, "clumsy") == []
+
+
+def test_a_checkout_that_asks_for_code_to_run_by_hooks_gets_none_run(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "codriver.toml").write_text("hookReload = true\nhookGate = true\n")
+    with serving(tmp_path, "--repl", "python", "--repl", "lisp") as live, live.client() as client:
+        until(lambda: connected(client) == 2, "both REPLs")
+        mark = live.folder / "ran"
+        write(live, "evil.lpy", f'(ns evil)\n(spit "{mark}" "loaded")\n')
+        write(live, "test_evil.py", f'def test_evil():\n    open("{mark}", "w").close()\n    assert False\n')
+        for name in ("evil.lpy", "test_evil.py"):
+            answer = client.call("note_edit", filePath=f"src/{name}", waitMs=20_000)
+            assert answer["ok"]
+            assert "context" not in answer
+        assert "block" not in client.call("note_edit", event="stopping")
+        assert not mark.exists()
+        assert client.call("server_health")["evaluations"]["accepted"] == 0

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from codriver.tools.base import Call
 
+WAIT_MS, MOST_WAIT_MS = 1000, 20_000
 PATH_CHARACTERS = 4096
 CONTENT_CHARACTERS = 8 * 2**20
 FAULT_CHARACTERS = 600
@@ -56,9 +57,15 @@ class NoteEditArguments(Arguments):
     """What the edit took away and what it put there, in turn."""
     is_again: str | bool = False
     """Whether the client goes on only because it was blocked at the end of this turn."""
-    wait_ms: int = Field(1000, ge=0, le=20_000)
-    """How long the hook can wait for a load, or for a look at the files; its program ends after 1.5 s."""
+    wait_ms: int | None = Field(None, ge=0, le=MOST_WAIT_MS)
+    """How long the hook can wait; else 20 s for tests, and 1 s for all else, as its program ends after 1.5 s."""
     render_for: Literal["", "claude-code", "codex"] = ""
+
+    @property
+    def wait_s(self) -> float:
+        """How long the hook can wait, in seconds."""
+        by_itself = MOST_WAIT_MS if self.event == "stopping" else WAIT_MS
+        return (by_itself if self.wait_ms is None else self.wait_ms) / 1000
 
     def files(self) -> tuple[PatchedFile, ...]:
         """The files as they were given, each with its new text or what was replaced in it, as far as that is told."""
@@ -73,13 +80,13 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
     context = block = ""
     match arguments.event:
         case "started":
-            context = await digest(call, call.who(arguments.who), wait_s=arguments.wait_ms / 1000)
+            context = await digest(call, call.who(arguments.who), wait_s=arguments.wait_s)
         case "writing":
             block = await _refusal(call, arguments)
         case "edited":
             context = await _edited(call, arguments)
         case "stopping" if arguments.is_again not in (True, "true"):
-            block = await failures(call, call.who(arguments.who))
+            block = await failures(call, call.who(arguments.who), wait_s=arguments.wait_s)
     told = {name: text for name, text in (("context", context), ("block", block)) if text}
     if arguments.render_for:
         return Answer(render(arguments.render_for, arguments.event, told), is_bare=True)
@@ -98,7 +105,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
         services.edits_noted.add(who, path)
         call.dispatch(Say(f"{who} edited {shown}", who=who))
         edit = Edit(path, shown, arguments.before, file.replaced, is_whole=file.added is not None)
-        said.append(await _judge(call, who, edit, arguments.wait_ms / 1000))
+        said.append(await _judge(call, who, edit, arguments.wait_s))
     return "\n".join(filter(None, said))[:FAULT_CHARACTERS]
 
 

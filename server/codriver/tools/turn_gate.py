@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from codriver.tools.base import Answer, Call, Json
 
-GATE_S: Final = 20.0
 LEAST_S: Final = 1.0
 MOST_CHARACTERS: Final = 1500
 SHOWN_CHARACTERS: Final = 300
@@ -33,18 +32,18 @@ Target = tuple["Path", str]
 """A file that changed, and a namespace, module or file with tests of it."""
 
 
-async def failures(call: Call, who: str) -> str:
+async def failures(call: Call, who: str, *, wait_s: float) -> str:
     """The failures of tests of what `who` changed since they last ran; empty where none failed or none can be run.
 
-    It takes 20 seconds at most. Tests that take longer are ended and hold up nobody, and nothing runs a second time
-    before another file changes.
+    Tests that take longer than `wait_s` in all are ended and hold up nobody, and nothing runs a second time before
+    another file changes.
     """
     services = call.services
     changed, settings = services.edits_noted.take(who), services.settings
     if not (changed and settings.hook_gate and settings.enable_mcp_repl_evaluation):
         return ""
     targets = await services.work.files.run(call.client, partial(_all_targets, services.workspace, changed))
-    ends_at = anyio.current_time() + GATE_S
+    ends_at = anyio.current_time() + wait_s
     said: list[str] = []
     for path, namespace in targets:
         left_s = ends_at - anyio.current_time()
