@@ -90,8 +90,13 @@ def _message(row: Mapping[str, Any]) -> str:
     if row.get("skipped"):
         return str(row.get("message", "")).removeprefix("skipped: ")
     first = str(row.get("actual", "")).partition("\n")[0]
-    against = f"expected {row['expected']}, got {first}" if row.get("expected") and first else first
-    return ": ".join(str(part) for part in (row.get("message"), against) if part)
+    against = f"expected {row['expected']}, got {first}" if _has_both(row) else first
+    return ": ".join(part for part in (str(row.get("message", "")).removesuffix("."), against) if part)
+
+
+def _has_both(row: Mapping[str, Any]) -> bool:
+    """Whether what was expected explains what came; of an error it says nothing."""
+    return row["outcome"] == "fail" and bool(row.get("expected")) and row.get("actual") is not None
 
 
 def _details(row: Mapping[str, Any], workspace: Path) -> str:
@@ -99,11 +104,11 @@ def _details(row: Mapping[str, Any], workspace: Path) -> str:
     file, line = _shown(row.get("file"), workspace), row.get("line")
     place = f"{file}:{line}" if file and line else file
     head = ": ".join(str(part) for part in (place, row.get("message")) if part)
-    actual = row.get("actual")
-    has_both = "expected" in row and actual is not None
-    lines = [head, f"expected: {row['expected']}" if "expected" in row else "", str(actual or "")]
-    lines[2] = f"  actual: {actual}" if has_both else lines[2]
-    return "\n".join([*(text for text in lines if text), *(f"  at {frame}" for frame in row.get("frames", ()))])
+    actual = str(row.get("actual") or "")
+    against = [f"expected: {row['expected']}", f"  actual: {actual}"] if _has_both(row) else [actual]
+    return "\n".join(
+        [*(text for text in (head, *against) if text), *(f"  at {frame}" for frame in row.get("frames", ()))]
+    )
 
 
 def _shown(file: object, workspace: Path) -> str:
