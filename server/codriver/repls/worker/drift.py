@@ -7,11 +7,13 @@ executed.
 
 from __future__ import annotations
 
-import ast
 import gc
+import operator
 import os
 import sys
 import types
+
+from .file_definitions import ABSENT, Written, is_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 INSTALLED = ("site-packages", "dist-packages")
 REWRITERS = ("AssertionRewritingHook",)
 """Loaders whose code is another than that of the file. Source: pytest, `_pytest.assertion.rewrite`."""
-PLAIN = (int, float, complex, bool, str, bytes, type(None))
 MOST_WRAPPERS = 20
 MOST_TEXT = 2**20
 """Characters of a file that is compared: a longer one was made, and not written."""
@@ -29,118 +30,56 @@ EDITED, REDEFINED, GONE, MISSING, OLD, INSTANCES = "edited", "redefined", "gone"
 """Edited in the file since it was loaded; redefined in the REPL; not in the file; not loaded; an object of a former
 load under a name elsewhere; instances of a class of a former load."""
 
-ABSENT = object()
-
-
-class Written:
-    """The definitions in a file: the code of each function by its dotted name, and the other names with their values.
-
-    A name that a branch or a second statement defines again has several codes, and any of them will do.
-    """
-
-    def __init__(self, text: str, file: str) -> None:
-        tree = ast.parse(text, file)
-        self.codes: dict[str, list[types.CodeType]] = {}
-        self.classes: set[str] = set()
-        self.values: dict[str, object] = {}
-        self.sure: set[str] = set()
-        """The names of functions and classes that the file defines wherever it is loaded."""
-        self._add(compile(tree, file, "exec", dont_inherit=True), "")
-        self._read(tree.body)
-        self.names = assigned(tree)
-        self.defaults: dict[str, list[object]] = {}
-        """The plain values of a function's defaults, ABSENT for those that are not plain; of one that stands once."""
-        self._read_defaults(tree.body, "")
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Global):
-                for name in node.names:
-                    self.values.pop(name, None)
-
-    def _add(self, code: types.CodeType, within: str) -> None:
-        for one in code.co_consts:
-            if isinstance(one, types.CodeType) and not one.co_name.startswith("<"):
-                self.codes.setdefault(within + one.co_name, []).append(one)
-                self._add(one, within + one.co_name + ".")
-
-    def _read_defaults(self, body: list[ast.stmt], within: str) -> None:
-        for node in body:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                given = [one for one in [*node.args.defaults, *node.args.kw_defaults] if one is not None]
-                self.defaults[within + node.name] = [_literal(one) for one in given]
-            elif isinstance(node, ast.ClassDef):
-                self._read_defaults(node.body, within + node.name + ".")
-
-    def _read(self, body: list[ast.stmt]) -> None:
-        seen: set[str] = set()
-        for node in body:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                self.sure.add(node.name)
-                if isinstance(node, ast.ClassDef):
-                    self.classes.add(node.name)
-            for name in assigned(node):
-                again = name in seen
-                seen.add(name)
-                self.values.pop(name, None)
-                if not again and isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-                    self._keep(node, name, node.value)
-
-    def _keep(self, node: ast.Assign | ast.AnnAssign, name: str, value: ast.expr) -> None:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        literal = _literal(value)
-        if len(targets) == 1 and isinstance(targets[0], ast.Name) and literal is not ABSENT:
-            self.values[name] = literal
-
-
-def _literal(node: ast.expr) -> object:
-    """The plain value that an expression is written as; ABSENT of any other."""
-    try:
-        value = ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return ABSENT
-    return value if _is_plain(value) else ABSENT
-
-
-def assigned(node: ast.AST) -> set[str]:
-    """The names that a statement, or a module, gives to something, outside the functions in it."""
-    names: set[str] = set()
-    waiting: list[ast.AST] = [node]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(one.name)
-        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-            names.add(one.id)
-        elif isinstance(one, (ast.Import, ast.ImportFrom)):
-            names.update(alias.asname or alias.name.partition(".")[0] for alias in one.names)
-        elif not isinstance(one, ast.Lambda):
-            waiting += ast.iter_child_nodes(one)
-    return names
-
-
-def _is_plain(value: object) -> bool:
-    return type(value) in PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
-
 
 class Drift:
-    """The project's drift, asked again and again: what a file defines is kept until the file changes."""
+    """The project's drift, asked again and again: what was found is kept until the file or the module changes."""
 
     def __init__(self) -> None:
         self._written: dict[str, tuple[tuple[int, int], Written | None]] = {}
+        self._compared: dict[str, tuple[Written, list[object], list[dict[str, str]]]] = {}
+        """By module: what was compared, of the file and of what is loaded, and the rows that it gave."""
+        self._is_within: dict[tuple[str, str], bool] = {}
 
     def rows(self, root: str, *, only_old: bool = False) -> list[dict[str, str]]:
         """A row for each difference: `module`, `name`, `kind`, and the `file` where the live code is from.
 
         Of an old object the row's `of` is the name that has its successor; of instances it is their number.
         """
-        modules = _modules_in(root)
+        modules = self._modules_in(root)
         found: list[dict[str, str]] = []
         if not only_old:
             for module, file in modules.values():
-                written = self._read(file)
-                if written is not None and not _is_rewritten(module):
-                    found += _differences(module, file, written)
+                found += self._of_module(module, file)
         found += _old_names(modules)
         return [*found, *_old_instances(modules)]
+
+    def _modules_in(self, root: str) -> dict[str, tuple[types.ModuleType, str]]:
+        """The loaded modules whose files are in a folder, and not installed there."""
+        found = {}
+        for name, module in list(sys.modules.items()):
+            if not isinstance(module, types.ModuleType) or name == "__main__":
+                continue
+            file = module.__dict__.get("__file__")
+            if not isinstance(file, str) or not file.endswith(".py"):
+                continue
+            if (root, file) not in self._is_within:
+                self._is_within[root, file] = _is_project(os.path.realpath(file), os.path.realpath(root))
+            if self._is_within[root, file]:
+                found[name] = module, file
+        return found
+
+    def _of_module(self, module: types.ModuleType, file: str) -> list[dict[str, str]]:
+        written = self._read(file)
+        if written is None or _is_rewritten(module):
+            return []
+        loaded = _loaded(module)
+        kept = self._compared.get(module.__name__)
+        is_known = kept is not None and kept[0] is written and len(kept[1]) == len(loaded)
+        if kept is not None and is_known and all(map(operator.is_, kept[1], loaded)):
+            return kept[2]
+        rows = list(_differences(module, file, written))
+        self._compared[module.__name__] = written, loaded, rows
+        return rows
 
     def _read(self, file: str) -> Written | None:
         """What a file defines; None where it cannot be read."""
@@ -166,20 +105,26 @@ def _parse(file: str) -> Written | None:
         return None
 
 
-def _modules_in(root: str) -> dict[str, tuple[types.ModuleType, str]]:
-    """The loaded modules whose files are in a folder, and not installed there."""
-    found = {}
-    top = os.path.realpath(root).rstrip(os.sep) + os.sep
-    for name, module in list(sys.modules.items()):
-        if not isinstance(module, types.ModuleType) or name == "__main__":
-            continue
-        file = module.__dict__.get("__file__")
-        if not isinstance(file, str) or not file.endswith(".py"):
-            continue
-        real = os.path.realpath(file)
-        if real.startswith(top) and not any(part in INSTALLED for part in real.split(os.sep)):
-            found[name] = module, file
+def _is_project(file: str, root: str) -> bool:
+    return file.startswith(root.rstrip(os.sep) + os.sep) and not any(part in INSTALLED for part in file.split(os.sep))
+
+
+def _loaded(module: types.ModuleType) -> list[object]:
+    """All that a comparison of a module looks at."""
+    found: list[object] = []
+    for name, value in list(module.__dict__.items()):
+        found += (name, value)
+        if not is_class(value):
+            found += _parts(value)
+        elif home_of(value) == module.__name__:
+            for own, held in list(space_of(value).items()):
+                found += (own, *_parts(_function_in(held)))
     return found
+
+
+def _parts(value: object) -> Iterator[object]:
+    for one in _unwrapped(value):
+        yield from (one.__code__, one.__defaults__, one.__kwdefaults__)
 
 
 def _is_rewritten(module: types.ModuleType) -> bool:
@@ -302,7 +247,7 @@ def _has_defaults(function: types.FunctionType, written: list[object] | None) ->
 
 def _is_same_value(written: object, live: object) -> bool:
     """Whether a plain value is as written; one that is not plain may have been made of it, and does not count."""
-    return not _is_plain(live) or (type(written) is type(live) and repr(written) == repr(live))
+    return not is_plain(live) or (type(written) is type(live) and repr(written) == repr(live))
 
 
 def _is_same_code(one: types.CodeType, other: types.CodeType) -> bool:

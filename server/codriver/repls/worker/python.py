@@ -16,8 +16,9 @@ import types
 
 from .definitions import definition_of
 from .dialect import Dialect, NamespaceMissingError, Sources
-from .drift import Drift, assigned
+from .drift import Drift
 from .error_report import begin_parts, in_phase, place, trim
+from .file_definitions import assigned
 from .images import Figures, html_text, image_of, with_image
 from .printing import QUOTA, Printer, limits, part_at
 from .python_names import complete, find, lookup, names
