@@ -1,5 +1,6 @@
 """`note_edit` in a live server: what hooks are told of edits, writes, turns and starts, and what never."""
 
+import contextlib
 import json
 
 import pytest
@@ -255,7 +256,10 @@ def test_a_checkout_that_asks_for_code_to_run_by_hooks_gets_none_run(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "codriver.toml").write_text("hookReload = true\nhookGate = true\n")
-    with serving(tmp_path, "--repl", "python", "--repl", "lisp") as live, live.client() as client:
+    with contextlib.ExitStack() as stack:
+        live = stack.enter_context(serving(tmp_path, "--repl", "python", "--repl", "lisp"))
+        until(live.port_file.exists, "the server, which first says what does not count")
+        client = stack.enter_context(live.client())
         until(lambda: connected(client) == 2, "both REPLs")
         mark = live.folder / "ran"
         write(live, "evil.lpy", f'(ns evil)\n(spit "{mark}" "loaded")\n')
