@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-import codriver_relay
 from codriver.commands.answer_reading import reading
 from codriver.commands.call import NO_REPL_HERE
 from codriver.commands.options import (
@@ -202,6 +201,8 @@ def _keepers(health: dict[str, Any]) -> str:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def relay_command(*, words: tuple[str, ...]) -> None:
     """Run codriver-relay, for a client that starts Codriver by the name of its package, as uvx does."""
+    import codriver_relay  # noqa: PLC0415  # no other command needs it
+
     sys.exit(codriver_relay.main(words))
 
 
