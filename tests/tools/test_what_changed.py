@@ -1,5 +1,7 @@
 """Where loaded code differs from its files, and what of a former load lives on, as agents are told of it."""
 
+import json
+
 import pytest
 from jsonschema import validate
 
@@ -95,3 +97,17 @@ def test_a_renamed_function_does_not_stay_green(live, client, own_modules):
     added = client.call("evaluate_code", code="def extra(): pass", namespace=low, who="ann")
     load(client, low)
     assert ask(client) == [f"{low}: only in the REPL: extra (ann, {added['evaluationId']})"]
+
+
+def test_the_command_tells_the_same_and_ends_with_a_status(live, client, own_modules):
+    low, _ = own_modules
+    same = live.run("drift")
+    assert (same.returncode, same.stdout, same.stderr) == (0, "what is loaded is what the files say\n", "")
+    write(live, **{low: LOW.replace("x * 2", "x * 3")})
+    other = live.run("drift")
+    assert (other.returncode, other.stdout) == (1, f"{low}: edited in the file since: rate\n")
+    as_json = live.run("drift", "--json")
+    assert (as_json.returncode, json.loads(as_json.stdout)["count"]) == (1, 1)
+    wrong = live.run("drift", "--session", "nobody")
+    assert wrong.returncode == 1
+    assert "there is no REPL session 'nobody'" in wrong.stderr

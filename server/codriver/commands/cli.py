@@ -25,6 +25,7 @@ COMMANDS = {
     "eval": "call",
     "load": "call",
     "test": "testing",
+    "drift": "drift",
     "call": "call",
     "tools": "call",
     "log": "log",
