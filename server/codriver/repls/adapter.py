@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Interruption,
         Listener,
         Names,
+        OnlyOf,
         Source,
         StackTrace,
         Symbol,
@@ -150,10 +151,11 @@ class Adapter(Protocol):
         """
         return None
 
-    async def drift(self, root: Path, *, only_old: bool = False) -> tuple[Difference, ...]:
-        """The differences of the loaded modules whose files are below `root` from these files.
+    async def drift(self, root: Path, only: OnlyOf = "") -> tuple[Difference, ...]:
+        """The differences of the loaded modules whose files are below `root` from these files. No user code is run.
 
-        With `only_old` those between the loaded modules alone: objects of a former load. No user code is run.
+        `only`: `old`, those between the loaded modules alone, which are objects of a former load; `edited`, these and
+        those of files that were written since the REPL began.
         """
         _refuse(self.profile, "drift")
 

@@ -146,6 +146,7 @@ class Source:
     line: int | None = None
 
 
+OnlyOf = Literal["", "old", "edited"]
 DriftKind = Literal["edited", "redefined", "gone", "missing", "old", "instances", "renewed", "removed"]
 
 

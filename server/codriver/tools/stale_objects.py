@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codriver.core.state import Repl
-    from codriver.repls.adapter_values import Difference
+    from codriver.repls.adapter_values import Difference, OnlyOf
     from codriver.tools.base import Call
 
 MOST_STALE: Final = 3
@@ -21,7 +21,7 @@ STALE: Final = ("old", "instances")
 
 async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
     """Notes for who has just loaded a file: what was renewed elsewhere, and what could not be."""
-    found = await _drift(call, repl, only_old=True)
+    found = await _drift(call, repl, "old")
     renewed = [f"{one.of} of {_full(one)}" if one.of else _full(one) for one in found if one.kind == "renewed"]
     removed = [_full(one) for one in found if one.kind == "removed"]
     told = [f"renewed elsewhere: {few(renewed)}"] if renewed else []
@@ -31,7 +31,7 @@ async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
 
 async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
     """Notes for who has just run tests: what they may have run that is not what the files say."""
-    found = await _drift(call, repl, only_old=False)
+    found = await _drift(call, repl, "edited")
     edited: dict[str, list[str]] = {}
     for one in found:
         if one.kind in ("edited", "missing"):
@@ -53,10 +53,10 @@ def few(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + more
 
 
-async def _drift(call: Call, repl: Repl, *, only_old: bool) -> tuple[Difference, ...]:
+async def _drift(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:
     if repl.profile is not None and "drift" in repl.profile.capabilities:
         with suppress(CodriverError):
-            return await call.services.repls.adapter(repl.id).drift(call.services.workspace, only_old=only_old)
+            return await call.services.repls.adapter(repl.id).drift(call.services.workspace, only)
     return ()
 
 

@@ -80,8 +80,8 @@ class Project:
         importlib.invalidate_caches()
         return importlib.import_module(name)
 
-    def rows(self, **options):
-        return {(row["module"], row["name"], row["kind"]) for row in self.drift.rows(str(self.folder), **options)}
+    def rows(self, only=""):
+        return {(row["module"], row["name"], row["kind"]) for row in self.drift.rows(str(self.folder), only)}
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_a_name_that_was_imported_before_a_reload_is_old(project):
     importlib.reload(low)
     old = {("high_d", name, "old") for name in ("rate", "Shape", "decorated")} | {("low_d", "Shape", "instances")}
     assert project.rows() == old
-    assert project.rows(only_old=True) == old
+    assert project.rows("old") == old
     counted = next(row for row in project.drift.rows(str(project.folder)) if row["kind"] == "instances")
     assert counted["of"] == "2"
 
@@ -192,3 +192,12 @@ def test_what_a_decorator_hides_is_not_judged(project):
 def test_modules_elsewhere_are_none_of_the_projects(project, tmp_path_factory):
     assert Drift().rows(str(tmp_path_factory.mktemp("empty"))) == []
     assert project.rows() == set()
+
+
+def test_files_that_were_written_before_the_worker_began_are_not_read_for_their_edits(project):
+    low = project.load("low_h", LOW)
+    exec(compile("def rate(x): return 5", "<eval 7>", "exec"), low.__dict__)
+    assert project.rows("edited") == {("low_h", "rate", "redefined")}
+    project.drift._began_ns += 60 * 10**9
+    assert project.rows("edited") == set()
+    assert project.rows() == {("low_h", "rate", "redefined")}

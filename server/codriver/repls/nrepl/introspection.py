@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Completion,
         Difference,
         Names,
+        OnlyOf,
         StackFrame,
         StackTrace,
         Symbol,
@@ -156,11 +157,11 @@ class Introspection:
         text = as_text(fields.get("text"))
         return Source(text, read_file(as_text(fields.get("file"))), as_int(fields.get("line"))) if text else None
 
-    async def drift(self, root: Path, *, only_old: bool = False) -> tuple[Difference, ...]:
+    async def drift(self, root: Path, only: OnlyOf = "") -> tuple[Difference, ...]:
         """The differences of the loaded modules from their files. See `Adapter.drift`."""
         support = require(self._profile, "drift")
         target = self._sessions.get(MAIN_SESSION)
-        (answer, *_) = await self._send(support.op, target, root=str(root), old="true" if only_old else "")
+        (answer, *_) = await self._send(support.op, target, root=str(root), only=only)
         return responses.read_drift(answer.fields)
 
     async def macroexpand(

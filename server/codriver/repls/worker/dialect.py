@@ -136,7 +136,7 @@ class Dialect:
         """
         raise NotImplementedError
 
-    def drift(self, root: str, *, only_old: bool) -> list[dict[str, str]]:
+    def drift(self, root: str, only: str) -> list[dict[str, str]]:
         """The differences of the loaded modules from their files below `root`. See `Drift`."""
         raise NotImplementedError
 

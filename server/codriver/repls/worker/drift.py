@@ -11,6 +11,7 @@ import gc
 import operator
 import os
 import sys
+import time
 import types
 
 from .file_definitions import ABSENT, Written, is_plain
@@ -24,6 +25,8 @@ INSTALLED = ("site-packages", "dist-packages")
 REWRITERS = ("AssertionRewritingHook",)
 """Loaders whose code is another than that of the file. Source: pytest, `_pytest.assertion.rewrite`."""
 MOST_WRAPPERS = 20
+CLOCKS_NS = 3 * 10**9
+"""How far the clocks of files and of this process may be apart."""
 MOST_TEXT = 2**20
 """Characters of a file that is compared: a longer one was made, and not written."""
 EDITED, REDEFINED, GONE, MISSING, OLD, INSTANCES = "edited", "redefined", "gone", "missing", "old", "instances"
@@ -35,20 +38,22 @@ class Drift:
     """The project's drift, asked again and again: what was found is kept until the file or the module changes."""
 
     def __init__(self) -> None:
-        self._written: dict[str, tuple[tuple[int, int], Written | None]] = {}
+        self._written: dict[str, tuple[tuple[int, int, int], Written | None]] = {}
+        self._began_ns = time.time_ns()
         self._compared: dict[str, tuple[Written, list[object], list[dict[str, str]]]] = {}
         """By module: what was compared, of the file and of what is loaded, and the rows that it gave."""
         self._is_within: dict[tuple[str, str], bool] = {}
 
-    def rows(self, root: str, *, only_old: bool = False) -> list[dict[str, str]]:
+    def rows(self, root: str, only: str = "") -> list[dict[str, str]]:
         """A row for each difference: `module`, `name`, `kind`, and the `file` where the live code is from.
 
-        Of an old object the row's `of` is the name that has its successor; of instances it is their number.
+        Of an old object the row's `of` is the name that has its successor; of instances it is their number. `only`:
+        `old`, these alone; `edited`, these and the differences of files that were written since the worker began.
         """
         modules = self._modules_in(root)
         found: list[dict[str, str]] = []
-        if not only_old:
-            for module, file in modules.values():
+        for module, file in modules.values():
+            if only != OLD and not (only == EDITED and self._is_as_it_was(file)):
                 found += self._of_module(module, file)
         found += _old_names(modules)
         return [*found, *_old_instances(modules)]
@@ -69,8 +74,8 @@ class Drift:
         return found
 
     def _of_module(self, module: types.ModuleType, file: str) -> list[dict[str, str]]:
-        written = self._read(file)
-        if written is None or _is_rewritten(module):
+        written = None if _is_rewritten(module) else self._read(file)
+        if written is None:
             return []
         loaded = _loaded(module)
         kept = self._compared.get(module.__name__)
@@ -81,11 +86,19 @@ class Drift:
         self._compared[module.__name__] = written, loaded, rows
         return rows
 
+    def _is_as_it_was(self, file: str) -> bool:
+        """Whether a file was written before the worker began, and so before anything was loaded."""
+        try:
+            status = os.stat(file)
+        except OSError:
+            return True
+        return max(status.st_mtime_ns, status.st_ctime_ns) < self._began_ns - CLOCKS_NS
+
     def _read(self, file: str) -> Written | None:
         """What a file defines; None where it cannot be read."""
         try:
             status = os.stat(file)
-            key = status.st_mtime_ns, status.st_size
+            key = status.st_mtime_ns, status.st_ctime_ns, status.st_size
             kept = self._written.get(file)
             if kept is None or kept[0] != key:
                 kept = self._written[file] = key, _parse(file)

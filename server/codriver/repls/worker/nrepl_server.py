@@ -227,7 +227,7 @@ class Server:
         connection.answer(message, {**answer, "status": ["done"]})
 
     def _drift(self, message: Message, connection: Connection, _session: Session) -> None:
-        rows = self._dialect.drift(message.get("root") or "", only_old=bool(message.get("old")))
+        rows = self._dialect.drift(message.get("root") or "", message.get("only") or "")
         connection.answer(message, {"rows": rows, "status": ["done"]})
 
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:

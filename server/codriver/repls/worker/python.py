@@ -52,7 +52,7 @@ class Python(Dialect):
         self._sources = Sources()
         self._drift = Drift()
         self._renewed: list[dict[str, str]] = []
-        """What loads renewed, until it is told."""
+        """What the last load renewed, until it is told."""
         self._numbers = itertools.count(1)
         self._homes = itertools.count(2)
         self._kept: dict[str, object] = {}
@@ -189,7 +189,7 @@ class Python(Dialect):
             raise
         if held:
             written = assigned(ast.parse(job.message["file"], path))
-            self._renewed += [*forget(module, held, path, written), *renew(module, held)]
+            self._renewed = [*forget(module, held, path, written), *renew(module, held)][:MOST_RENEWED]
         if is_new and name and "." in name:
             parent, _, child = name.rpartition(".")
             setattr(sys.modules[parent], child, module)
@@ -271,10 +271,10 @@ class Python(Dialect):
         """See `Dialect`."""
         return names(wanted, namespace, self.home)
 
-    def drift(self, root: str, *, only_old: bool) -> list[dict[str, str]]:
+    def drift(self, root: str, only: str) -> list[dict[str, str]]:
         """See `Dialect`."""
-        renewed, self._renewed = self._renewed[:MOST_RENEWED], []
-        return [*renewed, *self._drift.rows(root, only_old=only_old)]
+        renewed, self._renewed = self._renewed, []
+        return [*renewed, *self._drift.rows(root, only)]
 
     def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
         """See `Dialect`."""
