@@ -162,6 +162,7 @@ OPENERS = {
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",
     "repls/launch/watchdog.py": "/dev/null",
+    "commands/server.py": "/dev/null",
     "commands/demo.py": "a folder of its own, made for the demonstration",
     "editing/diagnostics.py": "a folder of its own, made for a linter",
 }

@@ -1,6 +1,7 @@
 """The command line, as a person meets it: help, completion, and what is said when something is not as it should be."""
 
 import json
+import os
 import platform
 import shlex
 import signal
@@ -520,6 +521,21 @@ def test_no_workspace_is_found_at_home_or_where_others_may_write_or_beyond(tmp_p
     monkeypatch.delenv("TMPDIR")
     (tmp_path / "shared").chmod(0o777)
     assert workspace_above(inner) is None
+
+
+def test_a_server_in_the_background_leaves_whoever_reads_its_start(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    command = [sys.executable, "-m", "codriver", "serve", "--repl", "none", "--port", "0", "--detach"]
+    given = {"cwd": workspace, "env": environ(tmp_path), "capture_output": True, "text": True, "timeout": WAIT_S}
+    started = subprocess.run(command, check=False, **given)
+    try:
+        assert (started.returncode, started.stderr) == (0, "")
+        assert started.stdout.startswith("codriver listens on 127.0.0.1:")
+        process = json.loads((presence_folder(workspace) / "server.json").read_text())["pid"]
+        assert os.getsid(process) != os.getsid(0)
+    finally:
+        subprocess.run([*command[:3], "stop"], check=True, **given)
 
 
 def test_a_server_that_hangs_is_told_with_the_command_that_ends_it(tmp_path):

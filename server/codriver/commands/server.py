@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ class _ReplOption(click.Option):
 )
 @quiet_option("Say only what goes wrong, and not that it can be reached.")
 @click.option("--verbose", "-v", "is_verbose", is_flag=True, help="Say on standard error what the server does, too.")
-@click.option("--detach", is_flag=True, hidden=True, help="Be no child of whoever starts it, once it is reached.")
+@click.option("--detach", is_flag=True, help="Go on in the background once it can be reached.")
 def serve_command(  # noqa: PLR0913  # one argument an option
     *,
     workspace: Path,
@@ -314,10 +315,22 @@ def daemonize() -> Callable[[], None]:
     os.close(reading)
 
     def reached() -> None:
+        _leave_readers()
         os.write(writing, b"\n")
         os.close(writing)
 
     return reached
+
+
+def _leave_readers() -> None:
+    """Let go of the terminal, and of pipes at standard output and error: who reads them to their end waits for none."""
+    with suppress(OSError):  # of a session of its own already
+        os.setsid()
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        if stat.S_ISFIFO(os.fstat(stream).st_mode):
+            os.dup2(nothing, stream)
+    os.close(nothing)
 
 
 def _end_as(process_id: int, reading: int) -> None:
