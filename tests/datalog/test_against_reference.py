@@ -171,7 +171,7 @@ def answers(text, snapshots, value):
     return fast, slow
 
 
-@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=800, deadline=None, suppress_health_check=list(HealthCheck))
 @given(documents, documents, inputs, wheres, st.data())
 def compare(outcomes, log, history, taken, where, data):
     """One random query on one random store, solved by both."""

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-KILLS = 200
+KILLS = 100
 
 # Each round: a child restores the history, adds entries while a thread flushes them, and says through a pipe which
 # lines it has given and which are flushed. It is killed at a random moment; then the history must hold all that was
