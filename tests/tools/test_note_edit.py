@@ -171,6 +171,20 @@ def test_a_turn_whose_tests_fail_is_blocked_once(live, client):
     assert note(client, event="stopping") == {}
 
 
+def test_a_module_that_was_edited_is_loaded_before_its_tests_run(live, client):
+    write(live, "prices.py", "def price():\n    return 1\n")
+    write(live, "test_prices.py", "import prices\n\ndef test_price():\n    assert prices.price() == 2\n")
+    assert client.call("load_file", filePath="src/prices.py", replSessionKey="py")["ok"]
+    note(client, filePath="src/prices.py")
+    assert "test_price" in note(client, event="stopping")["block"]
+    write(live, "prices.py", "def price():\n    return 2\n")
+    note(client, filePath="src/prices.py")
+    assert note(client, event="stopping") == {}
+    write(live, "prices.py", "price = 1 / 0\n")
+    note(client, filePath="src/prices.py")
+    assert "src/prices.py does not load: ZeroDivisionError: division by zero" in note(client, event="stopping")["block"]
+
+
 def test_tests_that_take_too_long_are_ended_and_hold_up_nobody(live, client):
     write(live, "test_endless.py", "import time\n\ndef test_endless():\n    time.sleep(600)\n")
     note(client, filePath="src/test_endless.py")

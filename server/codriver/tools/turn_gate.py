@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,7 @@ from codriver.files.workspace_walk import files_of
 from codriver.lisp.rename import namespace_of
 from codriver.lisp.source_text import Document
 from codriver.tools.edited_lisp import read_edited
+from codriver.tools.evaluate_code import LoadFileArguments, load_file
 from codriver.tools.run_tests import TestArguments, run_tests
 from codriver.tools.session_choice import server_of
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from codriver.core.state import Repl
     from codriver.tools.base import Answer, Call, Json
 
 LEAST_S: Final = 1.0
@@ -27,6 +30,7 @@ SHOWN_CHARACTERS: Final = 300
 """Of what one test says."""
 MAX_ENTRIES: Final = 20_000
 PYTHON: Final = ".py"
+EDITED: Final = ("edited", "missing", "gone")
 
 Target = tuple["Path", str]
 """A file that changed, and a namespace, module or file with tests of it."""
@@ -44,7 +48,7 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
         return ""
     targets = await services.work.files.run(call.client, partial(_all_targets, services.workspace, changed))
     ends_at = anyio.current_time() + wait_s
-    said: list[str] = []
+    said = await _load_edited(call, changed, ends_at)
     for path, namespace in targets:
         left_s = ends_at - anyio.current_time()
         if left_s < LEAST_S:
@@ -56,10 +60,45 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
     return told[:MOST_CHARACTERS] if said else ""
 
 
+async def _load_edited(call: Call, changed: Iterable[Path], ends_at: float) -> list[str]:
+    """Load the Python files whose modules are loaded as they were before: tests would tell of what is no more.
+
+    What does not load is said, a line each.
+    """
+    said = []
+    for path in changed:
+        repl = None if path.suffix != PYTHON or _is_test(path) else _server(call, path)
+        left_s = ends_at - anyio.current_time()
+        if repl is None or left_s < LEAST_S:
+            continue
+        given = {"filePath": str(path), "replSessionKey": repl.key, "timeoutMs": int(left_s * 1000)}
+        with suppress(RefusedError, ReplDisconnectedError):
+            found = await call.services.repls.adapter(repl.id).drift(call.services.workspace, "edited")
+            if any(one.kind in EDITED and _is_of(path, one.module) for one in found):
+                answer = await load_file(call, LoadFileArguments.model_validate(given))
+                error = answer.fields.get("error")
+                if isinstance(error, dict):
+                    shown = path.relative_to(call.services.workspace)
+                    said.append(f"{shown} does not load: {error['class']}: {error['message']}"[:SHOWN_CHARACTERS])
+    return said
+
+
+def _is_of(path: Path, module: str) -> bool:
+    """Whether a module of that name may be from a file."""
+    parts = (path.parent if path.name == "__init__.py" else path.with_suffix("")).parts
+    names = module.split(".")
+    return list(parts[-len(names) :]) == names
+
+
+def _server(call: Call, path: Path) -> Repl | None:
+    repl = server_of(path, call.state.repls.values(), call.services.workspace)
+    return None if isinstance(repl, str) else repl
+
+
 async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer | None:
     """The answer of one run; None where nobody can run it: no REPL is no reason to hold anybody up."""
-    repl = server_of(path, call.state.repls.values(), call.services.workspace)
-    if repl is None or isinstance(repl, str):
+    repl = _server(call, path)
+    if repl is None:
         return None
     given = {"namespace": namespace, "replSessionKey": repl.key, "timeoutMs": int(left_s * 1000)}
     try:

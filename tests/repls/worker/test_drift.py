@@ -123,6 +123,7 @@ def test_what_is_as_its_file_is_no_difference(project):
         (("def rate", "def price"), "price", "missing"),
         (("def area", "def extent"), "Shape.area", "gone"),
         (("def area", "def extent"), "Shape.extent", "missing"),
+        (("def rate(x, step=2, *, base=1):\n    # a comment\n    return x * 2", "rate = None"), "rate", "edited"),
         (("class Shape", "class Form"), "Shape", "gone"),
         (("class Shape", "class Form"), "Form", "missing"),
     ],

@@ -153,7 +153,7 @@ def _row(module: types.ModuleType, name: str, kind: str, file: str = "", of: str
 def _differences(module: types.ModuleType, file: str, written: Written) -> Iterator[dict[str, str]]:
     live = dict(module.__dict__)
     for name, value in live.items():
-        if name in written.values:
+        if name in written.values and type(value) is not types.FunctionType:
             if not _is_same_value(written.values[name], value):
                 yield _row(module, name, EDITED)
         elif not is_class(value):
@@ -222,10 +222,11 @@ def _of_function(
     known = written.codes.get(name)
     source = own[-1].__code__.co_filename
     if known is None:
-        if name.partition(".")[0] not in written.names or "." in name:
-            is_made = source != file and not source.startswith("<eval")
-            if not is_made:
-                yield _row(module, name, GONE, source if source != file else "")
+        is_made = source != file and not source.startswith("<eval")
+        if not is_made:
+            # Where the file has the name, it has something else by that name.
+            kind = EDITED if name in written.names else GONE
+            yield _row(module, name, kind, source if source != file else "")
         return
     same = [one for one in functions for code in known if _is_same_code(one.__code__, code)]
     if same and (len(known) > 1 or _has_defaults(same[0], written.defaults.get(name))):

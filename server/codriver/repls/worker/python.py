@@ -173,6 +173,7 @@ class Python(Dialect):
         before = sys.modules.get(name) if name else None
         module, is_new = (job.session.namespace, False) if name is None else _module(name, path)
         held = {} if is_new or name is None else dict(module.__dict__)
+        self._renewed = []
         value: object = None
         shown = f"<module {self.name_of(module)!r} from {path!r}>", ""
         try:
