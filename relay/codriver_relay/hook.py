@@ -116,7 +116,7 @@ def deadline_s() -> float:
 
 
 def answer_of(client: str, event: str) -> str:
-    """What the client is told, as JSON."""
+    """The answer to the client, as JSON."""
     workspace = find_served()
     # Copilot runs the hooks of Claude Code's settings too, and has hooks of its own for the same.
     if workspace is None or (client == "claude-code" and "COPILOT_CLI" in os.environ):

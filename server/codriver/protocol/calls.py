@@ -225,8 +225,14 @@ class PlainCalls:
         return (RESULT % (_json(identity), _json(content), structure, is_error, about_us)).encode()
 
 
+def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The `_meta` of a request; empty where it has none, or one of another shape."""
+    meta = (params or {}).get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
 def envelope(meta: Mapping[str, object]) -> Mapping[str, object]:
-    """What a request's `_meta` says of its client: all but what concerns this request alone."""
+    """The members of a request's `_meta` that tell of its client, and not of this request alone."""
     return {key: value for key, value in meta.items() if key != TOKEN}
 
 

@@ -75,7 +75,7 @@ class Values(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What a client has typed of an argument, and what it gave for the others."""
+    """The beginning of an argument that a client has typed, and the arguments that it gave besides."""
 
     client: str
     text: str

@@ -23,6 +23,7 @@ from mcp_types import LOG_LEVEL_META_KEY, LoggingLevel
 from mcp_types.jsonrpc import INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from codriver.protocol.calls import meta_of
 from codriver.protocol.stream import STANDING
 
 if TYPE_CHECKING:
@@ -182,5 +183,4 @@ class _Records(logging.Handler):
 
 def _wanted(params: Mapping[str, object] | None) -> object:
     """The level that a request asks for, None for none."""
-    meta = (params or {}).get("_meta")
-    return meta.get(LOG_LEVEL_META_KEY) if isinstance(meta, dict) else None
+    return meta_of(params).get(LOG_LEVEL_META_KEY)

@@ -23,7 +23,7 @@ from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from codriver.net.client_sessions import ClientSession
 from codriver.protocol import prompts
 from codriver.protocol.broadcast import Broadcast
-from codriver.protocol.calls import FAULT, Answered, Caller, PlainCalls, envelope
+from codriver.protocol.calls import FAULT, Answered, Caller, PlainCalls, envelope, meta_of
 from codriver.protocol.completions import Completions
 from codriver.protocol.error_messages import worded
 from codriver.protocol.evaluation_tasks import EvaluationTasks
@@ -204,7 +204,7 @@ class Protocol:
         if called is None:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
         tool, arguments = called
-        meta = (ctx.params or {}).get("_meta", {})
+        meta = meta_of(ctx.params)
         ctx.lifespan_context.note_conversation(meta)
         if ctx.protocol_version == MODERN and types.LOG_LEVEL_META_KEY not in meta and not offered(ctx):
             ctx.lifespan_context.envelope = envelope(meta)

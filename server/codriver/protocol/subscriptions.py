@@ -133,7 +133,7 @@ class Subscriptions:
 
 
 def _honored(asked: SubscriptionFilter, tasks: frozenset[str]) -> SubscriptionFilter:
-    """What of it is told: all, and nothing is said of what was not asked for."""
+    """The filter as it is honoured: all of it, and nothing is said of what was not asked for."""
     of_tasks = {"taskIds": sorted(tasks)} if tasks else {}
     return SubscriptionFilter(
         tools_list_changed=asked.tools_list_changed or None,

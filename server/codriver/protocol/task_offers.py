@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.shared.exceptions import MCPError
 from mcp_types.jsonrpc import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 
-from codriver.protocol.calls import TOKEN
+from codriver.protocol.calls import TOKEN, meta_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,15 +70,13 @@ def check_offered(ctx: Context) -> None:
 
 
 def token_of(ctx: Context) -> object:
-    """What ties progress to the request, if it asks for any."""
-    meta = (ctx.params or {}).get("_meta")
-    return meta.get(TOKEN) if isinstance(meta, dict) else None
+    """The token that ties progress to the request, if it asks for any."""
+    return meta_of(ctx.params).get(TOKEN)
 
 
 def capabilities_of(ctx: Context) -> Mapping[str, Any]:
     """The capabilities that a request of 2026-07-28 declares."""
-    meta = (ctx.params or {}).get("_meta")
-    found = meta.get(CAPABILITIES) if isinstance(meta, dict) else None
+    found = meta_of(ctx.params).get(CAPABILITIES)
     return found if isinstance(found, dict) else {}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from codriver.core.state import Repl
     from codriver.repls.adapter_values import Difference, OnlyOf
@@ -47,10 +47,10 @@ def stale_line(one: Difference) -> str:
     return f"{_full(one)} is still the old {one.of}: load {one.module}, too"
 
 
-def few(names: list[str]) -> str:
+def few(names: Sequence[str], most: int = MOST_NAMES) -> str:
     """Some of the names, and how many more there are."""
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 async def _drift(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from codriver.tools.answer_budget import budget, fit
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
-from codriver.tools.stale_objects import STALE, stale_line
+from codriver.tools.stale_objects import STALE, few, stale_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from codriver.core.state import Repl
     from codriver.repls.adapter_values import Difference
@@ -22,6 +22,7 @@ HEADS: Final = {
     "gone": "only in the REPL",
     "missing": "only in the file",
 }
+MOST_NAMES: Final = 20
 ENTRIES: Final = 1000
 """Of the log, those in which the evaluation that defined a name is looked for."""
 
@@ -51,18 +52,13 @@ def _of_modules(call: Call, repl: Repl, found: Iterable[Difference]) -> list[str
             by = _defined_by(call, repl, one.name) if one.evaluated else ""
             modules.setdefault(one.module, {}).setdefault(one.kind, []).append(one.name + by)
     return [
-        f"{module}: " + "; ".join(f"{HEADS[kind]}: {_listed(kinds[kind])}" for kind in HEADS if kind in kinds)
+        f"{module}: " + "; ".join(f"{HEADS[kind]}: {few(kinds[kind], MOST_NAMES)}" for kind in HEADS if kind in kinds)
         for module, kinds in modules.items()
     ]
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:20])
-    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown
-
-
 def _defined_by(call: Call, repl: Repl, name: str) -> str:
-    """Who evaluated a name's definition and where it stands, as far as the log tells."""
+    """The caller and the evaluation that defined a name, in words, as far as the log tells."""
     last = re.escape(name.rpartition(".")[2])
     defines = re.compile(rf"\b(?:def|class)\s+{last}\b|\b{last}\s*=")
     for entry in reversed(call.services.log.entries(category=("evaluatedCode",), limit=ENTRIES)):

@@ -95,7 +95,7 @@ class Drift:
         return max(status.st_mtime_ns, status.st_ctime_ns) < self._began_ns - CLOCKS_NS
 
     def _read(self, file: str) -> Written | None:
-        """What a file defines; None where it cannot be read."""
+        """The definitions in a file; None where it cannot be read."""
         try:
             status = os.stat(file)
             key = status.st_mtime_ns, status.st_ctime_ns, status.st_size
@@ -293,7 +293,7 @@ def _is_same_constant(one: object, other: object) -> bool:
 
 
 def _successor(value: object, modules: dict[str, tuple[types.ModuleType, str]]) -> object:
-    """What has taken the place of a function or class in its own module; the thing itself where nothing has."""
+    """The successor of a function or class in its own module; the thing itself where it has none."""
     home, name = home_of(value), qualname_of(value)
     module = modules.get(home) if type(home) is str else None
     if module is None or "." in name:

@@ -169,7 +169,7 @@ class Python(Dialect):
         """Run a file in the module that it is, so that what is defined there takes effect; else in the session's."""
         path = job.file = os.path.abspath(job.message.get("file-path") or job.message.get("file-name") or "loaded.py")
         name = self._module_name(path)
-        body, last = self._compile_file(path, job)
+        body, last, written = self._compile_file(path, job)
         before = sys.modules.get(name) if name else None
         module, is_new = (job.session.namespace, False) if name is None else _module(name, path)
         held = {} if is_new or name is None else dict(module.__dict__)
@@ -189,23 +189,23 @@ class Python(Dialect):
                 sys.modules[name] = before
             raise
         if held:
-            written = assigned(ast.parse(job.message["file"], path))
             self._renewed = [*forget(module, held, path, written), *renew(module, held)][:MOST_RENEWED]
         if is_new and name and "." in name:
             parent, _, child = name.rpartition(".")
             setattr(sys.modules[parent], child, module)
         self.kept.tell(job, value, shown[0], self.name_of(job.session.namespace), shown[1])
 
-    def _compile_file(self, path: str, job: Job) -> tuple[types.CodeType, types.CodeType | None]:
-        """The code of a file, and apart from it that of its last statement where that is an expression."""
+    def _compile_file(self, path: str, job: Job) -> tuple[types.CodeType, types.CodeType | None, set[str]]:
+        """The code of a file, apart from it that of its last statement where that is an expression; the names in it."""
         try:
             body = self._parse(job.message["file"], path)
+            written = assigned(ast.Module(body, []))
             job.lines = [min([node.lineno, *(one.lineno for one in _decorators_of(node))]) for node in body]
             last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
             code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
             if not isinstance(last, ast.Expr):
-                return code, None
-            return code, compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
+                return code, None, written
+            return code, compile(ast.Expression(last.value), path, "eval", dont_inherit=True), written
         except Exception as error:
             in_phase(error, "read")
             raise
