@@ -193,15 +193,16 @@ def test_progress_is_told_with_the_token_that_was_given(live):
         assert "is running" in told[0]["message"]
 
 
+class Failing:
+    def find(self, _client, name, arguments):
+        return BY_NAME[name], arguments
+
+    async def run(self, *_):
+        raise ZeroDivisionError("secret inside")
+
+
 @pytest.mark.anyio
 async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(caplog):
-    class Failing:
-        def find(self, _client, name, arguments):
-            return BY_NAME[name], arguments
-
-        async def run(self, *_):
-            raise ZeroDivisionError("secret inside")
-
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
     session.handshake = True
@@ -213,6 +214,26 @@ async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(capl
     assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": INTERNAL_ERROR, "message": FAULT}}
     assert len(session.open_requests) == 0
     assert "secret inside" in caplog.text
+
+
+@pytest.mark.anyio
+async def test_a_member_of_meta_that_differs_from_call_to_call_is_plain():
+    outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
+    session = ClientSession("c1", outbox)
+    said = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    session.envelope = said
+    plain = PlainCalls(session, Failing(), Replies(session), max_open_requests=9)
+
+    def is_taken(identity, meta):
+        params = {"name": "list_sessions", "_meta": meta}
+        line = {"jsonrpc": "2.0", "id": identity, "method": "tools/call", "params": params}
+        return plain.take(json.dumps(line).encode())
+
+    assert is_taken(1, {**said, "claudecode/toolUseId": "toolu_1", "traceparent": "00-1"})
+    assert is_taken(2, {**said, "claudecode/toolUseId": "toolu_2"})
+    assert not is_taken(3, {**said, "io.modelcontextprotocol/logLevel": "info"})
+    assert not is_taken(4, {"claudecode/toolUseId": "toolu_3"})
+    await session.open_requests.wait_removed()
 
 
 @pytest.mark.anyio

@@ -47,6 +47,7 @@ FAULT = "internal error in codriver: see server_health"
 MARK = b'"tools/call"'
 KEYS = frozenset({"jsonrpc", "id", "method", "params"})
 TOKEN = "progressToken"  # noqa: S105  # the protocol's name for what ties progress to a request
+PROTOCOL_PREFIX = "io.modelcontextprotocol/"
 PARAMETERS = frozenset({"name", "arguments", "_meta"})
 RESULT = '{"jsonrpc":"2.0","id":%s,"result":{"content":%s%s,"isError":%s%s}}\n'
 STRUCTURE = ',"structuredContent":%s'
@@ -232,8 +233,11 @@ def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def envelope(meta: Mapping[str, object]) -> Mapping[str, object]:
-    """The members of a request's `_meta` that tell of its client, and not of this request alone."""
-    return {key: value for key, value in meta.items() if key != TOKEN}
+    """The members of a request's `_meta` that tell of its client: those that the protocol has named.
+
+    Others, as Claude Code's `claudecode/toolUseId` and `traceparent`, differ from request to request.
+    """
+    return {key: value for key, value in meta.items() if key.startswith(PROTOCOL_PREFIX)}
 
 
 def _is_plain(message: object) -> bool:
