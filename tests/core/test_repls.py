@@ -82,9 +82,9 @@ class Server:
         self.do(ReplFound(identity, key, origin, "127.0.0.1:7888", keyed=keyed))
         return self.do(ReplConnected(identity, profile, "127.0.0.1:7888"))
 
-    def evaluate(self, code="1", who="a", session="main", identity="r1", client="c1"):
+    def evaluate(self, code="1", who="a", session="main", identity="r1", client="c1", description=None):
         evaluation = next_id(self.state)
-        request = Request(evaluation, code, session, description=f"why {code}")
+        request = Request(evaluation, code, session, description=description or f"why {code}")
         self.do(Evaluate(identity, request, head=code), who=who, client=client)
         return evaluation
 
@@ -236,6 +236,23 @@ def test_an_evaluation_runs_at_once_in_a_free_session_and_is_logged_in_the_same_
     server.evaluate("(+ 1 2)")
     assert [type(e) for e in server.effects] == [effects.RunEvaluation, effects.Append, effects.Append]
     assert server.log() == [("otherOutput", "why (+ 1 2)"), ("evaluatedCode", "(+ 1 2)")]
+
+
+def test_a_description_that_names_a_checkpoint_is_remembered_by_that_name_beyond_the_run(server):
+    server.connect()
+    server.now = 5000
+    evaluation = server.evaluate(description="Checkpoint:  the parser\n works ")
+    (kept,) = server.of(effects.Remember)
+    told = (kept.kind, kept.name, kept.text, kept.now)
+    assert told == ("checkpoint", "the parser works", f"by a in clj ({evaluation})", 5000)
+    assert ("otherOutput", "Checkpoint:  the parser\n works ") in server.log()
+
+
+@pytest.mark.parametrize("description", ["checkpoint", "checkpoint: ", "set a checkpoint: here", "why: checkpoint:"])
+def test_a_description_that_names_none_sets_none(server, description):
+    server.connect()
+    server.evaluate(description=description)
+    assert server.of(effects.Remember) == []
 
 
 def test_evaluations_of_one_session_run_one_at_a_time_in_the_order_they_came(server):

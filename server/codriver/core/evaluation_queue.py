@@ -19,9 +19,9 @@ from codriver.core.actions import (
     StopAsked,
 )
 from codriver.core.dispatch import Outcome
-from codriver.core.effects import Append, Effect, RunEvaluation, SettleEvaluation
+from codriver.core.effects import Append, Effect, Remember, RunEvaluation, SettleEvaluation
 from codriver.core.state import Repl, Session, State, holder, lane, with_item
-from codriver.core.values import HELD, MAIN_SESSION, Evaluation, Failure, replace
+from codriver.core.values import CHECKPOINT, HELD, MAIN_SESSION, Evaluation, Failure, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -173,7 +173,18 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
         return (run,)  # the log is told of its end
     if not request.description:
         return (run, code)
-    return (run, replace(code, category="otherOutput", text=request.description, ns=None), code)
+    described = replace(code, category="otherOutput", text=request.description, ns=None)
+    return (run, described, *_checkpoint(evaluation, request.description, repl), code)
+
+
+def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[Effect, ...]:
+    """The checkpoint that a description sets, if it does: a name for this moment, which outlives the server."""
+    word, _, name = description.partition(":")
+    name = " ".join(name.split())
+    if word.strip().lower() != CHECKPOINT or not name:
+        return ()
+    where = f"by {evaluation.who} in {session_key(repl, evaluation.session)} ({evaluation.id})"
+    return (Remember(kind=CHECKPOINT, name=name, text=where),)
 
 
 def ask_to_stop(state: State, evaluation: Evaluation, action: StopAsked) -> Outcome:

@@ -19,6 +19,9 @@ MAIN_SESSION = "main"
 TEST_SESSION = "codriver/test"
 """Our own session for test runs: callers' `*1`, `*e` and namespace stay as they are."""
 
+CHECKPOINT = "checkpoint"
+"""The word before a colon by which a description sets one; the kind of its document in the workspace's memory."""
+
 Kind = Literal["evaluate", "load-file", "load-forms", "run-tests"]
 
 LISP = "lisp"
