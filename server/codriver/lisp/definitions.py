@@ -1,0 +1,245 @@
+"""The definitions in Lisp text: the name, the place, and the form of each, by which two of them are compared.
+
+Two forms are the same where their tokens are: comments, what `#_` takes away, space and commas do not count. Nothing is
+run, so a macro of the user's whose name begins with `def` is taken to define what stands behind it, and is not `sure`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from codriver.lisp.reader import read
+from codriver.lisp.tokens import Places, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codriver.lisp.reader import Form
+
+VARS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti", "defonce", "deftest"})
+"""What defines a var of the name behind it, wherever it stands."""
+TYPES: Final = frozenset({"defrecord", "deftype", "defprotocol", "definterface"})
+ONCE: Final = frozenset({"defonce", "defmulti"})
+"""What defines nothing where the name is defined already."""
+HOLDERS: Final = frozenset({"do", "let", "letfn", "when", "when-not", "binding", "if", "when-let", "if-let"})
+"""Lists whose forms are run where they stand, and so define as they would alone."""
+OTHERS: Final = frozenset(
+    {"ns", "in-ns", "comment", "declare", "require", "use", "import", "refer", "set!", "defmethod"}
+)
+"""What else stands at the top of files, and defines nothing under a name of its own making."""
+MOST_FORMS: Final = 200_000
+_UNMAKING: Final = ("ns-unmap", "remove-ns")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One definition. `digest` stands for the form that makes it, and is the same for forms that are the same.
+
+    `name` is that of the var or type; of a method of a multimethod with the value that it is for. `makes` are the vars:
+    none for a method, several for a record or protocol. `head` is the word that defines, without its namespace. Of what
+    is undone (`ns-unmap`, `remove-ns`) the head says so, and a name that is blank stands for the whole namespace.
+    """
+
+    namespace: str
+    name: str
+    head: str
+    digest: bytes
+    line: int
+    makes: tuple[str, ...] = ()
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether its name is defined wherever its form is run."""
+        return self.head in VARS or self.head in TYPES
+
+    @property
+    def is_undoing(self) -> bool:
+        """Whether it takes a definition away."""
+        return self.head in _UNMAKING
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """The definitions in a text, in its order. `namespace`: the one that its `ns` form names first, blank without any.
+
+    `ends`: how many definitions there are up to the end of each top-level form. `is_plain`: nothing at its top is a
+    macro of the user's, which could define something under a name of its own making.
+    """
+
+    found: tuple[Definition, ...]
+    namespace: str = ""
+    requires: tuple[str, ...] = ()
+    """The namespaces that the `ns` form requires or uses."""
+    ends: tuple[int, ...] = ()
+    is_plain: bool = True
+
+
+def definitions(text: str, namespace: str = "", features: Sequence[str] = ("clj",)) -> Definitions:
+    """The definitions in `text`, read from `namespace`. `features`: those of the dialect, for reader conditionals.
+
+    Raises:
+        TooManyFormsError: it holds more forms than anybody writes.
+    """
+    return _Finder(text, namespace, features).run()
+
+
+class _Finder:
+    def __init__(self, text: str, namespace: str, features: Sequence[str]) -> None:
+        self._text = text
+        self._places = Places(text)
+        self._features = {f":{feature}" for feature in (*features, "default")}
+        self._current = namespace
+        self._first = ""
+        self._requires: tuple[str, ...] = ()
+        self._found: list[Definition] = []
+        self._is_plain = True
+
+    def run(self) -> Definitions:
+        ends = []
+        for form in read(self._text, most_forms=MOST_FORMS).forms:
+            if form.kind != "discard":
+                self._top(form, b"")
+                ends.append(len(self._found))
+        return Definitions(tuple(self._found), self._first, self._requires, tuple(ends), self._is_plain)
+
+    def _top(self, form: Form, digest: bytes) -> None:
+        """A form that is run where it stands; `digest` is that of the form around it which it depends on."""
+        if form.kind == "prefixed":
+            self._prefixed(form, digest)
+            return
+        items = _items(form)
+        if form.kind != "list" or not items or items[0].kind != "atom":
+            return
+        head = self._word(items[0]).rpartition("/")[2] or "/"
+        if head in HOLDERS:
+            # What stands in `do` alone is as it is anywhere; in others names may be bound around it.
+            own = digest if head == "do" or digest else _digest(self._text, form)
+            for inner in items[1:]:
+                self._top(inner, own)
+        elif head == "ns" and len(items) > 1:
+            self._current = self._name(items[1])
+            self._first = self._first or self._current
+            self._requires = tuple(self._required(items[2:]))
+        elif head == "in-ns" and len(items) > 1:
+            self._current = self._name(items[1])
+            self._first = self._first or self._current
+        elif head in _UNMAKING and len(items) > 1:
+            self._undo(head, items)
+        else:
+            self._define(form, head, items, digest)
+
+    def _prefixed(self, form: Form, digest: bytes) -> None:
+        items = _items(form)
+        start = self._text[form.start : form.start + 2]
+        if start == "#?" and items:
+            pairs = _items(items[-1])
+            for feature, branch in zip(pairs[::2], pairs[1::2], strict=False):
+                if self._word(feature) in self._features:
+                    inner = _items(branch) if self._text.startswith("#?@", form.start) else [branch]
+                    for one in inner:
+                        self._top(one, digest)
+                    return
+        elif (start[:1] == "^" or start == "#^") and len(items) > 1:
+            self._top(items[-1], digest)
+
+    def _undo(self, head: str, items: Sequence[Form]) -> None:
+        home, name = (self._name(items[1]), "") if head == "remove-ns" else ("", "")
+        if head == "ns-unmap" and len(items) > 2:
+            home = self._current if self._word(items[1]) == "*ns*" else self._name(items[1])
+            name = self._name(items[2])
+        line = self._places.line(items[0].start)
+        self._found.append(Definition(home, name, head, b"", line))
+
+    def _define(self, form: Form, head: str, items: Sequence[Form], digest: bytes) -> None:
+        name = self._name(items[1]) if len(items) > 1 else ""
+        if not head.startswith("def") or not name or name[0] in ':"\\0123456789':
+            self._is_plain &= head in OTHERS or head in VARS
+            return
+        if head in ("def", "defonce", "defmulti") and len(items) < 3:
+            return  # it declares
+        made: tuple[str, ...] = (name,)
+        if head == "defmethod":
+            name = " ".join([name, *_tokens(self._text, items[2])]) if len(items) > 2 else name
+            made = ()
+        elif head in ("defrecord", "deftype"):
+            made = (f"->{name}", *((f"map->{name}",) if head == "defrecord" else ()))
+        elif head == "definterface":
+            made = ()
+        elif head == "defprotocol":
+            made = (name, *(self._name(_items(one)[0]) for one in items[2:] if one.kind == "list" and _items(one)))
+        self._is_plain &= head in VARS or head in TYPES or head in OTHERS
+        own = digest or _digest(self._text, form)
+        line = self._places.line(form.start)
+        self._found.append(Definition(self._current, name, head, own, line, made))
+
+    def _required(self, clauses: Sequence[Form]) -> Iterator[str]:
+        for clause in clauses:
+            items = _items(self._chosen(clause))
+            if items and self._word(items[0]) in (":require", ":use", ":require-macros", "require", "use"):
+                for one in items[1:]:
+                    yield from self._libraries(self._chosen(one), "")
+
+    def _chosen(self, form: Form) -> Form:
+        """What a reader conditional stands for; anything else as it is."""
+        if form.kind != "prefixed" or self._text[form.start : form.start + 2] != "#?":
+            return form
+        pairs = _items(_items(form)[-1]) if _items(form) else []
+        chosen = (one for word, one in zip(pairs[::2], pairs[1::2], strict=False) if self._word(word) in self._features)
+        return next(chosen, form)
+
+    def _libraries(self, form: Form, prefix: str) -> Iterator[str]:
+        if form.kind == "atom" and not self._word(form).startswith(":"):
+            yield prefix + self._word(form)
+        items = _items(form)
+        if form.kind == "prefixed" and items:
+            yield from self._libraries(items[-1], prefix)
+        elif form.kind == "vector" and items:
+            yield prefix + self._name(items[0])
+        elif form.kind == "list" and items:
+            for one in items[1:]:
+                yield from self._libraries(one, f"{self._name(items[0])}.")
+
+    def _name(self, form: Form) -> str:
+        """The name that a form is, with metadata or a quote before it; blank where it is none."""
+        while form.kind == "prefixed":
+            items = _items(form)
+            if not items or self._text.startswith("#?", form.start):
+                return ""
+            form = items[-1]
+        return self._word(form) if form.kind == "atom" else ""
+
+    def _word(self, form: Form) -> str:
+        return self._text[form.start : form.end]
+
+
+def _items(form: Form) -> list[Form]:
+    return [child for child in form.children if child.kind != "discard"]
+
+
+def _digest(text: str, form: Form) -> bytes:
+    return blake2b("\0".join(_tokens(text, form)).encode("utf-8", "surrogatepass"), digest_size=12).digest()
+
+
+def _tokens(text: str, form: Form) -> list[str]:
+    """The tokens of a form, without space, comments, and what `#_` takes away."""
+    found = [one for one in tokens(text[form.start : form.end]) if one.lastgroup not in ("space", "comment")]
+    if not any(one.lastgroup == "discard" for one in found):
+        return [one[0] for one in found]
+    taken = [(one.start - form.start, one.end - form.start) for one in _discards(form)]
+    return [one[0] for one in found if not any(begin <= one.start() < end for begin, end in taken)]
+
+
+def _discards(form: Form) -> Iterator[Form]:
+    for child in form.children:
+        if child.kind == "discard":
+            yield child
+        else:
+            yield from _discards(child)
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether a name stands in a text, at least as a part of a longer one, as macros make names."""
+    return re.search(re.escape(name.removeprefix("map->").removeprefix("->")), text) is not None

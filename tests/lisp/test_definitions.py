@@ -1,0 +1,163 @@
+"""The definitions in Lisp text, and which of them were evaluated last."""
+
+import pytest
+
+from codriver.lisp.definitions import definitions, mentions
+from codriver.lisp.ledger import Evaluated, Ledger
+
+FILE = """\
+(ns ^:x shop.core "doc" (:require [a.b :as b] c.d (e f [g :as h]) #?(:clj [k.l] :cljs [m])) (:use z))
+(def ^:private ^{:doc "x"} a 1)
+(defn f "d" [x] x)
+#?(:clj (defn g [] 1) :cljs (defn g [] 2))
+(let [n 1] (defn h [] n)) (do (def i 1) (def j 2))
+(defmethod area :circle [x] 1)
+(defrecord R [a] P (m [_] 1))
+(defprotocol P "d" (m [x]) (n [x y]))
+(declare later) (def unbound)
+"""
+
+
+def digest(text):
+    [one] = definitions(text).found
+    return one.digest
+
+
+def test_each_definition_has_its_name_its_line_and_the_vars_it_makes():
+    found = [(one.name, one.head, one.line, one.makes) for one in definitions(FILE).found]
+    assert found == [
+        ("a", "def", 2, ("a",)),
+        ("f", "defn", 3, ("f",)),
+        ("g", "defn", 4, ("g",)),
+        ("h", "defn", 5, ("h",)),
+        ("i", "def", 5, ("i",)),
+        ("j", "def", 5, ("j",)),
+        ("area :circle", "defmethod", 6, ()),
+        ("R", "defrecord", 7, ("->R", "map->R")),
+        ("P", "defprotocol", 8, ("P", "m", "n")),
+    ]
+    assert {one.namespace for one in definitions(FILE).found} == {"shop.core"}
+
+
+def test_a_file_says_what_it_requires():
+    assert definitions(FILE).requires == ("a.b", "c.d", "e.f", "e.g", "k.l", "z")
+    assert definitions(FILE).namespace == "shop.core"
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        "(defn  f [x]\n  x)",
+        "(defn f [x,] x)",
+        "(defn f ; why\n [x] x)",
+        "(defn f #_#_ 1 2 [x] x)",
+        "(defn f [#_y x] x)",
+    ],
+)
+def test_comments_and_layout_do_not_count(same):
+    assert digest(same) == digest("(defn f [x] x)")
+
+
+@pytest.mark.parametrize("other", ["(defn f [x] 'x)", "(defn f [y] y)", '(defn f "x" [x] x)', "(defn- f [x] x)"])
+def test_whatever_else_differs_counts(other):
+    assert digest(other) != digest("(defn f [x] x)")
+
+
+def test_a_definition_counts_with_the_names_bound_around_it():
+    assert digest("(let [a 1] (defn f [] a))") != digest("(let [a 2] (defn f [] a))")
+    assert digest("(do (defn f [] a))") == digest("(defn f [] a)")
+
+
+def test_the_branch_of_the_dialect_is_read():
+    text = "#?(:clj (def a 1) :lpy (def b 1) :default (def c 1))"
+    assert [one.name for one in definitions(text, features=("lpy",)).found] == ["b"]
+    assert [one.name for one in definitions(text, features=("cljr",)).found] == ["c"]
+
+
+def test_a_macro_of_the_users_is_not_sure_to_define_and_is_told():
+    assert definitions(FILE).is_plain
+    read = definitions("(defroutes app 1) (s/def ::x int?)")
+    assert [(one.name, one.is_sure) for one in read.found] == [("app", False)]
+    assert not read.is_plain
+    assert not definitions("(register! foo)").is_plain
+
+
+def test_a_switch_of_the_namespace_is_followed():
+    read = definitions("(def a 1) (in-ns 'other) (def b 1)", "user")
+    assert [(one.namespace, one.name) for one in read.found] == [("user", "a"), ("other", "b")]
+
+
+def test_broken_text_is_read_as_far_as_it_goes():
+    assert [one.name for one in definitions("(def a 1) (defn b [x").found] == ["a", "b"]
+    for text in (
+        "(",
+        ")",
+        "(def",
+        "(def ^",
+        "#?(:clj",
+        "(ns",
+        "(in-ns)",
+        "(defmethod a)",
+        "(let",
+        "(defprotocol P ())",
+    ):
+        definitions(text)
+
+
+def test_a_name_that_a_macro_makes_is_mentioned():
+    assert mentions("(defrecord Circle [r])", "map->Circle")
+    assert not mentions("(defn f [])", "->Circle")
+
+
+def taken(*texts, **how):
+    ledger = Ledger()
+    for number, text in enumerate(texts):
+        ledger.take(Evaluated(number, f"e-{number}", "ann", number * 1000, text, "shop", **how))
+    return ledger
+
+
+def test_the_ledger_knows_who_made_a_definition_last():
+    ledger = taken("(def a 1) (def b 1)", "(def a 2)")
+    assert [one.evaluation for one in ledger.makings("shop", "a")] == ["e-0", "e-1"]
+    living = ledger.living("shop", "a")
+    assert living is not None
+    assert (living.who, living.evaluation, living.definition.digest) == ("ann", "e-1", digest("(def a 2)"))
+    assert ledger.living("shop", "c") is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "lives"),
+    [
+        (("(defonce a 1)", "(defonce a 2)"), "e-0"),
+        (("(defmulti a :x)", "(defmulti a :y)"), "e-0"),
+        (("(def a 1)", "(defonce a 2)"), "e-0"),
+        (("(def a nil)", "(defmulti a :y)"), "e-1"),
+        (("(defonce a 1)", "(def a 2)"), "e-1"),
+        (("(defonce a 1)", "(ns-unmap 'shop 'a)", "(defonce a 2)"), "e-2"),
+        (("(defonce a 1)", "(ns-unmap *ns* 'a)", "(defonce a 2)"), "e-2"),
+        (("(defonce a 1)", "(remove-ns 'shop)", "(defonce a 2)"), "e-2"),
+    ],
+)
+def test_what_is_defined_once_lives_until_it_is_undone(texts, lives):
+    living = taken(*texts).living("shop", "a")
+    assert living is not None
+    assert living.evaluation == lives
+
+
+def test_what_failed_made_only_what_came_before():
+    text = "(def a 1)\n(def b (/ 0))\n(def c 1)"
+    by_form = taken(text, is_done=False, forms=1)
+    by_line = taken(text, is_done=False, before_line=2)
+    nobody_knows = taken(text, is_done=False)
+
+    def sure(ledger):
+        return [one.is_sure for name in "abc" for one in ledger.makings("shop", name)]
+
+    assert sure(by_form) == sure(by_line) == [True, False, False]
+    assert sure(nobody_knows) == [False] * 3
+
+
+def test_the_ledger_keeps_the_first_and_the_newest_of_many():
+    ledger = taken(*[f"(def a {n})" for n in range(100)])
+    made = [one.number for one in ledger.makings("shop", "a")]
+    assert (made[0], made[-1], len(made)) == (0, 99, 20)
