@@ -71,6 +71,11 @@ def client(script):
 
 
 def test_files_of_tests_that_are_not_loaded_are_loaded_before_and_told_if_they_fail(script, client):
+    refused = ask(client, fresh=True)
+    assert (refused["reason"], refused["message"]) == (
+        "capability-missing",
+        "only Python tests can be run in a new process",
+    )
     answer = ask(client, namespace="test")
     assert counts(answer) == (5, 1, 2, 2)
     unread = answer["results"][0]
@@ -173,6 +178,7 @@ def test_hy_runs_what_python_runs(tmp_path):
         assert ask(client, namespace="test_orders", timeoutMs=60_000)["ok"]
         assert ask(client, namespace="test_orders", test="test-given")["tests"] == 1
         assert ask(client, namespace="no_such_suite")["reason"] == "unknown-namespace"
+        assert counts(ask(client, namespace="test_orders", fresh=True, timeoutMs=60_000)) == (4, 4, 0, 0)
 
 
 def test_hy_runs_what_was_evaluated_and_loaded_in_its_session(tmp_path):

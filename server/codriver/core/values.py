@@ -93,12 +93,15 @@ class TestSelection:
     """Words of the names to run, with `and`, `or` and `not`, as pytest's `-k` has them."""
     only: tuple[tuple[str, str], ...] = ()
     """Nothing but these: namespace and name of each."""
+    fresh: bool = False
+    """In a new process, which has loaded nothing yet."""
 
     def __str__(self) -> str:
         """The tests in words."""
         named = "/".join(part for part in (self.namespace, self.test) if part)
         words = [named or ("what failed last" if self.only else "all tests")]
-        return " ".join([*words, *([f"matching {self.match}"] if self.match else [])])
+        words += [f"matching {self.match}"] if self.match else []
+        return " ".join([*words, *(["in a new process"] if self.fresh else [])])
 
 
 @dataclass(frozen=True)

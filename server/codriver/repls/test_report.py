@@ -16,10 +16,11 @@ NAMED = 10
 """Failures that one line names."""
 
 
-def report_text(run: TestRun) -> str:
+def report_text(run: TestRun, *, is_fresh: bool = False) -> str:
     """The report as JSON: the counts, the results that failed, then those that passed, and the test it stopped in.
 
-    `times` has the namespace, the name and the seconds of each test that ended.
+    `times` has the namespace, the name and the seconds of each test that ended; `fresh` is there when they ran in a
+    new process.
     """
     rows = [_row(result) for result in run.results]
     fields: dict[str, object] = {
@@ -33,6 +34,8 @@ def report_text(run: TestRun) -> str:
         fields["times"] = [[time.namespace, time.test, round(time.seconds, 6)] for time in run.times]
     if run.stopped:
         fields["stopped"] = _row(run.stopped)
+    if is_fresh:
+        fields["fresh"] = True
     return json.dumps(fields, ensure_ascii=False)
 
 

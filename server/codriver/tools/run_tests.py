@@ -23,6 +23,7 @@ from codriver.tools.error_reports import without_interruption
 from codriver.tools.evaluate_code import begin
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
+from codriver.tools.fresh_results import notes_of_fresh, outcomes
 from codriver.tools.lean_answers import Evaluating, lean, reader_of, wants_detail
 from codriver.tools.session_choice import evaluation_of, key_of, resolve
 from codriver.tools.stale_objects import notes_of_tests
@@ -43,6 +44,7 @@ STACKS_BYTES = 2000
 HINTS = {
     "bad-arguments": "write words of test names with and, or and not before a word: parser and not slow or reader",
     "unknown-namespace": "load its file with load_file, or correct the name",
+    "capability-missing": "leave out what this REPL cannot do, and call again",
     "evaluation-failed": "correct what was given and call again",
     "repl-disconnected": "see list_sessions; tests are never run twice by themselves",
 }
@@ -82,9 +84,11 @@ class TestArguments(Evaluating):
     test: str | None = None
     match: str | None = Field(None, description="As pytest -k.")
     failed: bool = False
+    fresh: bool = Field(default=False, description="In a new process.")
     repl_session_key: str | None = None
     timeout_ms: int = Field(25_000, ge=1000, le=600_000)
-    passed: bool = Field(default=False, description="List these too.")
+    passed: bool = False
+    """Whether those that passed are listed, too."""
     report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether every result is wanted, and how long each test took, for a report of them: of `codriver test`."""
 
@@ -97,7 +101,7 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     if profile is not None and "test" not in profile.capabilities:
         raise CapabilityMissingError("test", profile.missing.get("test"))
     only = await _failed_last(call, target) if arguments.failed else ()
-    tests = TestSelection(arguments.namespace, arguments.test, arguments.match, only)
+    tests = TestSelection(arguments.namespace, arguments.test, arguments.match, only, arguments.fresh)
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=str(tests),
@@ -150,7 +154,8 @@ async def describe_run(
         raise NoTestsError(evaluation.head, said)
     fields = run_json(report, said, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
     repl = call.state.repls.get(evaluation.repl)
-    fields = with_notes(with_outside(fields, repl), await notes_of_tests(call, repl) if repl else ())
+    notes = await _notes(call, evaluation, report)
+    fields = with_notes(with_outside(fields, repl), notes)
     elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
     fields |= {"elapsedMs": elapsed, "sessionKey": key_of(call.state, evaluation)}
     if stopped:
@@ -178,23 +183,38 @@ def _refused(evaluation: Evaluation, said: str) -> Answer:
     return Answer({**fields, "stdout": said} if said else fields, ok=False)
 
 
+async def _notes(call: Call, evaluation: Evaluation, report: Json) -> tuple[str, ...]:
+    """What whoever ran these tests should know: what was not as the files say, or where the REPL ends otherwise."""
+    repl = call.state.repls.get(evaluation.repl)
+    if repl is None:
+        return ()
+    if not report.get("fresh"):
+        return await notes_of_tests(call, repl)
+    runs = await _runs_before(call, evaluation.repl, evaluation.session)
+    return notes_of_fresh(outcomes(report), [outcomes(one) for one in runs if not one.get("fresh")])
+
+
+async def _runs_before(call: Call, repl: str, session: str) -> list[Json]:
+    """The reports of a session's runs that are over and not forgotten, the newest first."""
+    runs = [
+        one
+        for one in call.state.evaluations.values()
+        if one.kind == "run-tests" and one.over and (one.repl, one.session) == (repl, session)
+    ]
+    reports = [await report_of(call, one) for one in reversed(runs)]
+    return [report for report in reports if report is not None]
+
+
 async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...]:
     """Namespace and name of each test that failed in the last run of a session.
 
     Raises:
         NoFailuresError: there was none, or it is forgotten.
     """
-    runs = [
-        one
-        for one in call.state.evaluations.values()
-        if one.kind == "run-tests" and one.over and (one.repl, one.session) == (target.repl.id, target.session.name)
-    ]
-    for one in reversed(runs):
-        if (report := await report_of(call, one)) is not None:
-            rows = [row for row in report["results"] if row["outcome"] != "pass"]
-            rows += [stopped] if (stopped := report.get("stopped")) and _is_named(stopped) else []
-            if not rows:
-                break
+    for report in (await _runs_before(call, target.repl.id, target.session.name))[:1]:
+        rows = [row for row in report["results"] if row["outcome"] != "pass"]
+        rows += [stopped] if (stopped := report.get("stopped")) and _is_named(stopped) else []
+        if rows:
             return tuple(dict.fromkeys((row["ns"], row["test"]) for row in rows))
     raise NoFailuresError
 

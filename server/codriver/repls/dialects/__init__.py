@@ -104,7 +104,8 @@ class Dialect:
     """By capability, an expression that gives its answer; `$name`, `$ns`, `$code`, `$session` are string literals.
 
     Of a test run that goes on after its answer, `pending`, `test-rest` asks for the rest; `test-unloaded` gives the
-    namespaces of test files that are to be loaded before, where the expression of the run cannot.
+    namespaces of test files that are to be loaded before, where the expression of the run cannot. `test-fresh` runs
+    tests in a process of their own.
     """
     before: Mapping[str, str] = field(default_factory=dict)
     """By capability, what the expression requires: a form is compiled whole before any of it runs."""
@@ -349,7 +350,7 @@ HY: Final = Dialect(
     json='(.dumps (__import__ "json") %s)',
     python_text=True,
     facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os"))}',
-    ask={"test": python_tests.HY_TEST, "names": symbol_expressions.NAMES_HY, "glimpse": symbol_expressions.GLIMPSE_HY},
+    ask={**python_tests.ASK_HY, "names": symbol_expressions.NAMES_HY, "glimpse": symbol_expressions.GLIMPSE_HY},
     runs_files=True,
     namespace_by="none",
     tooling=_PYTHON_TOOLING,
@@ -373,7 +374,7 @@ WORKER_PYTHON: Final = Dialect(
     "python",
     python_text=True,
     facts='__import__("json").dumps({"root": __import__("os").getcwd(), "pid": __import__("os").getpid()})',
-    ask={"test": python_tests.TEST},
+    ask=python_tests.ASK,
     runs_files=True,
     adapted={"stacktrace": "the traceback of the last failure"},
     sends_traceback=True,

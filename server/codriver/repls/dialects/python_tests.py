@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from codriver.repls.dialects.fresh_tests import FRESH
 from codriver.repls.dialects.pytest_program import PYTEST
 
 _COMMON: Final = """
@@ -278,7 +279,7 @@ def answer(ns, wanted, match, words, only, session=""):
 
 _PROGRAM: Final = _COMMON + _UNITTEST + PYTEST + _ANSWER
 
-TEST: Final = (
+_TEST: Final = (
     '[space["answer"]($ns, $name, $match, $words, $only)\n'
     ' for space in [{"__name__": "tests"}]\n'
     f" for _ in [exec({_PROGRAM!r}, space)]][0]"
@@ -290,7 +291,7 @@ The program stands last and on a line of its own, as tracebacks and stacks show 
 `$words` is `$match` as alternatives of words that all must hold, an exclamation mark before what must not.
 """
 
-HY_TEST: Final = (
+_TEST_HY: Final = (
     '(get (lfor\n space [{"__name__" "tests"}]\n'
     f" _ [(exec {json.dumps(_PROGRAM)} space)]\n"
     ' (.loads (__import__ "json") ((get space "answer") $ns $name $match $words $only $session))) 0)'
@@ -299,3 +300,22 @@ HY_TEST: Final = (
 
 `$session` is the id of the session whose definitions count too, a string literal.
 """
+
+_TEST_FRESH: Final = (
+    '[space["run_anew"](program, $ns, $name, $match, $words, $only)\n'
+    ' for space in [{"__name__": "tests"}]\n'
+    f" for program in [{_PROGRAM!r}]\n"
+    f" for _ in [exec({FRESH!r}, space)]][0]"
+)
+"""The expression that runs the tests in a process of their own: the same program, and nothing of what is loaded."""
+
+_TEST_FRESH_HY: Final = (
+    '(get (lfor\n space [{"__name__" "tests"}]\n'
+    f" _ [(exec {json.dumps(FRESH)} space)]\n"
+    f' (.loads (__import__ "json") ((get space "run_anew") {json.dumps(_PROGRAM)} $ns $name $match $words $only))) 0)'
+)
+"""The same in Hy. What a session defines is not in a new process."""
+
+ASK: Final = {"test": _TEST, "test-fresh": _TEST_FRESH}
+ASK_HY: Final = {"test": _TEST_HY, "test-fresh": _TEST_FRESH_HY}
+"""By capability, as `Dialect.ask` has it."""

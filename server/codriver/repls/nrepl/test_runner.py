@@ -117,7 +117,7 @@ class TestRunner:
         how: Ending | Exception = ReplDisconnectedError("it was closed by us")
         try:
             run = await self._run(request.tests or TestSelection(), request.session, request.id)
-            self._listener(request.id, Value(report_text(run)))
+            self._listener(request.id, Value(report_text(run, is_fresh=bool(request.tests and request.tests.fresh))))
             said = f"{request.code}: {words_of(run)}"
             failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
             status = "interrupted" if run.stopped else "failed" if failure else "done"
@@ -129,12 +129,15 @@ class TestRunner:
 
     async def _run(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
         support = require(self._profile, "test")
+        if asked.fresh and "test-fresh" not in self._dialect.ask:
+            raise CapabilityMissingError("test", message="only Python tests can be run in a new process")
         target = self._sessions.get(session)
         is_plain = bool(asked.namespace) and not (asked.match or asked.only) and "::" not in (asked.namespace or "")
         if support.adapted or (not is_plain and "test" in self._dialect.ask):
             run = await self._by_evaluation(target, asked, evaluation)
         elif asked.match or asked.only:
-            raise CapabilityMissingError("test", "this REPL runs tests by its own op, which takes no match and no list")
+            words = "this REPL runs tests by its own op, which takes no match and no list"
+            raise CapabilityMissingError("test", message=words)
         else:
             run = await self._by_op(support.op, asked, evaluation)
         results = tuple(self._marked(result) for result in run.results)
@@ -163,7 +166,8 @@ class TestRunner:
         # A run that goes on after its answer is kept in one place of the REPL: one at a time.
         async with self._testing:
             unread = await self._load(tool, names, target.namespace)
-            code = self._dialect.expression("test", **names, session=target.id or "")
+            how = "test-fresh" if asked.fresh else "test"
+            code = self._dialect.expression(how, **names, session=target.id or "")
             answer = await self._answer(tool, "eval", evaluation, code=code)
             if any("interrupted" in message.status for message in answer):
                 return await self._partial(tool, answer)
