@@ -9,8 +9,8 @@ from real_repls import repl
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
-    "python, tools/list and instructions": (10_623, 6_627),
-    "python, tools/list and instructions, claude": (10_699, 6_627),
+    "python, tools/list and instructions": (10_621, 6_625),
+    "python, tools/list and instructions, claude": (10_697, 6_625),
     "python, output schemas": (1098, 0),
     "python, output schemas, codex": (0, 0),
     "python, output schemas, cline": (0, 0),
@@ -25,11 +25,11 @@ BUDGETS = {
     "python, 10 MB printed": (12_214, 6039),
     "python, 200,000 lines": (13_166, 6038),
     "python, list of 1,000,000": (651, 259),
-    "clojure, tools/list and instructions": (13_000, 8_328),
-    "clojure, tools/list and instructions, claude": (13_076, 8_328),
-    "clojure, tools/list and instructions, codex": (12_359, 8_744),
-    "clojure, tools/list and instructions, qwen": (13_952, 8_744),
-    "clojure, output schemas": (1203, 0),
+    "clojure, tools/list and instructions": (13_470, 8_522),
+    "clojure, tools/list and instructions, claude": (13_546, 8_522),
+    "clojure, tools/list and instructions, codex": (12_355, 8_740),
+    "clojure, tools/list and instructions, qwen": (13_948, 8_740),
+    "clojure, output schemas": (1238, 0),
     "clojure, output schemas, codex": (0, 0),
     "clojure, output schemas, qwen": (1273, 0),
     "clojure, output schemas, cline": (0, 0),

@@ -24,8 +24,9 @@ VARS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti", "defonc
 TYPES: Final = frozenset({"defrecord", "deftype", "defprotocol", "definterface"})
 ONCE: Final = frozenset({"defonce", "defmulti"})
 """What defines nothing where the name is defined already."""
-HOLDERS: Final = frozenset({"do", "let", "letfn", "when", "when-not", "binding", "if", "when-let", "if-let"})
-"""Lists whose forms are run where they stand, and so define as they would alone."""
+HOLDERS: Final = frozenset({"do", "let", "letfn", "binding"})
+BRANCHES: Final = frozenset({"when", "when-not", "if", "if-not", "when-let", "if-let", "cond", "try"})
+"""Lists whose forms are run where they stand, and so define as they would alone; those of the branches perhaps."""
 OTHERS: Final = frozenset(
     {"ns", "in-ns", "comment", "declare", "require", "use", "import", "refer", "set!", "defmethod"}
 )
@@ -49,11 +50,8 @@ class Definition:
     digest: bytes
     line: int
     makes: tuple[str, ...] = ()
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether its name is defined wherever its form is run."""
-        return self.head in VARS or self.head in TYPES
+    is_sure: bool = False
+    """Whether its name is defined wherever the text is run to its end."""
 
     @property
     def is_undoing(self) -> bool:
@@ -105,20 +103,20 @@ class _Finder:
                 ends.append(len(self._found))
         return Definitions(tuple(self._found), self._first, self._requires, tuple(ends), self._is_plain)
 
-    def _top(self, form: Form, digest: bytes) -> None:
+    def _top(self, form: Form, digest: bytes, *, is_sure: bool = True) -> None:
         """A form that is run where it stands; `digest` is that of the form around it which it depends on."""
         if form.kind == "prefixed":
-            self._prefixed(form, digest)
+            self._prefixed(form, digest, is_sure=is_sure)
             return
         items = _items(form)
         if form.kind != "list" or not items or items[0].kind != "atom":
             return
         head = self._word(items[0]).rpartition("/")[2] or "/"
-        if head in HOLDERS:
+        if head in HOLDERS or head in BRANCHES:
             # What stands in `do` alone is as it is anywhere; in others names may be bound around it.
             own = digest if head == "do" or digest else _digest(self._text, form)
             for inner in items[1:]:
-                self._top(inner, own)
+                self._top(inner, own, is_sure=is_sure and head in HOLDERS)
         elif head == "ns" and len(items) > 1:
             self._current = self._name(items[1])
             self._first = self._first or self._current
@@ -129,9 +127,9 @@ class _Finder:
         elif head in _UNMAKING and len(items) > 1:
             self._undo(head, items)
         else:
-            self._define(form, head, items, digest)
+            self._define(form, head, items, digest, is_sure=is_sure)
 
-    def _prefixed(self, form: Form, digest: bytes) -> None:
+    def _prefixed(self, form: Form, digest: bytes, *, is_sure: bool) -> None:
         items = _items(form)
         start = self._text[form.start : form.start + 2]
         if start == "#?" and items:
@@ -140,10 +138,10 @@ class _Finder:
                 if self._word(feature) in self._features:
                     inner = _items(branch) if self._text.startswith("#?@", form.start) else [branch]
                     for one in inner:
-                        self._top(one, digest)
+                        self._top(one, digest, is_sure=is_sure)
                     return
         elif (start[:1] == "^" or start == "#^") and len(items) > 1:
-            self._top(items[-1], digest)
+            self._top(items[-1], digest, is_sure=is_sure)
 
     def _undo(self, head: str, items: Sequence[Form]) -> None:
         home, name = (self._name(items[1]), "") if head == "remove-ns" else ("", "")
@@ -153,7 +151,7 @@ class _Finder:
         line = self._places.line(items[0].start)
         self._found.append(Definition(home, name, head, b"", line))
 
-    def _define(self, form: Form, head: str, items: Sequence[Form], digest: bytes) -> None:
+    def _define(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
         name = self._name(items[1]) if len(items) > 1 else ""
         if not head.startswith("def") or not name or name[0] in ':"\\0123456789':
             self._is_plain &= head in OTHERS or head in VARS
@@ -170,10 +168,11 @@ class _Finder:
             made = ()
         elif head == "defprotocol":
             made = (name, *(self._name(_items(one)[0]) for one in items[2:] if one.kind == "list" and _items(one)))
-        self._is_plain &= head in VARS or head in TYPES or head in OTHERS
+        is_known = head in VARS or head in TYPES
+        self._is_plain &= is_known or head in OTHERS
         own = digest or _digest(self._text, form)
         line = self._places.line(form.start)
-        self._found.append(Definition(self._current, name, head, own, line, made))
+        self._found.append(Definition(self._current, name, head, own, line, made, is_sure=is_sure and is_known))
 
     def _required(self, clauses: Sequence[Form]) -> Iterator[str]:
         for clause in clauses:

@@ -34,6 +34,7 @@ from codriver.core.values import MAIN_SESSION, NO_LIMITS
 from codriver.repls.errors import CapabilityMissingError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         Ended,
         Interruption,
         Listener,
+        Loaded,
         Names,
         OnlyOf,
         Source,
@@ -158,6 +160,16 @@ class Adapter(Protocol):
         those of files that were written since the REPL began.
         """
         _refuse(self.profile, "drift")
+
+    async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
+        """The namespaces that are loaded of files below `root`, but for those that are `known` and the same.
+
+        `known`: by name the mark, and whether it is of a file there. None: this REPL compares by itself, see `drift`.
+
+        Raises:
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        return None
 
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False

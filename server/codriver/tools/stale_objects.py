@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from codriver.core.values import NOT_LISP
 from codriver.errors import CodriverError
+from codriver.tools.lisp_sources import differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,14 +18,14 @@ if TYPE_CHECKING:
 
 MOST_STALE: Final = 3
 MOST_NAMES: Final = 5
-STALE: Final = ("old", "instances")
+STALE: Final = ("old", "former", "instances", "kept")
 
 
 async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
     """Notes for who has just loaded a file: what was renewed elsewhere, and what could not be."""
     found = await _drift(call, repl, "old")
-    renewed = [f"{one.of} of {_full(one)}" if one.of else _full(one) for one in found if one.kind == "renewed"]
-    removed = [_full(one) for one in found if one.kind == "removed"]
+    renewed = [f"{one.of} of {one.full}" if one.of else one.full for one in found if one.kind == "renewed"]
+    removed = [one.full for one in found if one.kind == "removed"]
     told = [f"renewed elsewhere: {few(renewed)}"] if renewed else []
     told += [f"removed, as the file has it no more: {few(removed)}"] if removed else []
     return (*told, *_bounded(stale_line(one) for one in found if one.kind in STALE))
@@ -43,8 +45,12 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
 def stale_line(one: Difference) -> str:
     """One object of a former load, in words."""
     if one.kind == "instances":
-        return f"{one.of} of the former class {_full(one)} {'lives' if one.of == '1' else 'live'} on"
-    return f"{_full(one)} is still the old {one.of}: load {one.module}, too"
+        return f"{one.of} of the former class {one.full} {'lives' if one.of == '1' else 'live'} on"
+    if one.kind == "kept":
+        return f"{one.full} is defined once, and no load renews it: ns-unmap it, then load_file"
+    if one.kind == "former":
+        return f"{one.full} implements the former protocol {one.of}: load {one.module}, too"
+    return f"{one.full} is still the old {one.of}: load {one.module}, too"
 
 
 def few(names: Sequence[str], most: int = MOST_NAMES) -> str:
@@ -53,15 +59,24 @@ def few(names: Sequence[str], most: int = MOST_NAMES) -> str:
     return ", ".join(names[:most]) + more
 
 
+async def drift_of(call: Call, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
+    """The differences of what a REPL has loaded from the files. Of Lisp all, whatever is asked for.
+
+    Raises:
+        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: it cannot tell.
+    """
+    if repl.dialect not in NOT_LISP:
+        found = await differences(call, repl)
+        if found is not None:
+            return found
+    return await call.services.repls.adapter(repl.id).drift(call.services.workspace, only)
+
+
 async def _drift(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:
     if repl.profile is not None and "drift" in repl.profile.capabilities:
         with suppress(CodriverError):
-            return await call.services.repls.adapter(repl.id).drift(call.services.workspace, only)
+            return await drift_of(call, repl, only)
     return ()
-
-
-def _full(one: Difference) -> str:
-    return f"{one.module}.{one.name}"
 
 
 def _bounded(lines: Iterable[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.tools.answer_budget import budget, fit
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
-from codriver.tools.stale_objects import STALE, few, stale_line
+from codriver.tools.stale_objects import STALE, drift_of, few, stale_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +21,7 @@ HEADS: Final = {
     "redefined": "redefined in the REPL",
     "gone": "only in the REPL",
     "missing": "only in the file",
+    "unknown": "not known, as their load was not seen",
 }
 MOST_NAMES: Final = 20
 ENTRIES: Final = 1000
@@ -36,7 +37,7 @@ class DriftArguments(Arguments):
 async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
     """Every difference between what is loaded and the files, a line for each module and object."""
     repl = resolve(call.state, arguments.repl_session_key).repl
-    found = await call.services.repls.adapter(repl.id).drift(call.services.workspace)
+    found = await drift_of(call, repl)
     lines = [*_of_modules(call, repl, found), *(stale_line(one) for one in found if one.kind in STALE)]
     shown, note, omitted = fit(lines, budget(call))
     fields: dict[str, object] = {"differences": shown, "count": len(lines), "sessionKey": repl.key}
@@ -49,7 +50,7 @@ def _of_modules(call: Call, repl: Repl, found: Iterable[Difference]) -> list[str
     modules: dict[str, dict[str, list[str]]] = {}
     for one in found:
         if one.kind in HEADS:
-            by = _defined_by(call, repl, one.name) if one.evaluated else ""
+            by = _defined_by(call, repl, one.name) if one.evaluated else f" ({one.by})" if one.by else ""
             modules.setdefault(one.module, {}).setdefault(one.kind, []).append(one.name + by)
     return [
         f"{module}: " + "; ".join(f"{HEADS[kind]}: {few(kinds[kind], MOST_NAMES)}" for kind in HEADS if kind in kinds)
@@ -73,7 +74,7 @@ TOOLS = (
     Tool(
         name="what_changed",
         title="What changed",
-        description="Where loaded Python differs from its files: edited, redefined, old objects.",
+        description="Where loaded code differs from its files: edited, redefined, old objects.",
         arguments=DriftArguments,
         output=answer_schema(differences=TEXTS, count="integer", omitted="integer", sessionKey="string", notes=TEXTS),
         run=what_changed,

@@ -12,7 +12,13 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, Union
 
-from codriver.repls.dialects import lisp_expressions, python_tests, symbol_expressions, value_expressions
+from codriver.repls.dialects import (
+    lisp_expressions,
+    loaded_code,
+    python_tests,
+    symbol_expressions,
+    value_expressions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,20 +47,6 @@ _CLOJURE_FACTS: Final = """{:root (System/getProperty "user.dir")
  :babashka (System/getProperty "babashka.version") :attach (System/getProperty "jdk.attach.allowAttachSelf")
  :tools-nrepl (some? (find-ns 'clojure.tools.nrepl))}"""
 
-_CLOJURE_LOOKUP: Final = """(let [n (or (find-ns (symbol $ns)) *ns*)
-  v (try (ns-resolve n (symbol $name)) (catch Throwable _ nil)) m (meta v)]
- (when (var? v) {:name (str (:name m)) :ns (str (ns-name (:ns m))) :doc (:doc m)
-  :arglists (map pr-str (:arglists m)) :file (:file m) :line (:line m) :column (:column m) :macro (:macro m)}))"""
-
-_CLOJURE_COMPLETE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*) p $name
-  at (.indexOf p "/") owner (when (pos? at) (subs p 0 at))
-  home (when owner (or (get (ns-aliases n) (symbol owner)) (find-ns (symbol owner))))
-  names (cond home (map (fn [[s v]] [(str owner "/" s) v]) (if (= home n) (ns-interns n) (ns-publics home)))
-         owner [] :else (map (fn [[s v]] [(str s) v]) (ns-map n)))]
- (map (fn [[s v]] {:candidate s :type (cond (class? v) "class" (:macro (meta v)) "macro"
-   (:arglists (meta v)) "function" :else "var")})
-  (take 200 (sort-by first (filter (fn [[s _]] (.startsWith s p)) names)))))"""
-
 _CLOJURE_EXPAND: Final = """(binding [*ns* (the-ns (symbol $ns))]
  (require 'clojure.walk) (pr-str ($expand (read-string $code))))"""
 
@@ -80,10 +72,6 @@ _CLOJURE_TIDY: Final = """(let [loader? (fn [l] (= clojure.lang.DynamicClassLoad
   (.setContextClassLoader t (first (drop-while spare? (iterate up (.getContextClassLoader t)))))))"""
 """nREPL 1.0 leaves a class loader behind with every evaluation, each the child of the one before: evaluations become
 slower, and after some 2,400 of them every one fails with a stack overflow. Those that carry nothing are unlinked."""
-
-_BASILISP_LOOKUP: Final = """(let [v (ns-resolve (or (find-ns (symbol $ns)) *ns*) (symbol $name)) m (meta v)]
- (when v {:name (str (:name m)) :ns (str (:ns m)) :doc (:doc m) :arglists (map pr-str (:arglists m))
-  :file (:file m) :line (:line m) :column (:col m) :macro (:macro m)}))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +201,10 @@ CLOJURE: Final = Dialect(
     facts=_CLOJURE_FACTS,
     process_id='(first (re-seq #"[0-9]+" (.getName (java.lang.management.ManagementFactory/getRuntimeMXBean))))',
     ask={
-        "lookup": _CLOJURE_LOOKUP,
+        "lookup": symbol_expressions.LOOKUP_CLOJURE,
         "names": symbol_expressions.NAMES_CLOJURE,
         "source": symbol_expressions.SOURCE_CLOJURE,
-        "complete": _CLOJURE_COMPLETE,
+        "complete": symbol_expressions.COMPLETE_CLOJURE,
         "macroexpand": _CLOJURE_EXPAND,
         "stacktrace": _CLOJURE_STACKTRACE,
         "stacks": _CLOJURE_STACKS,
@@ -226,6 +214,8 @@ CLOJURE: Final = Dialect(
         "kept": value_expressions.KEPT_CLOJURE,
         "test": lisp_expressions.TEST_CLOJURE,
         "test-partial": lisp_expressions.TEST_CLOJURE_PARTIAL,
+        "drift": loaded_code.LOADED_CLOJURE,
+        "drift-keep": loaded_code.KEEP_LOADED_CLOJURE,
     },
     before={"test": "(require 'clojure.test 'clojure.java.io)", "source": "(require 'clojure.java.io)"},
     tooling=_JAVA_TOOLING,
@@ -251,10 +241,10 @@ BABASHKA: Final = Dialect(
     json=_CLOJURE_JSON,
     process_id="(.pid (java.lang.ProcessHandle/current))",
     ask={
-        "lookup": _CLOJURE_LOOKUP,
+        "lookup": symbol_expressions.LOOKUP_CLOJURE,
         "names": symbol_expressions.NAMES_CLOJURE,
         "source": symbol_expressions.SOURCE_CLOJURE,
-        "complete": _CLOJURE_COMPLETE,
+        "complete": symbol_expressions.COMPLETE_CLOJURE,
         "macroexpand": _CLOJURE_EXPAND,
         "test": lisp_expressions.TEST_CLOJURE,
         "test-partial": lisp_expressions.TEST_CLOJURE_PARTIAL,
@@ -324,7 +314,7 @@ BASILISP: Final = Dialect(
     python_text=True,
     facts='{:root (.getcwd (python/__import__ "os")) :pid (.getpid (python/__import__ "os"))}',
     ask={
-        "lookup": _BASILISP_LOOKUP,
+        "lookup": symbol_expressions.LOOKUP_BASILISP,
         "names": symbol_expressions.NAMES_BASILISP,
         "source": symbol_expressions.SOURCE_BASILISP,
         "glimpse": value_expressions.GLIMPSE_BASILISP,

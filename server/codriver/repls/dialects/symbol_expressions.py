@@ -12,6 +12,24 @@ from typing import Final
 LISTED: Final = 50
 """How many names a list of names gives at most."""
 
+LOOKUP_CLOJURE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*)
+  v (try (ns-resolve n (symbol $name)) (catch Throwable _ nil)) m (meta v)]
+ (when (var? v) {:name (str (:name m)) :ns (str (ns-name (:ns m))) :doc (:doc m)
+  :arglists (map pr-str (:arglists m)) :file (:file m) :line (:line m) :column (:column m) :macro (:macro m)}))"""
+
+COMPLETE_CLOJURE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*) p $name
+  at (.indexOf p "/") owner (when (pos? at) (subs p 0 at))
+  home (when owner (or (get (ns-aliases n) (symbol owner)) (find-ns (symbol owner))))
+  names (cond home (map (fn [[s v]] [(str owner "/" s) v]) (if (= home n) (ns-interns n) (ns-publics home)))
+         owner [] :else (map (fn [[s v]] [(str s) v]) (ns-map n)))]
+ (map (fn [[s v]] {:candidate s :type (cond (class? v) "class" (:macro (meta v)) "macro"
+   (:arglists (meta v)) "function" :else "var")})
+  (take 200 (sort-by first (filter (fn [[s _]] (.startsWith s p)) names)))))"""
+
+LOOKUP_BASILISP: Final = """(let [v (ns-resolve (or (find-ns (symbol $ns)) *ns*) (symbol $name)) m (meta v)]
+ (when v {:name (str (:name m)) :ns (str (:ns m)) :doc (:doc m) :arglists (map pr-str (:arglists m))
+  :file (:file m) :line (:line m) :column (:col m) :macro (:macro m)}))"""
+
 _NAMES: Final = """(let [here (find-ns (symbol $ns)) spaces (set (all-ns))
   re (when (seq $pattern) (re-pattern $pattern))
   line (fn [d] (re-find #"\\S[^\\n]*" (str d)))

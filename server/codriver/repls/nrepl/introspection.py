@@ -17,6 +17,7 @@ from codriver.core.values import MAIN_SESSION, Capability, Failure, ValuePart
 from codriver.errors import CodriverError
 from codriver.repls.adapter_values import Source
 from codriver.repls.dialects import WORKER_OPS
+from codriver.repls.dialects.loaded_code import read_loaded
 from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
 from codriver.repls.errors import (
     CapabilityMissingError,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         ClojureDocs,
         Completion,
         Difference,
+        Loaded,
         Names,
         OnlyOf,
         StackFrame,
@@ -69,6 +71,7 @@ NOT_KEPT: Final = "this REPL keeps no values: evaluate the part that is wanted, 
 
 NAMES_OP: Final = f"{WORKER_OPS}names"
 SOURCE_OP: Final = f"{WORKER_OPS}source"
+LOADED_OP: Final = f"{WORKER_OPS}loaded"
 
 
 class Introspection:
@@ -163,6 +166,21 @@ class Introspection:
         target = self._sessions.get(MAIN_SESSION)
         (answer, *_) = await self._send(support.op, target, root=str(root), only=only)
         return responses.read_drift(answer.fields)
+
+    async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
+        """The namespaces that are loaded of files below `root`. See `Adapter.loaded`."""
+        support = require(self._profile, "drift")
+        lines = "\n".join(f"{name} {mark} {int(is_within)}" for name, (mark, is_within) in known.items())
+        if support.op == LOADED_OP:
+            (answer, *_) = await self._send(support.op, self._sessions.get(MAIN_SESSION), root=str(root), known=lines)
+            return read_loaded(answer.fields)
+        if not support.adapted:
+            return None
+        found = as_map(cast("Value", await self._ask("drift", known=lines, root=str(root))))
+        if "absent" in found:
+            await self._ask("drift-keep")
+            found = as_map(cast("Value", await self._ask("drift", known=lines, root=str(root))))
+        return read_loaded(found)
 
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False

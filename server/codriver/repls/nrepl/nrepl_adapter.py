@@ -141,6 +141,7 @@ class NreplAdapter:
         self.names = introspection.names
         self.source = introspection.source
         self.drift = introspection.drift
+        self.loaded = introspection.loaded
         self.macroexpand = introspection.macroexpand
         self._tests = TestRunner(sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace)
         self.run_tests = self._tests.run_tests

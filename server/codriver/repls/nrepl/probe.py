@@ -43,7 +43,7 @@ OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "macroexpand": ("macroexpand", "cider/macroexpand"),
     "test": ("test", "cider/test"),
     "stacktrace": ("analyze-last-stacktrace", "cider/analyze-last-stacktrace", "stacktrace"),
-    "drift": ("codriver/drift",),
+    "drift": ("codriver/drift", "codriver/loaded"),
 }
 """By capability, the ops that give it, the best first. Source: nREPL and cider-nrepl documentation, "Ops"."""
 
@@ -59,7 +59,7 @@ MISSING: Final[Mapping[str, str]] = {
     "macroexpand": "its server has no op for it: evaluate the expansion, where the language has one",
     "test": "run the project's test command in a shell",
     "stacktrace": "its server sends the message alone; print the error's stack in the code",
-    "drift": "load_file what may have changed: only codriver's own Python compares what is loaded with the files",
+    "drift": "load_file what may have changed: this REPL does not tell where its definitions are from",
 }
 """By capability, what would provide it, in one line; where nothing would, what to do instead."""
 

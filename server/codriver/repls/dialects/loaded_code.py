@@ -1,0 +1,126 @@
+"""Questions about what a Lisp has loaded: its namespaces that are of files below a folder, and what lives on in them.
+
+The code that answers is compiled once and kept in the REPL, as compiling it takes longer than all it does. It is given
+the namespaces that are known, a line each: name, mark, and whether it is of the folder; of those whose mark is the same
+nothing is told. A mark is another one when a var, its metadata or what the namespace refers to is another object. No
+code of the user's is run: of values only the language's own collections and references are looked into.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codriver.repls.adapter_values import LivesOn, Loaded, LoadedNamespace, LoadedVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_WORDS: Final = """place (memoize (fn [^String p] (when p (let [f (java.io.File. p)]
+    (if (.isAbsolute f) (when (and (.isFile f) (within? f)) p)
+     (some (fn [^java.io.File d] (let [g (java.io.File. d p)] (when (.isFile g) (.getPath g)))) dirs))))))
+  id (fn ^long [x] (long (System/identityHashCode x)))
+  own (fn [^clojure.lang.Namespace n]
+    (filter (fn [[_ v]] (and (var? v) (identical? n (.ns ^clojure.lang.Var v)))) (.getMappings n)))
+  mark (fn [^clojure.lang.Namespace n] (reduce-kv (fn [h _ v] (let [h (long h)]
+     (if (and (var? v) (identical? n (.ns ^clojure.lang.Var v)))
+      (+ h (* 31 (id (.getRawRoot ^clojure.lang.Var v))) (id (.meta ^clojure.lang.Var v)))
+      (+ h (id v))))) 0 (.getMappings n)))
+  base (fn [n] (.replace (.replace (str n) "-" "_") "." "/"))
+  nowhere? #{"NO_SOURCE_PATH" "NO_SOURCE_FILE"}
+  row (fn [[s ^clojure.lang.Var v]] (let [m (.meta v) f (:file m)]
+    [(str s) (or (place f) (when-not (nowhere? f) f)) (:line m) (str (id (.getRawRoot v)))]))"""
+
+_CLOJURE: Final = f"""(fn [^String known ^String root-path]
+ (let [known (into {{}} (map (fn [l] (let [[n h w] (.split ^String l " ")] [n [h w]])) (.split known "\\n")))
+  root (str (.getCanonicalPath (java.io.File. root-path)) java.io.File/separator)
+  within? (fn [^java.io.File f] (.startsWith (str (.getCanonicalPath f) java.io.File/separator) ^String root))
+  loaders (take-while some? (iterate (fn [^ClassLoader l] (.getParent l)) (clojure.lang.RT/baseLoader)))
+  urls (concat (map (fn [p] (java.io.File. ^String p))
+                (.split (System/getProperty "java.class.path") java.io.File/pathSeparator))
+        (for [l loaders :when (instance? java.net.URLClassLoader l)
+              ^java.net.URL u (.getURLs ^java.net.URLClassLoader l) :when (= "file" (.getProtocol u))]
+          (java.io.File. (.getPath u))))
+  dirs (doall (distinct (filter (fn [^java.io.File f] (and (.isDirectory f) (within? f))) urls)))
+  {_WORDS}
+  spaces (doall (for [^clojure.lang.Namespace n (all-ns)
+    :let [name (str (ns-name n)) h (str (mark n)) [was in] (known name)]]
+   (if (= h was) {{:ns name :in (= in "1") :the n}}
+    (let [rows (map row (own n))
+      files (distinct (keep identity (concat (map (fn [e] (place (str (base name) e))) [".clj" ".cljc"])
+                                             (map (comp place second) rows))))]
+     (if (seq files) {{:ns name :mark h :in true :files files :vars rows :the n}}
+       {{:ns name :mark h :in false :the n}})))))
+  ours (map :the (filter :in spaces))
+  homes (into {{}} (map (fn [n] [(munge (str (ns-name n))) n]) ours))
+  home (fn [^Class c] (let [s (.getName c) at (.lastIndexOf s ".")] (when (pos? at) (homes (subs s 0 at)))))
+  heir? (fn [^Class c] (when-let [^clojure.lang.Namespace n (home c)]
+    (let [now (.getMapping n (symbol (subs (.getName c) (inc (.lastIndexOf (.getName c) ".")))))]
+      (and (class? now) (not (identical? now c)) (= (.getName ^Class now) (.getName c))))))
+  faces (into {{}} (for [n ours [_ ^clojure.lang.Var v] (own n)
+    :let [r (.getRawRoot v) i (when (map? r) (:on-interface r))] :when (class? i)]
+    [(.getName ^Class i) [i (str (ns-name n) "/" (.sym v))]]))
+  former (fn [^Class c] (some (fn [^Class i] (let [[now p] (faces (.getName i))]
+    (when (and now (not (identical? now i))) p))) (.getInterfaces c)))
+  old (for [^clojure.lang.Namespace n ours [s v] (.getMappings n)
+    :let [row (cond
+      (class? v) (when (home v) (if (heir? v) ["old" (.getName ^Class v)]
+        (when (identical? n (home v)) (when-let [p (former v)] ["former" p]))))
+      (and (var? v) (not (identical? n (.ns ^clojure.lang.Var v))))
+       (let [^clojure.lang.Var v v] (when-not (identical? v (.findInternedVar (.ns v) (.sym v)))
+         ["old" (str (.name (.ns v)) "/" (.sym v))])))]
+    :when row] (into [(str (ns-name n)) (str s)] row))
+  left (atom 10000) counts (atom {{}})
+  tell (fn [x] (when (heir? (class x)) (let [c (.getName (class x))]
+    (swap! counts update [(str (ns-name (home (class x)))) (subs c (inc (.lastIndexOf c ".")))] (fnil inc 0)))))
+  box? (fn [x] (or (instance? clojure.lang.Atom x) (instance? clojure.lang.Ref x) (instance? clojure.lang.Agent x)
+                   (instance? clojure.lang.Volatile x)))
+  plain? (fn [x] (and (coll? x) (counted? x) (.startsWith (.getName (class x)) "clojure.lang.Persistent")))
+  walk (fn walk [x depth] (when (and (some? x) (pos? depth) (pos? (swap! left dec)))
+    (cond
+      (box? x) (walk @x (dec depth))
+      (record? x) (do (tell x) (doseq [[_ v] x] (walk v (dec depth))))
+      (instance? clojure.lang.IType x) (tell x)
+      (and (map? x) (plain? x)) (doseq [[k v] x] (walk k (dec depth)) (walk v (dec depth)))
+      (plain? x) (doseq [v x] (walk v (dec depth))))))]
+  (doseq [n ours [_ ^clojure.lang.Var v] (own n)] (walk (.getRawRoot v) 6))
+  {{:began (str (.getStartTime (java.lang.management.ManagementFactory/getRuntimeMXBean)))
+   :names (apply str (interpose " " (map :ns spaces)))
+   :spaces (map (fn [s] (dissoc s :the)) (filter :mark spaces))
+   :old old :instances (map (fn [[[n c] x]] [n c (str x)]) @counts)}}))"""
+
+KEPT_IN: Final = "codriver.kept"
+LOADED_CLOJURE: Final = f"(if-let [f (ns-resolve (create-ns '{KEPT_IN}) 'loaded)] (f $known $root) {{:absent true}})"
+KEEP_LOADED_CLOJURE: Final = f"(do (intern (create-ns '{KEPT_IN}) 'loaded {_CLOJURE}) nil)"
+
+
+def read_loaded(data: Mapping[str, object]) -> Loaded:
+    """The loaded code that an answer tells of."""
+    began = str(data.get("began") or "0")
+    spaces = (_namespace(one) for one in _rows(data.get("spaces")) if isinstance(one, dict))
+    lists = [[str(word) for word in one] for one in _rows(data.get("old")) if isinstance(one, list) and len(one) == 4]
+    counted = [one for one in _rows(data.get("instances")) if isinstance(one, list) and len(one) == 3]
+    old = [LivesOn(home, name, "former" if kind == "former" else "old", of) for home, name, kind, of in lists]
+    old += [LivesOn(str(home), str(name), "instances", str(count)) for home, name, count in counted]
+    return Loaded(
+        int(began) if began.isdigit() else 0,
+        frozenset(str(data.get("names") or "").split()),
+        tuple(spaces),
+        tuple(old),
+    )
+
+
+def _rows(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _namespace(one: Mapping[str, object]) -> LoadedNamespace:
+    found = [_var(row) for row in _rows(one.get("vars")) if isinstance(row, list) and len(row) == 4]
+    files = tuple(str(file) for file in _rows(one.get("files")))
+    return LoadedNamespace(str(one.get("ns")), str(one.get("mark")), files, tuple(found))
+
+
+def _var(row: list[object]) -> LoadedVar:
+    name, file, line, root = row
+    return LoadedVar(
+        str(name), file if isinstance(file, str) else "", line if isinstance(line, int) else None, str(root)
+    )

@@ -1,0 +1,271 @@
+"""Drift of Lisp: the definitions that a REPL has loaded beside those in the files, compared by their forms.
+
+A REPL keeps no forms. The one that a var has is known from the evaluation that made it, as the log has it, or from its
+file, where that was not written since a time at which the var was not yet as it is. Everything else is not known, and
+is said to be.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.lisp.definitions import ONCE, mentions
+from codriver.lisp.ledger import Ledger
+from codriver.repls.adapter_values import Difference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from codriver.lisp.definitions import Definition, Definitions
+    from codriver.lisp.ledger import Made
+    from codriver.repls.adapter_values import DriftKind, Loaded, LoadedNamespace, LoadedVar
+
+Stamp = tuple[int, int, int]
+"""When a file was written, when it became that file, in nanoseconds, and its length."""
+SLACK_MS: Final = 20
+"""By how much a file's time may be off, which the kernel takes from its last tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file as it is now: its definitions, and when it was written, in epoch milliseconds.
+
+    `text` reads it once more, as its text is not kept; it blocks.
+    """
+
+    path: str
+    stamp: Stamp
+    definitions: Definitions
+    text: Callable[[], str]
+
+    @property
+    def written_ms(self) -> int:
+        """When it was written, or became another file."""
+        return max(self.stamp[:2]) // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The form that a var has, by its digest, None where nobody knows; as long as the var stays what it was."""
+
+    file: str
+    line: int | None
+    root: str
+    digest: bytes | None
+    made: Made | None
+    number: int
+    """Of the log: what was evaluated up to here is taken into account."""
+
+
+@dataclass(slots=True)
+class _Space:
+    """One namespace as it was compared: with what, and what came of it."""
+
+    loaded: LoadedNamespace
+    sources: tuple[Source, ...] = ()
+    number: int = -1
+    rows: tuple[Difference, ...] = ()
+
+
+@dataclass
+class LispDrift:
+    """The drift of one life of a REPL, asked again and again.
+
+    `number` is that of the last evaluation in the ledger, `line` that of the log which was seen last; `waiting` are
+    those lines before it whose evaluations were not over.
+    """
+
+    ledger: Ledger = field(default_factory=Ledger)
+    generation: int = 0
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held by who asks and compares, as one question builds on the one before."""
+    number: int = 0
+    line: int = 0
+    waiting: set[int] = field(default_factory=set)
+    _spaces: dict[str, _Space] = field(default_factory=dict)
+    _marks: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    _known: dict[tuple[str, str], _Known] = field(default_factory=dict)
+    _asked_ms: int = 0
+
+    @property
+    def marks(self) -> Mapping[str, tuple[str, bool]]:
+        """The namespaces that are known, for `Adapter.loaded`."""
+        return self._marks
+
+    def files(self, loaded: Loaded) -> set[str]:
+        """The files of all namespaces, with those that are told of now."""
+        kept = [space.loaded for space in self._spaces.values()]
+        return {file for namespace in (*kept, *loaded.changed) for file in namespace.files}
+
+    def compare(self, loaded: Loaded, sources: Mapping[str, Source], asked_ms: int) -> tuple[Difference, ...]:
+        """The differences of what was loaded when it was asked for, at `asked_ms`, from the files as they are read."""
+        floor_ms = (self._asked_ms or loaded.began_ms) - SLACK_MS
+        self._take(loaded)
+        rows: list[Difference] = []
+        for name in sorted(self._spaces):
+            space = self._spaces[name]
+            now = tuple(sources[file] for file in space.loaded.files if file in sources)
+            if space.number != self.number or space.sources != now:
+                space.rows = tuple(_Comparison(self, space.loaded, now, floor_ms).rows())
+                space.sources, space.number = now, self.number
+            rows += space.rows
+        self._asked_ms = asked_ms
+        for one in loaded.lives_on:
+            joint = "." if one.kind == "instances" else "/"
+            rows.append(Difference(one.module, one.name, one.kind, of=one.of, joint=joint))
+        return tuple(rows)
+
+    def _take(self, loaded: Loaded) -> None:
+        """Enter what changed, and forget what is gone."""
+        for one in loaded.changed:
+            self._marks[one.name] = one.mark, bool(one.files)
+            if one.files:
+                self._spaces[one.name] = _Space(one)
+        for name in self._marks.keys() - loaded.names:
+            del self._marks[name]
+            self._spaces.pop(name, None)
+
+    def known(self, key: tuple[str, str]) -> _Known | None:
+        """What was known of a definition when it was looked at last."""
+        return self._known.get(key)
+
+    def keep(self, key: tuple[str, str], known: _Known) -> None:
+        """Know this of a definition from now on."""
+        self._known[key] = known
+
+
+@dataclass
+class LispKnown:
+    """What is known of Lisp, for the life of one server: files as they were read last, and the drift of each REPL."""
+
+    read: dict[tuple[str, tuple[str, ...]], Source] = field(default_factory=dict)
+    """By path and by the features that it was read for."""
+    drifts: dict[str, LispDrift] = field(default_factory=dict)
+    """By the REPL's id; of its present generation, or an earlier one that is over."""
+
+
+class _Comparison:
+    """One namespace beside its files."""
+
+    def __init__(self, drift: LispDrift, loaded: LoadedNamespace, sources: Sequence[Source], floor_ms: int) -> None:
+        self._drift = drift
+        self._loaded = loaded
+        self._sources = sources
+        self._floor_ms = floor_ms
+        self._vars = {one.name: one for one in loaded.vars}
+        self._written: dict[str, list[tuple[Definition, Source]]] = {}
+        for source in sources:
+            for one in source.definitions.found:
+                if one.namespace == loaded.name and not one.is_undoing:
+                    self._written.setdefault(one.name, []).append((one, source))
+        self._is_loaded_unseen = False
+
+    def rows(self) -> Iterator[Difference]:
+        """A row for each difference."""
+        made = {name for found in self._written.values() for one, _ in found for name in one.makes}
+        methods = []
+        for name, found in self._written.items():
+            live = [self._vars[var] for one, _ in found for var in one.makes if var in self._vars]
+            if found[0][0].head == "defmethod":
+                methods.append(name)
+            elif live:
+                yield from self._judged(name, live[0], found)
+            elif found[0][0].is_sure and found[0][0].makes:
+                yield self._row(name, "missing")
+        for name in methods:
+            yield from self._of_method(name, self._written[name])
+        for name in sorted(self._vars.keys() - made):
+            yield from self._of_unwritten(self._vars[name])
+
+    def _judged(self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
+        is_once = all(one.head in ONCE for one, _ in found)
+        known = self._find(name, var, found, is_once=is_once)
+        self._drift.keep((self._loaded.name, name), known)
+        if known.digest in {one.digest for one, _ in found}:
+            return
+        if known.digest is None:
+            if not is_once:
+                yield self._row(name, "unknown")
+        elif is_once:
+            yield self._row(name, "kept")
+        elif var.file:
+            yield self._row(name, "edited")
+        else:
+            yield self._row(name, "redefined", known.made)
+
+    def _find(self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], *, is_once: bool) -> _Known:
+        """The form that a var has, from what is the newest evidence of it."""
+        key = self._loaded.name, name
+        old = self._drift.known(key)
+        is_same = old is not None and old.root == var.root and (is_once or (old.file, old.line) == (var.file, var.line))
+        if is_once and old is not None and is_same:
+            return old
+        made = self._drift.ledger.living(*key) if is_once else self._making(name, var)
+        # What is older than the last look at it was known then, and did not make what changed since.
+        made = made if made is not None and (old is None or made.number > old.number) else None
+        if made is not None:
+            if made.is_sure:
+                return self._now(var, made.definition.digest, made)
+            if not is_same:
+                return self._now(var, None, made)
+        if old is not None and is_same:
+            return old
+        if var.file:
+            self._is_loaded_unseen = True
+            for one, source in found:
+                if source.path == var.file and source.written_ms < self._floor_ms:
+                    return self._now(var, one.digest, None)
+        return self._now(var, None, made)
+
+    def _now(self, var: LoadedVar, digest: bytes | None, made: Made | None) -> _Known:
+        return _Known(var.file, var.line, var.root, digest, made, self._drift.number)
+
+    def _making(self, name: str, var: LoadedVar) -> Made | None:
+        """The evaluation that made a var, by the file and line that the var has."""
+        for made in reversed(self._drift.ledger.makings(self._loaded.name, name)):
+            is_placed = var.line in (None, made.definition.line) or not (made.is_whole or not made.file)
+            if is_placed and made.file == var.file:
+                return made
+        return None
+
+    def _of_method(self, name: str, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
+        """A method has no var, so only what was seen tells of it; where something else was loaded, nothing does."""
+        key = self._loaded.name, name
+        old = self._drift.known(key)
+        makings = self._drift.ledger.makings(*key)
+        made = makings[-1] if makings else None
+        if self._is_loaded_unseen or not self._loaded.vars:
+            one, source = found[0]
+            digest = one.digest if source.written_ms < self._floor_ms else None
+            known = _Known("", None, "", digest, None, self._drift.number)
+        elif made is not None and (old is None or made.number > old.number):
+            known = _Known("", None, "", made.definition.digest if made.is_sure else None, made, self._drift.number)
+        elif old is None:
+            return
+        else:
+            known = old
+        self._drift.keep(key, known)
+        if known.digest is not None and known.digest not in {one.digest for one, _ in found}:
+            is_evaluated = known.made is not None and not known.made.file
+            yield self._row(name, "redefined" if is_evaluated else "edited", known.made if is_evaluated else None)
+
+    def _of_unwritten(self, var: LoadedVar) -> Iterator[Difference]:
+        """A var that no definition in the files makes: only in the REPL, unless a macro may have made it."""
+        made = self._making(var.name, var)
+        if not var.file:
+            if var.line is not None or made is not None:
+                yield self._row(var.name, "gone", made)
+            return
+        source = next((one for one in self._sources if one.path == var.file), None)
+        is_told = made is not None or (source is not None and source.definitions.is_plain)
+        if is_told and source is not None and not mentions(source.text(), var.name):
+            yield self._row(var.name, "gone")
+
+    def _row(self, name: str, kind: DriftKind, made: Made | None = None) -> Difference:
+        at = time.strftime("%H:%M:%S", time.localtime(made.at_ms / 1000)) if made is not None else ""
+        by = f"{made.who}, {made.evaluation}, {at}" if made is not None else ""
+        return Difference(self._loaded.name, name, kind, by=by, joint="/")

@@ -1,0 +1,210 @@
+"""Lisp as it is loaded beside its files: which form each var has, and where nobody can know."""
+
+from dataclasses import replace
+
+import pytest
+
+from codriver.lisp.definitions import definitions
+from codriver.lisp.ledger import Evaluated
+from codriver.repls.adapter_values import LivesOn, Loaded, LoadedNamespace, LoadedVar
+from codriver.tools.lisp_drift import LispDrift, Source
+
+FILE = "/w/shop.clj"
+BEGAN_MS = 1_000_000
+TEXT = "(ns shop)\n(def rate 2)\n(defn cost [x] (* x rate))\n(defonce limit 10)\n(defmulti price :kind)\n"
+
+
+class World:
+    """A REPL that has one namespace, its file, and who evaluates in it."""
+
+    def __init__(self, text=TEXT):
+        self.drift = LispDrift()
+        self.vars = {}
+        self.roots = 0
+        self.now_ms = BEGAN_MS
+        self.write(text)
+
+    def write(self, text):
+        """Write the file, a second after whatever came before."""
+        self.now_ms += 1000
+        stamp = (self.now_ms * 1_000_000, 0, len(text))
+        self.source = Source(FILE, stamp, definitions(text), lambda: text)
+        self.text = text
+
+    def define(self, text, file=""):
+        """Define in the REPL what a text defines, as the REPL would."""
+        self.now_ms += 1000
+        for one in definitions(text, "shop").found:
+            for name in one.makes:
+                self.roots += 1
+                is_kept = one.head in ("defonce", "defmulti") and name in self.vars
+                root = self.vars[name].root if is_kept else str(self.roots)
+                self.vars[name] = LoadedVar(name, file, one.line, root)
+
+    def log(self, text, file="", **how):
+        self.drift.number += 1
+        number, who = self.drift.number, how.pop("who", "ann")
+        how.setdefault("is_whole", bool(file))
+        self.drift.ledger.take(Evaluated(number, f"e-{number}", who, 0, text, "shop", file, **how))
+
+    def load(self, **how):
+        self.log(self.text, FILE, **how)
+        self.define(self.text, FILE)
+
+    def evaluate(self, text, **how):
+        self.log(text, **how)
+        self.define(text)
+
+    def ask(self, lives_on=()):
+        self.now_ms += 1000
+        mark = str(sorted(self.vars.values(), key=lambda one: one.name))
+        namespace = LoadedNamespace("shop", mark, (FILE,), tuple(self.vars.values()))
+        loaded = Loaded(BEGAN_MS, frozenset({"shop"}), (namespace,), tuple(lives_on))
+        rows = self.drift.compare(loaded, {FILE: self.source}, self.now_ms)
+        return [(one.kind, one.name, one.by.rpartition(",")[0]) for one in rows]
+
+
+@pytest.fixture
+def world():
+    world = World()
+    world.load()
+    return world
+
+
+def test_nothing_differs_where_the_file_was_loaded(world):
+    assert world.ask() == []
+
+
+def test_comments_layout_and_moved_lines_do_not_count(world):
+    world.write(TEXT.replace("(defn cost [x]", "; why\n\n(defn cost\n  [x]"))
+    assert world.ask() == []
+
+
+def test_an_edit_a_new_name_and_one_that_is_gone_are_told(world):
+    world.write(TEXT.replace("(* x rate)", "(+ x rate)").replace("(def rate 2)", "(def tax 3)"))
+    assert world.ask() == [("missing", "tax", ""), ("edited", "cost", "")]
+    world.write("(ns shop)\n" + TEXT.partition("rate 2)\n")[2].replace("* x rate", "* x"))
+    assert ("gone", "rate", "") in world.ask()
+
+
+def test_a_definition_that_was_evaluated_is_told_with_who_did_it_and_in_which_evaluation(world):
+    world.evaluate("(defn cost [x] 5)", who="bob")
+    world.evaluate("(def extra 1)", who="ann")
+    assert world.ask() == [("redefined", "cost", "bob, e-2"), ("gone", "extra", "ann, e-3")]
+    world.load()
+    assert world.ask() == [("gone", "extra", "ann, e-3")]
+
+
+def test_a_definition_that_was_evaluated_as_the_file_has_it_is_none(world):
+    world.evaluate("(defn cost [x]  (* x rate))")
+    assert world.ask() == []
+
+
+def test_what_is_defined_once_keeps_its_first_form_through_loads(world):
+    assert world.ask() == []
+    world.write(TEXT.replace("limit 10", "limit 11").replace(":kind", ":sort"))
+    assert world.ask() == [("kept", "limit", ""), ("kept", "price", "")]
+    world.load()
+    assert world.ask() == [("kept", "limit", ""), ("kept", "price", "")]
+
+
+def test_what_is_defined_once_is_new_after_it_was_undone(world):
+    world.write(TEXT.replace("limit 10", "limit 11"))
+    world.log("(ns-unmap 'shop 'limit)")
+    del world.vars["limit"]
+    assert world.ask() == [("missing", "limit", "")]
+    world.load()
+    assert world.ask() == []
+
+
+def test_what_was_loaded_before_anybody_watched_is_known_by_its_file():
+    world = World()
+    world.now_ms += 5000
+    world.define(TEXT, FILE)
+    old = replace(world.source, stamp=((BEGAN_MS - 500) * 1_000_000, 0, 1))
+    world.source = old
+    assert world.ask() == []
+    world.write(TEXT.replace("rate 2", "rate 3"))
+    assert world.ask() == [("edited", "rate", "")]
+
+
+def test_what_nobody_saw_loaded_is_not_judged():
+    world = World()  # it is written after the REPL began
+    world.define(TEXT, FILE)
+    assert world.ask() == [("unknown", "rate", ""), ("unknown", "cost", "")]
+    world.load()
+    assert world.ask() == []
+
+
+def test_a_load_by_somebody_else_is_known_where_the_file_was_not_written_since_it_was_looked_at(world):
+    assert world.ask() == []
+    world.define(TEXT, FILE)
+    assert world.ask() == []
+    world.write(TEXT.replace("rate 2", "rate 3"))
+    world.define(world.text, FILE)
+    assert ("unknown", "rate", "") in world.ask()
+    assert ("edited", "rate", "") not in world.ask()
+
+
+def test_an_evaluation_that_left_the_log_is_not_judged(world):
+    world.define("(defn cost [x] 5)")
+    assert world.ask() == [("unknown", "cost", "")]
+
+
+def test_a_load_that_failed_counts_as_far_as_it_came(world):
+    assert world.ask() == []
+    world.write(TEXT.replace("rate 2", "rate 3").replace("(* x rate)", "(+ x rate)"))
+    world.log(world.text, FILE, is_done=False, before_line=3)
+    world.define("\n(def rate 3)", FILE)
+    assert world.ask() == [("edited", "cost", "")]
+
+
+def test_a_form_that_was_loaded_alone_counts_as_one_of_its_file(world):
+    world.write(TEXT.replace("rate 2", "rate 3"))
+    world.log("(def rate 3)", FILE, is_whole=False)
+    world.define("\n(def rate 3)", FILE)
+    assert world.ask() == []
+
+
+METHODS = TEXT + "(defmethod price :book [x] 1)\n"
+
+
+def test_methods_are_compared_as_they_were_seen():
+    world = World(METHODS)
+    world.load()
+    assert world.ask() == []
+    world.write(METHODS.replace("[x] 1", "[x] 2"))
+    assert world.ask() == [("edited", "price :book", "")]
+    world.evaluate("(defmethod price :book [x] 3)", who="bob")
+    assert world.ask() == [("redefined", "price :book", "bob, e-2")]
+    world.load()
+    assert world.ask() == []
+    world.write(METHODS)
+    world.define(METHODS, FILE)  # by somebody else, who is not seen
+    assert ("edited", "price :book", "") not in world.ask()
+
+
+def test_records_and_protocols_count_by_what_they_make():
+    text = "(ns shop)\n(defrecord Circle [r])\n(defprotocol Shape (area [this]))\n"
+    world = World(text)
+    world.load()
+    assert world.ask() == []
+    world.write(text.replace("[r]", "[r s]").replace("[this]", "[this that]"))
+    assert world.ask() == [("edited", "Circle", ""), ("edited", "Shape", "")]
+
+
+def test_a_name_that_a_macro_may_have_made_is_not_called_gone():
+    world = World("(ns shop)\n(defentity order)\n")
+    world.define("(def order-table 1)", FILE)
+    assert ("gone", "order-table", "") not in world.ask()
+
+
+def test_what_lives_on_is_told_after_the_differences(world):
+    rows = world.ask([LivesOn("shop", "Circle", "instances", "2"), LivesOn("high", "Circle", "old", "shop.Circle")])
+    assert rows == [("instances", "Circle", ""), ("old", "Circle", "")]
+
+
+def test_a_namespace_that_is_gone_is_forgotten(world):
+    assert world.ask() == []
+    world.write("(ns shop)")
+    assert world.drift.compare(Loaded(BEGAN_MS, frozenset(), (), ()), {}, world.now_ms) == ()

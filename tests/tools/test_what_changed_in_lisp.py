@@ -1,0 +1,122 @@
+"""Where loaded Lisp differs from its files, and what lives on of a former load, as agents are told of it."""
+
+import json
+
+import pytest
+from jsonschema import validate
+from live_server import serving, until
+from real_repls import repl
+
+from codriver.tools.manifest import BY_NAME
+
+LOW = """\
+(ns shop.low)
+(defrecord Circle [r])
+(defprotocol Shape (area [this]))
+(defmulti price :kind)
+(defmethod price :book [x] 1)
+(defonce limit 10)
+(def rate 2)
+(defn cost [x] (* x rate))
+"""
+HIGH = {
+    "jvm": """\
+(ns shop.high (:require [shop.low :as low :refer [cost]]) (:import [shop.low Circle]))
+(def cache (atom {:a (low/->Circle 1)}))
+(defrecord Square [a] low/Shape (area [_] (* a a)))
+(defn total [x] (cost x))
+""",
+}
+ENDING = {"jvm": "clj"}
+TEST = {"jvm": "clojure.test"}
+
+
+@pytest.fixture(scope="module", params=["jvm"])
+def live(request, tmp_path_factory):
+    """A server with a REPL of that kind."""
+    options = ("--nrepl", f"x={repl(request.param).endpoint}", "--repl", "none")
+    with serving(tmp_path_factory.mktemp(request.param), *options) as running:
+        running.kind = request.param
+        with running.client() as client:
+            until(lambda: "what_changed" in client.tools(), "the REPL's tools")
+        yield running
+
+
+def path(live, name):
+    return live.workspace / f"{name}.{ENDING[live.kind]}"
+
+
+def load(live, client, name, text=None):
+    if text is not None:
+        path(live, name).write_text(text)
+    answer = client.call("load_file", filePath=str(path(live, name)))
+    assert answer["ok"], answer
+    return [note for note in answer.get("notes", []) if not note.startswith("same result")]
+
+
+@pytest.fixture(autouse=True)
+def loaded(live, client):
+    """Both namespaces, anew."""
+    client.call("evaluate_code", code="(remove-ns 'shop.high) (remove-ns 'shop.low)")
+    load(live, client, "low", LOW)
+    load(live, client, "high", HIGH[live.kind])
+
+
+def ask(client):
+    answer = client.call("what_changed")
+    validate(answer, BY_NAME["what_changed"].output)
+    assert answer["count"] == len(answer["differences"])
+    return answer["differences"]
+
+
+def test_edits_and_redefinitions_are_told_with_who_did_it_and_a_load_ends_them(live, client):
+    assert ask(client) == []
+    path(live, "low").write_text(LOW.replace("(* x", "; why\n (+ x").replace("rate 2", "rate  2") + "(defn new [])\n")
+    assert ask(client) == ["shop.low: edited in the file since: cost; only in the file: new"]
+    cost = client.call("evaluate_code", code="(defn cost [x] 5)", namespace="shop.low", who="ann")["evaluationId"]
+    extra = client.call("evaluate_code", code="(def extra 1)", namespace="shop.low", who="bob")["evaluationId"]
+    [line] = ask(client)
+    assert f"redefined in the REPL: cost (ann, {cost}, " in line
+    assert f"only in the REPL: extra (bob, {extra}, " in line
+    assert line.endswith("; only in the file: new")
+    load(live, client, "low", LOW.replace("rate 2", "rate 3"))
+    client.call("evaluate_code", code="(ns-unmap 'shop.low 'extra)")
+    load(live, client, "high")
+    assert ask(client) == []
+    same = live.run("drift")
+    assert (same.returncode, same.stdout, same.stderr) == (0, "what is loaded is what the files say\n", "")
+    path(live, "low").write_text(LOW)
+    other = live.run("drift", "--json")
+    assert other.returncode == 1
+    assert json.loads(other.stdout)["differences"] == ["shop.low: edited in the file since: rate"]
+
+
+def test_what_a_load_does_not_renew_is_told_with_it_and_with_a_run_of_tests(live, client):
+    edited = LOW.replace("limit 10", "limit 11").replace("price :kind", "price :sort")
+    notes = load(live, client, "low", edited)
+    kept = [f"shop.low/{name} is defined once, and no load renews it: ns-unmap it, then load_file" for name in
+            ("limit", "price")]  # fmt: skip
+    assert set(kept) < set(ask(client))
+    assert set(kept) < set(notes)
+    client.call("evaluate_code", code="(ns-unmap 'shop.low 'limit) (ns-unmap 'shop.low 'price)")
+    load(live, client, "low")
+    load(live, client, "high")
+    assert ask(client) == []
+    path(live, "low").write_text(LOW)
+    test = f"(ns shop.low-test (:require [{TEST[live.kind]} :refer [deftest is]]))\n(deftest adds (is (= 2 (+ 1 1))))\n"
+    load(live, client, "low_test", test)
+    run = client.call("run_tests", namespace="shop.low-test", timeoutMs=60_000)
+    assert run["passed"] == 1
+    assert set(kept) == set(run["notes"])
+
+
+def test_types_of_a_former_load_and_what_holds_them_are_told(live, client):
+    notes = load(live, client, "low")
+    told = [
+        "shop.high/Circle is still the old shop.low.Circle: load shop.high, too",
+        "shop.high/Square implements the former protocol shop.low/Shape: load shop.high, too",
+        "1 of the former class shop.low.Circle lives on",
+    ]
+    assert set(told) == set(ask(client)) == set(notes)
+    assert load(live, client, "high") == []
+    assert ask(client) == []
