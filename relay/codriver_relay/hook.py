@@ -58,6 +58,8 @@ INPUT_BYTES = 8 << 20
 ANSWER_BYTES = 1 << 16
 READ_BYTES = 1 << 16
 PATH_CHARACTERS = 4096
+FORGOTTEN = ("compact", "resume")
+"""The starts of an agent that was here before."""
 MOST_FOLDERS = 64
 """Folders above the current one in which a server is looked for."""
 
@@ -175,7 +177,8 @@ def question(client: str, event: str, given: object) -> dict[str, object] | None
     if cwd:
         asked["cwd"] = cwd
     if event == "started":
-        return asked
+        source = given.get("source")
+        return {**asked, "source": source} if source in FORGOTTEN else asked
     if event == "stopping":
         loops = given.get("loop_count", 0)
         is_again = given.get("stop_hook_active") is True or (isinstance(loops, int) and loops > 0)

@@ -57,6 +57,11 @@ def test_a_session_and_a_skill_are_completed(client):
     }
 
 
+def test_a_caller_is_completed_for_the_handoff(client):
+    for ref in ("handoff", "codriver://handoff{?who}"):
+        assert "bare" in complete(client, ref, "who", "ba")["values"]
+
+
 def test_a_symbol_is_completed_by_the_repl(client):
     for given in ({}, {"replSessionKey": "py"}, {"replSessionKey": "py", "namespace": "user"}):
         found = complete(client, SYMBOL, "symbol", "string.ascii_l", **given)

@@ -30,6 +30,12 @@ PATIENT = {"CODRIVER_HOOK_DEADLINE_S": "60"}
 TOLD = {"context": "line 2", "block": "no"}
 
 
+@pytest.mark.parametrize(("source", "told"), [("compact", {"source": "compact"}), ("startup", {}), (["compact"], {})])
+def test_a_start_after_a_compaction_says_so(source, told):
+    given = {"hook_event_name": "SessionStart", "source": source}
+    assert question("claude-code", "started", given) == {"event": "started", "who": "claude-code", **told}
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape['client']}-{shape['event']}-{shape['about']}")
 def test_a_recorded_input_asks_what_it_is_about(shape):
     assert question(shape["client"], shape["event"], shape["input"]) == shape["asked"]

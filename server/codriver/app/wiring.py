@@ -200,6 +200,7 @@ def _services(
         clojuredocs=Export(cache_folder()),
         query=logbook.query,
         history_usage=logbook.history_usage,
+        remembered=logbook.remembered,
         editor=Editor(workspace),
         withheld=lambda: tuple(map(held_back, live.withheld)),
     )

@@ -30,6 +30,7 @@ COMMANDS = {
     "tools": "call",
     "log": "log",
     "history": "log",
+    "handoff": "handoff",
     "runs": "log",
     "forget": "log",
     "watch": "watch",

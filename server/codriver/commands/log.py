@@ -266,7 +266,7 @@ def shown(entry: dict[str, Any]) -> list[str | Styled]:
 def runs_command(*, workspace: Path, as_json: bool) -> None:
     """List the runs of this workspace's servers whose output log is remembered, the oldest first."""
     workspace = workspace.resolve()
-    earlier, current = _runs(workspace, _memory(workspace))
+    earlier, current = _runs(workspace, memory_of(workspace))
     numbers = [str(place - len(earlier)) for place in range(len(earlier))] + ["now"] * len(current)
     for number, run in zip(numbers, [*earlier, *current], strict=True):
         if as_json:
@@ -287,7 +287,7 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
     A server that runs goes on with its own run: it writes it again within 30 s, and when it ends.
     """
     workspace = workspace.resolve()
-    memory = _memory(workspace)
+    memory = memory_of(workspace)
     documents = memory.documents()
     known = [RUNS, *dict.fromkeys(document.kind for document in documents)]
     for kind in kinds:
@@ -316,7 +316,7 @@ def run_entries(workspace: Path, asked: str) -> Sequence[Entry]:
         ClickException: there is none.
     """
     workspace = workspace.resolve()
-    memory = _memory(workspace)
+    memory = memory_of(workspace)
     earlier, current = _runs(workspace, memory)
     if asked.startswith("-") and asked[1:].isdecimal() and 0 < int(asked[1:]) <= len(earlier):
         return memory.entries(earlier[int(asked)].id)
@@ -325,7 +325,7 @@ def run_entries(workspace: Path, asked: str) -> Sequence[Entry]:
     raise click.ClickException(f"no run {asked} is remembered here: `codriver runs` lists those that are")
 
 
-def _memory(workspace: Path) -> Memory:
+def memory_of(workspace: Path) -> Memory:
     """The memory, to be looked at: what is broken in it is said and left to a server."""
     from codriver.log.memory import Memory  # noqa: PLC0415  # TinyDB is for these commands alone
 

@@ -23,7 +23,7 @@ from mcp_types.jsonrpc import INVALID_PARAMS
 from codriver.core.evaluation_queue import session_key
 from codriver.core.values import HELD
 from codriver.errors import CodriverError
-from codriver.protocol.resources import DOCS, EVALUATION, LOG_SINCE, PARTS, SKILL, SYMBOL
+from codriver.protocol.resources import DOCS, EVALUATION, HANDOFF_FOR, LOG_SINCE, PARTS, SKILL, SYMBOL
 from codriver.tools.session_choice import resolve
 from codriver.tools.symbol_answers import SPACES
 
@@ -52,6 +52,8 @@ KINDS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
         ("start_repl_session", "topic"): ("sessions", "skills", "symbols"),
         ("explain_last_error", "session"): ("sessions",),
         ("summarise_agents", "since"): ("start", "lines"),
+        ("handoff", "who"): ("callers",),
+        (HANDOFF_FOR, "who"): ("callers",),
         (LOG_SINCE, "since"): ("lines",),
         (EVALUATION, "evaluationId"): ("evaluations",),
         (EVALUATION, "part"): ("parts",),
@@ -128,6 +130,7 @@ class Completions:
             "parts": lambda: PARTS,
             "lines": self._lines,
             "start": self._start,
+            "callers": self._callers,
         }
         some = list(islice(listed[kind](), MOST_LOOKED_AT + 1))
         return Values(some[:MOST_LOOKED_AT], len(some) <= MOST_LOOKED_AT)
@@ -143,6 +146,10 @@ class Completions:
         transcripts = self._services.transcripts
         newest_first = reversed(list(self._services.core.state.evaluations))
         return (one for one in newest_first if transcripts.get(one) is not None)
+
+    def _callers(self) -> Iterable[str]:
+        """Who evaluated, the newest first."""
+        return dict.fromkeys(one.who for one in reversed(list(self._services.core.state.evaluations.values())))
 
     def _lines(self) -> Iterable[str]:
         """The lines of the log, the newest first."""

@@ -24,6 +24,10 @@ class Prompt:
     arguments: tuple[tuple[str, str, str], ...] = ()
 
 
+HANDOFF = "handoff"
+TOLD = "{told}"
+"""What stands in a prompt's text for what the server tells at that moment."""
+
 PROMPTS = (
     Prompt(
         "start_repl_session",
@@ -54,6 +58,15 @@ PROMPTS = (
         "is now defined in the REPL that is not in a file.",
         (("since", "A time or a log line.", "the beginning of the log"),),
     ),
+    Prompt(
+        HANDOFF,
+        "Take over, or go on after a break",
+        "How things stand in the REPLs: goals, failures, tests, what is in no file, who is here.",
+        "Take over the work in the live REPLs of this project, or go on with it. How things stand, by their log:\n\n"
+        f"{TOLD}\n\nLook first at what it names first: check it in the REPL and in the files, and say what you "
+        'found and what you will do. When something works, evaluate with description "checkpoint: NAME".',
+        (("who", "The caller whose work it is.", ""),),
+    ),
 )
 
 
@@ -73,8 +86,8 @@ def listed() -> list[types.Prompt]:
     ]
 
 
-def filled(name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
-    """A prompt with its arguments filled in.
+def filled(name: str, arguments: Mapping[str, str] | None, *, told: str = "") -> types.GetPromptResult:
+    """A prompt with its arguments filled in, and with what the server tells.
 
     Raises:
         MCPError: there is no prompt of this name.
@@ -86,7 +99,7 @@ def filled(name: str, arguments: Mapping[str, str] | None) -> types.GetPromptRes
     text = prompt.text
     for argument, _, otherwise in prompt.arguments:
         text = text.replace("{" + argument + "}", given.get(argument) or otherwise)
-    content = types.TextContent(text=text)
+    content = types.TextContent(text=text.replace(TOLD, told))
     return types.GetPromptResult(
         description=prompt.description, messages=[types.PromptMessage(role="user", content=content)]
     )

@@ -2,6 +2,7 @@
 
 * `skill://NAME/SKILL.md` and its siblings, `skill://index.json`
 * `codriver://log`, and `codriver://log?since=LINE` for what came after a line; a client can subscribe to it
+* `codriver://handoff`, and `codriver://handoff?who=WHO` for another caller: how things stand, in 4,000 bytes
 * `codriver://evaluation/ID/PART` where PART is `result`, `stdout`, `stderr` or `stacks`; `offset`, `limit`: characters
   of all that was said. What was dropped, and that there is more where no limit was given, is said beside the text: in
   `_meta`, and for a model, which seldom sees that, as a second content `…#note`.
@@ -24,25 +25,33 @@ from mcp_types.jsonrpc import INVALID_PARAMS
 
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.log.transcripts import read as read_texts
+from codriver.net.seen_clients import OWN_NAMES
 from codriver.tools.backseat_driver import address
+from codriver.tools.base import client_slug, slug
 from codriver.tools.clojuredocs import describe_docs
+from codriver.tools.handoff import handoff
 from codriver.tools.symbol_answers import describe_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.log.transcripts import Part
+    from codriver.net.client_sessions import ClientSession
     from codriver.skills import SkillLibrary
     from codriver.tools.base import Services
 
 LOG_URI = "codriver://log"
 LOG_SINCE = "codriver://log{?since}"
+HANDOFF_URI = "codriver://handoff"
+HANDOFF_FOR = "codriver://handoff{?who}"
 EVALUATION = "codriver://evaluation/{evaluationId}/{part}{?offset,limit}"
 SYMBOL = "codriver://symbol/{replSessionKey}/{namespace}/{symbol}"
 DOCS = "codriver://clojuredocs/{symbol}"
 SKILL = "skill://{skill}/SKILL.md"
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
 LOG_ENTITIES = 500
+HANDOFF_S = 2.0
+NOTHING_YET = "Codriver: nothing was evaluated here yet, and no REPL is known."
 TEXT_CHARACTERS = 100_000
 MAX_TEXT_CHARACTERS = 16 * 2**20
 """So much of a text at a time, also where more is asked for: the whole may be longer than what should be in memory."""
@@ -81,11 +90,17 @@ class Resources:
             description="What passed through the REPLs, newest last. Add ?since=LINE for what came after a line.",
             mime_type="application/json",
         )
+        handoff = types.Resource(
+            uri=HANDOFF_URI,
+            name="Handoff",
+            description="How things stand, for who takes over or has forgotten: goals, failures, tests, unsaved code.",
+            mime_type="text/plain",
+        )
         skills = [
             types.Resource(uri=entry.uri, name=entry.name, description=entry.description, mime_type=entry.mime_type)
             for entry in self._skills.list()
         ]
-        return [log, *skills]
+        return [log, handoff, *skills]
 
     def templates(self) -> list[types.ResourceTemplate]:
         """The families of resources that are too many to list."""
@@ -95,6 +110,12 @@ class Resources:
                 name="REPL output log from a line on",
                 description="Entities with a line above `since`; `gap` is true when some of them are evicted already.",
                 mime_type="application/json",
+            ),
+            types.ResourceTemplate(
+                uri_template=HANDOFF_FOR,
+                name="Handoff to a caller",
+                description="How things stand, with what others did since the last call of `who`.",
+                mime_type="text/plain",
             ),
             types.ResourceTemplate(
                 uri_template=EVALUATION,
@@ -122,8 +143,8 @@ class Resources:
             ),
         ]
 
-    async def read(self, uri: str, protocol: str) -> Found:
-        """The text of a resource.
+    async def read(self, uri: str, protocol: str, client: ClientSession) -> Found:
+        """The text of a resource, for a client.
 
         Raises:
             MCPError: there is none, said with the code of the client's protocol version.
@@ -139,6 +160,8 @@ class Resources:
             match (split.scheme, split.netloc, *parts):
                 case ("codriver", "log") | ("codriver", "log", ""):
                     return Found("application/json", self._log(query))
+                case ("codriver", "handoff") | ("codriver", "handoff", ""):
+                    return Found("text/plain", await self.handoff(client, query.get("who")))
                 case ("codriver", "evaluation", identity, part):
                     return await self._text(identity, part, query)
                 case ("codriver", "symbol", key, namespace, symbol):
@@ -173,7 +196,7 @@ class Resources:
                 await anyio.to_thread.run_sync(self._skills.read, uri)
                 return
             match (split.scheme, split.netloc, *split.path.split("/")[1:]):
-                case ("codriver", "log") | ("codriver", "log", ""):
+                case ("codriver", "log" | "handoff") | ("codriver", "log" | "handoff", ""):
                     return
                 case ("codriver", "symbol", _, _, _) | ("codriver", "clojuredocs", _):
                     return
@@ -183,6 +206,15 @@ class Resources:
         except RefusedError as error:
             raise _missing(f"{error.message}: {error.hint}", uri, protocol) from error
         raise _missing(UNKNOWN, uri, protocol)
+
+    async def handoff(self, client: ClientSession, who: str | None) -> str:
+        """How things stand, for the caller `who`; without one, for the client's own, or for nobody by a command."""
+        is_command = client.name.startswith(OWN_NAMES)
+        reader = slug(who or "") or ("" if is_command else client_slug(client.name))
+        told = await handoff(
+            self._services, reader, client=client.id, is_for_another=is_command or bool(who), wait_s=HANDOFF_S
+        )
+        return told or NOTHING_YET
 
     def _log(self, query: dict[str, str]) -> str:
         log = self._services.log

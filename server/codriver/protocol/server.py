@@ -245,7 +245,7 @@ class Protocol:
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         self._introduce(ctx)
         uri = str(params.uri)
-        found = await self._resources.read(uri, ctx.protocol_version)
+        found = await self._resources.read(uri, ctx.protocol_version, ctx.lifespan_context)
         text = self._redactor(found.text).encode("utf-8", "replace").decode()
         contents: list[types.TextResourceContents | types.BlobResourceContents] = [
             types.TextResourceContents(uri=params.uri, mime_type=found.mime_type, text=text, _meta=found.about or None)
@@ -274,8 +274,10 @@ class Protocol:
         return types.ListPromptsResult(prompts=prompts.listed())
 
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        del ctx
         given = {name: self._redactor(value) for name, value in (params.arguments or {}).items()}
+        if params.name == prompts.HANDOFF:
+            told = await self._resources.handoff(ctx.lifespan_context, given.get("who"))
+            return prompts.filled(params.name, given, told=self._redactor(told))
         return prompts.filled(params.name, given)
 
     async def _set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:

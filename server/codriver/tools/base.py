@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.datalog.solve import QueryAnswer
     from codriver.editing import Editor
-    from codriver.log.output_log import OutputLog, Question
+    from codriver.log.output_log import Entry, OutputLog, Question
     from codriver.log.transcripts import Transcripts
     from codriver.repls.supervisor import Repls
     from codriver.settings.model import Settings
@@ -131,6 +131,8 @@ class Services:
     """What a Datalog query answers. Blocks: `work` has threads for it. Raises `QueryError`."""
     history_usage: Callable[[], Mapping[str, int]]
     """What the history takes, in memory and on disk."""
+    remembered: Callable[[], tuple[Entry, ...]]
+    """What earlier runs left, in line order, and then the documents of the memory, under their kinds. Blocks."""
     editor: Editor
     work: Work = field(default_factory=Work)
     """What is done in threads, shared out between the clients."""

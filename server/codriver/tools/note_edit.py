@@ -16,10 +16,12 @@ from pydantic import Field
 
 from codriver.core.actions import Say
 from codriver.editing.file_changes import NotEditableError, editable_path, show
+from codriver.log.handoff import MOST_BYTES
+from codriver.net.seen_clients import OWN_NAMES
 from codriver.tools.base import Answer, Arguments, Tool, answer_schema
 from codriver.tools.edit_patches import MOST_FILES, PatchedFile, patched_files
 from codriver.tools.edited_lisp import Edit, fault_of, is_lisp, read_edited, reload
-from codriver.tools.session_digest import digest
+from codriver.tools.handoff import handoff
 from codriver.tools.turn_gate import failures
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ CONTENT_CHARACTERS = 8 * 2**20
 FAULT_CHARACTERS = 600
 """Of what is said after an edit: the agent reads it in the midst of something else."""
 REFUSAL_CHARACTERS = 1500
+STARTED_BYTES = 1500
+FORGOTTEN = frozenset({"compact", "resume"})
+"""The starts of an agent that was here before. Source: Claude Code 2.1.330, `SessionStart`."""
 NOTHING_WRITTEN = "\nNothing was written: write it balanced."
 UNFILLED = "${"
 """How a text begins that a client left as its placeholder, as it had nothing to fill in."""
@@ -54,6 +59,8 @@ class NoteEditArguments(Arguments):
     """The file's text before the edit."""
     replaced: tuple[tuple[str, str], ...] = Field((), max_length=1000)
     """What the edit took away and what it put there, in turn."""
+    source: str = Field("", max_length=PATH_CHARACTERS)
+    """What a start begins, in the client's word: `startup`, `resume`, `clear`, `compact`."""
     is_again: str | bool = False
     """Whether the client goes on only because it was blocked at the end of this turn."""
     wait_ms: int | None = Field(None, ge=0, le=MOST_WAIT_MS)
@@ -79,7 +86,7 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
     context = block = ""
     match arguments.event:
         case "started":
-            context = await digest(call, call.who(arguments.who), wait_s=arguments.wait_s)
+            context = await _handoff(call, arguments)
         case "writing":
             block = await _refusal(call, arguments)
         case "edited":
@@ -92,6 +99,18 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
 
         return Answer(render(arguments.render_for, arguments.event, told), is_bare=True)
     return Answer(told)
+
+
+async def _handoff(call: Call, arguments: NoteEditArguments) -> str:
+    """How things stand, whole for an agent that has forgotten them, and in short for one that begins."""
+    return await handoff(
+        call.services,
+        call.who(arguments.who),
+        client=call.client,
+        is_for_another=call.client_name.startswith(OWN_NAMES),
+        wait_s=arguments.wait_s,
+        most_bytes=MOST_BYTES if arguments.source in FORGOTTEN else STARTED_BYTES,
+    )
 
 
 async def _edited(call: Call, arguments: NoteEditArguments) -> str:

@@ -1,0 +1,186 @@
+"""Evaluations and runs of tests as the log tells them: its entities put together again, by evaluation.
+
+Pure. A server that still knows an evaluation knows better how it ended; of those that it does not, the log alone
+tells: an error without a result.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from codriver.core.values import CHECKPOINT, NOT_LISP
+from codriver.log.definitions import names_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from codriver.log.output_log import Entry
+
+CONNECTED: Final = re.compile(r"REPL (\S+) connected: (\S+) at ")
+RAN: Final = re.compile(
+    r"\S+ ran (?P<what>.+?): \d+ tests?, \d+ passed, "
+    r"(?P<failed>\d+) failed, (?P<errors>\d+) errors?(?:: (?P<names>.*))?",
+    re.DOTALL,
+)
+EDITED: Final = re.compile(r"(\S+) edited (.+)")
+LOADED: Final = re.compile(r"load (\S.*)")
+WRONG: Final = re.compile(r"(?i)error|exception|traceback|interrupt")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One evaluation. `life` is the line where its REPL was connected, 0 where that is not known; `goal` why it was.
+
+    `error` is the error in a line, blank where it went well; `meant` are the names in its definitions; `file` was
+    loaded.
+    """
+
+    id: str
+    who: str
+    key: str
+    namespace: str
+    line: int
+    last_line: int
+    timestamp: int
+    code: str
+    goal: str = ""
+    file: str = ""
+    error: str = ""
+    meant: tuple[str, ...] = ()
+    life: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that it defined."""
+        return () if self.error else self.meant
+
+
+@dataclass(frozen=True, slots=True)
+class TestsRun:
+    """A run of tests: `selection` in words, and the names of those that failed, which may be cut."""
+
+    who: str
+    evaluation: str
+    line: int
+    timestamp: int
+    selection: str
+    is_green: bool
+    red: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The log, put together: in line order, but for `checkpoints` and `edits`, which have the newest last."""
+
+    steps: tuple[Step, ...] = ()
+    runs: tuple[TestsRun, ...] = ()
+    checkpoints: tuple[Entry, ...] = ()
+    edits: tuple[tuple[str, str], ...] = ()
+    """Who edited which file."""
+    lives: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """By key of a REPL: the line where it was connected last, in this run."""
+    first_line: int = 0
+    last_line: int = 0
+
+
+def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Story:
+    """Put the entities of the log together. `known`: by id of an evaluation that is over, its error if it has one."""
+    steps: dict[str, list[Entry]] = {}
+    begun: dict[str, int] = {}
+    lives: dict[str, tuple[int, str, str | None]] = {}
+    runs: list[TestsRun] = []
+    checkpoints: list[Entry] = []
+    edits: dict[tuple[str, str], None] = {}
+    ordered = sorted(entries, key=lambda entry: entry.line)
+    dialects: dict[str, str] = {}
+    for entry in ordered:
+        if entry.category == CHECKPOINT:
+            checkpoints.append(entry)
+        elif connected := CONNECTED.match(entry.text) if entry.evaluation is None else None:
+            lives[connected[1]] = entry.line, connected[2], entry.run
+        elif ran := _run(entry):
+            runs.append(ran)
+        elif entry.evaluation:
+            key = _repl_of(entry)
+            steps.setdefault(entry.evaluation, []).append(entry)
+            begun.setdefault(entry.evaluation, lives.get(key, (0, "", None))[0])
+            dialects.setdefault(entry.evaluation, lives.get(key, (0, "", None))[1])
+        elif edited := EDITED.fullmatch(entry.text) if entry.category == "otherOutput" else None:
+            edits.pop((edited[1], edited[2]), None)
+            edits[edited[1], edited[2]] = None
+    found = (_step(one, of, known, begun[one], dialects[one]) for one, of in steps.items())
+    lines = [entry.line for entry in ordered if entry.category != CHECKPOINT]
+    return Story(
+        tuple([step for step in found if step is not None]),
+        tuple(runs),
+        tuple(sorted(checkpoints, key=lambda entry: entry.timestamp)),
+        tuple(edits),
+        MappingProxyType({key: line for key, (line, _, run) in lives.items() if run is None}),
+        min(lines, default=0),
+        max(lines, default=0),
+    )
+
+
+def _repl_of(entry: Entry) -> str:
+    return (entry.session_key or "").partition("/")[0]
+
+
+def _run(entry: Entry) -> TestsRun | None:
+    ran = RAN.fullmatch(entry.text.strip()) if entry.category.startswith("other") and entry.evaluation else None
+    if ran is None:
+        return None
+    is_green = ran["failed"] == ran["errors"] == "0"
+    names = (ran["names"] or "").partition("; stopped in ")[0].partition(" and ")[0]
+    red = () if is_green else tuple(filter(None, names.split(", ")))
+    who = entry.who or "somebody"
+    return TestsRun(who, entry.evaluation or "", entry.line, entry.timestamp, ran["what"], is_green, red)
+
+
+def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], life: int, dialect: str) -> Step | None:
+    """One evaluation from its entities; None of one whose code is not there, as of tests that ended early."""
+    code = next((entry for entry in entries if entry.category == "evaluatedCode"), None)
+    if code is None:
+        return None
+    said = next((e.text for e in entries if e.category == "otherOutput" and e.line < code.line), "")
+    loaded = LOADED.fullmatch(said)
+    error = known[identity] or "" if identity in known else _error_in(entries, code)
+    is_lisp = dialect not in NOT_LISP if dialect else code.text.lstrip().startswith("(")
+    return Step(
+        identity,
+        code.who or "somebody",
+        code.session_key or "",
+        next((entry.namespace for entry in entries if entry.namespace), ""),
+        code.line,
+        entries[-1].line,
+        code.timestamp,
+        code.text,
+        goal="" if loaded or is_checkpoint(said) else " ".join(said.split()),
+        file=loaded[1] if loaded else "",
+        error=" ".join(error.split()),
+        meant=names_in(code.text, is_lisp=is_lisp),
+        life=life,
+    )
+
+
+def is_checkpoint(description: str) -> bool:
+    """Whether a description sets a checkpoint."""
+    return description.partition(":")[0].strip().lower() == CHECKPOINT
+
+
+def _error_in(entries: list[Entry], code: Entry) -> str:
+    """The error of an evaluation in a line, by what the log has of it; blank where that shows none."""
+    ends = [e.text for e in entries if e.line > code.line and e.text.startswith(f"evaluation {code.evaluation} of ")]
+    if ends:
+        return ends[-1].partition(": ")[2] or ends[-1]
+    if any(entry.category == "evaluationResults" for entry in entries):
+        return ""
+    text = "".join(entry.text for entry in entries if entry.category == "evaluationErrorOutput").strip()
+    if not WRONG.search(text):
+        return ""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if "Traceback " in text:
+        return next((line for line in reversed(lines) if not line[0].isspace()), lines[-1])
+    return " ".join(lines[:2])

@@ -1,0 +1,246 @@
+"""The handoff: how things stand in a workspace's REPLs, for an agent that takes over, or that has forgotten.
+
+Pure: the entities of the log in, a text out, of 4,000 bytes at most, which are about 1,000 tokens. What no log tells
+comes as a `Present`. The text says first what to look at first; of what does not fit, each kind keeps its newest.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from codriver.log.control_characters import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from codriver.log.evaluated_steps import Step, Story, TestsRun
+
+    Failed = tuple[Step, bool, str]
+    """A step, whether nothing later makes up for it, and how it ended in words."""
+
+MOST_BYTES: Final = 4000
+PART_CHARACTERS: Final = 200
+MOST_PARTS: Final = 12
+"""Of each kind of thing, before what is too much is left out."""
+MOST_FAILURES: Final = 50
+"""The newest, for each of which it is looked for what made up for it."""
+PART: Final = re.compile(r"[^\s./:]+")
+"""A part of a test's name, or of a selection: a namespace's, a folder's, a file's, a test's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """How it is at this moment. `now`: epoch milliseconds. `on_disk`: the names that source files define."""
+
+    now: int
+    repls: tuple[str, ...] = ()
+    """Each in words."""
+    running: tuple[str, ...] = ()
+    """What runs or waits, each in words, its evaluation's id first."""
+    others: tuple[str, ...] = ()
+    """The other clients that are connected, by the names of their callers."""
+    on_disk: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A line of the text: things of one kind, the most important first."""
+
+    title: str
+    parts: tuple[str, ...]
+
+    def text(self, count: int) -> str:
+        """The line with so many of its parts."""
+        left = len(self.parts) - count
+        more = f"; {left} more" if left else ""
+        return f"{self.title}: {'; '.join(self.parts[:count])}{more}"
+
+
+def compose(story: Story, present: Present, reader: str, *, most_bytes: int = MOST_BYTES) -> str:
+    """The handoff for `reader`, a caller's name; empty where there is nothing to tell.
+
+    What others did is told since the reader's own last call, where it made one.
+    """
+    sections = [section for section in _sections(story, present, reader) if section.parts]
+    if not sections:
+        return ""
+    lines = f", of the log's lines {story.first_line} to {story.last_line}" if story.last_line else ""
+    return fitted(f"Codriver{f', for {reader}' if reader else ''}{lines}:", sections, most_bytes)
+
+
+def fitted(head: str, sections: Sequence[Section], most_bytes: int) -> str:
+    """The sections below the head, with so many of their parts that all of it has at most so many bytes of UTF-8.
+
+    The longest section loses its last part first, and says how many it lost.
+    """
+    counts = [min(len(section.parts), MOST_PARTS) for section in sections]
+    while True:
+        shown = [section.text(count) for section, count in zip(sections, counts, strict=True)]
+        text = "\n".join([head, *shown])
+        if _bytes(text) <= most_bytes:
+            return text
+        longest = max(range(len(shown)), key=lambda place: (counts[place] > 1, _bytes(shown[place])))
+        if counts[longest] <= 1:
+            return text.encode("utf-8", "replace")[: most_bytes - 3].decode("utf-8", "ignore") + "…"
+        counts[longest] -= 1
+
+
+def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
+    unsaved = [(name, step) for name, step in _defined(story.steps) if name not in present.on_disk]
+    living = tuple([_place(name, step) for name, step in unsaved if _lives(step, story)])
+    former = tuple([_place(name, step) for name, step in unsaved if not _lives(step, story)])
+    failed = list(_failures(story.steps))
+    red, green = _tests(story.runs)
+    yield Section("Look first", tuple(_first(present, failed, list(red), living, former)))
+    yield Section("Goals", _goals(story.steps))
+    marks = reversed(story.checkpoints)
+    yield Section("Checkpoints", tuple([_short(f"{one.text}, {_age(one.timestamp, present.now)}") for one in marks]))
+    yield from _news(story.steps, present, reader)
+    yield Section("Tests red", tuple([_short(f"{name} ({run.who} {run.evaluation})") for name, run in red.items()]))
+    yield Section("Tests green", tuple(map(_short, green)))
+    yield Section("Failed", tuple([_short(f"{_named(step)}: {step.error}; {end}") for step, _, end in failed]))
+    yield Section("Defined and in no file", living)
+    yield Section("Defined in no file before their REPL was connected anew", former)
+    yield Section("Edited", tuple([_short(f"{path} ({who})") for who, path in reversed(story.edits)]))
+    yield Section("Running", tuple(map(_short, present.running)))
+    yield Section("REPLs", tuple(map(_short, present.repls)))
+    yield Section("Also here", present.others)
+    yield Section("Evaluated", _by_who(story.steps, present.now))
+
+
+def _first(
+    present: Present, failed: Sequence[Failed], red: Sequence[str], living: Sequence[str], former: Sequence[str]
+) -> Iterator[str]:
+    """What to look at first, in this order, each with the call that does it."""
+    if present.running:
+        yield f"what runs: get_evaluation {present.running[0].partition(' ')[0]}"
+    if red:
+        yield _short(f"the red test {red[0]}: run_tests")
+    still = next((step for step, is_open, _ in failed if is_open), None)
+    if still is not None:
+        yield f"what failed and was not done again: {_named(still)}"
+    if living:
+        yield "definitions in no file, which go with their REPL: write them down"
+    elif former:
+        yield "definitions in no file, perhaps gone: repl_output_log has their code, $history too"
+
+
+def _news(steps: Sequence[Step], present: Present, reader: str) -> Iterator[Section]:
+    """What others did since the reader's own last call, where it made one."""
+    own = [step for step in steps if step.who == reader]
+    if own:
+        last = own[-1]
+        later = [step for step in steps if step.line > last.last_line and step.who != reader]
+        since = f"{last.id}, line {last.last_line}, {_age(last.timestamp, present.now)}"
+        yield Section(f"Others since your last call ({since})", _by_who(later, present.now))
+
+
+def _by_who(steps: Iterable[Step], now: int) -> tuple[str, ...]:
+    """What each caller did, in numbers and names; who came last comes first."""
+    by_who: dict[str, list[Step]] = {}
+    for step in steps:
+        by_who[step.who] = [*by_who.pop(step.who, ()), step]
+    return tuple([_short(_done_by(who, found, now)) for who, found in reversed(by_who.items())])
+
+
+def _done_by(who: str, steps: Sequence[Step], now: int) -> str:
+    failed = sum(bool(step.error) for step in steps)
+    names = list(dict.fromkeys(name for step in reversed(steps) for name in step.names))
+    words = [f"{who} {len(steps)}", *([f"{failed} failed"] if failed else [])]
+    words += [f"defined {', '.join(names[:6])}{' and more' if len(names) > 6 else ''}"] if names else []
+    return f"{', '.join(words)}, the last {_age(steps[-1].timestamp, now)}"
+
+
+def _goals(steps: Sequence[Step]) -> tuple[str, ...]:
+    """The descriptions, each once, the newest first."""
+    found = dict.fromkeys((step.goal, step.who) for step in reversed(steps) if step.goal)
+    return tuple([_short(f"{goal} ({who})") for goal, who in found])
+
+
+def _defined(steps: Sequence[Step]) -> list[tuple[str, Step]]:
+    """Each name with the step that defined it last, the newest first."""
+    found: dict[tuple[str, str, str], Step] = {}
+    for step in steps:
+        for name in step.names:
+            found.pop((step.key, step.namespace, name), None)
+            found[step.key, step.namespace, name] = step
+    return [(name, step) for (_, _, name), step in reversed(found.items())]
+
+
+def _lives(step: Step, story: Story) -> bool:
+    """Whether its REPL is connected as it was then, as far as the log tells."""
+    return bool(step.life) and story.lives.get(step.key.partition("/")[0]) == step.life
+
+
+def _place(name: str, step: Step) -> str:
+    return _short(f"{step.namespace}/{name} ({step.who} {step.id})" if step.namespace else f"{name} ({_named(step)})")
+
+
+def _named(step: Step) -> str:
+    return f"{step.id} of {step.who} in {step.key}" if step.key else f"{step.id} of {step.who}"
+
+
+def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
+    """What failed, how it ended, and whether that is open; of the same thing its last time, the open ones first."""
+    found: dict[tuple[str, object], Failed] = {}
+    for place in [place for place, step in enumerate(steps) if step.error][-MOST_FAILURES:]:
+        step = steps[place]
+        later = next((one for one in steps[place + 1 :] if not one.error and _is_same(step, one)), None)
+        end = "not done again" if later is None else f"went well later ({later.id})"
+        found.pop((step.key, step.code), None)
+        found[step.key, step.code] = step, later is None, end
+    newest_first = list(found.values())[::-1]
+    yield from sorted(newest_first, key=lambda failed: not failed[1])
+
+
+def _is_same(failed: Step, later: Step) -> bool:
+    """Whether a step does what a failed one did: the same code or file in the same REPL, or a name of it."""
+    if failed.key.partition("/")[0] != later.key.partition("/")[0]:
+        return False
+    is_same = later.code == failed.code or bool(failed.file and failed.file == later.file)
+    return is_same or bool(set(failed.meant) & set(later.names))
+
+
+def _tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ...]]:
+    """The tests that are red, each with the run that said so, and the selections that are green; the newest first."""
+    red: dict[str, TestsRun] = {}
+    green: dict[str, None] = {}
+    for run in runs:
+        red = {name: of for name, of in red.items() if not _selects(run.selection, name)}
+        green.pop(run.selection, None)
+        if run.is_green:
+            green[run.selection] = None
+        red |= dict.fromkeys(run.red or (() if run.is_green else (run.selection,)), run)
+    return dict(reversed(red.items())), tuple(reversed(green))
+
+
+def _selects(selection: str, name: str) -> bool:
+    """Whether a run of this selection ran the test of this name: its namespace, its file, itself, or all."""
+    if selection.startswith(("all tests", "what failed last")):
+        return " matching " not in selection
+    asked, parts = _parts(selection), _parts(name)
+    return any(parts[start : start + len(asked)] == asked for start in range(len(parts)))
+
+
+def _parts(name: str) -> list[str]:
+    return [part for part in PART.findall(name) if part != "py"]
+
+
+def _age(then: int, now: int) -> str:
+    seconds = max(0, now - then) // 1000
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit} ago"
+    return f"{seconds} s ago"
+
+
+def _short(text: str) -> str:
+    """The text on one line, of so many characters at most."""
+    text = one_line(" ".join(text.split()))
+    return text if len(text) <= PART_CHARACTERS else f"{text[: PART_CHARACTERS - 1]}…"
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))

@@ -1,0 +1,74 @@
+"""The handoff of a running server: what its log and memory hold, and how its REPLs and clients are at this moment."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from codriver.log.definitions import names_on_disk
+from codriver.log.evaluated_steps import read_story
+from codriver.log.handoff import MOST_BYTES, Present, compose
+from codriver.net.seen_clients import OWN_NAMES
+from codriver.repls.kinds import dialects_by_suffix
+from codriver.tools.base import client_slug
+
+if TYPE_CHECKING:
+    from codriver.core.state import Repl
+    from codriver.core.values import Evaluation
+    from codriver.log.evaluated_steps import Story
+    from codriver.tools.base import Services
+
+SEARCH_SHARE: Final = 0.7
+"""Of the time that the answer may take, for the search of source files."""
+
+
+async def handoff(
+    services: Services, reader: str, *, client: str, is_for_another: bool, wait_s: float, most_bytes: int = MOST_BYTES
+) -> str:
+    """How things stand, for the caller `reader`, whose client is `client`; empty where there is nothing to tell.
+
+    `is_for_another`: the client is a command or a hook's program, and one of the others may be the reader's own.
+    """
+    story, on_disk = await services.work.files.run(client, partial(_story, services, SEARCH_SHARE * wait_s))
+    state = services.core.state
+    present = Present(
+        now=services.now(),
+        repls=tuple(map(_repl, state.repls.values())),
+        running=tuple([_running(one, services.now()) for one in state.unfinished()]),
+        others=_others(services, reader, client, is_for_another=is_for_another),
+        on_disk=on_disk,
+    )
+    return compose(story, present, reader, most_bytes=most_bytes)
+
+
+def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
+    """What was done, and which of the names that it defined are in a file. Blocks."""
+    over = [one for one in services.core.state.evaluations.values() if one.status in ("done", "failed")]
+    story = read_story((*services.remembered(), *services.log.entries()), {one.id: _failed(one) for one in over})
+    defined = {name for step in story.steps for name in step.names}
+    return story, names_on_disk(services.workspace, defined, tuple(dialects_by_suffix()), search_s)
+
+
+def _failed(evaluation: Evaluation) -> str | None:
+    failure = evaluation.failure
+    return f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}" if failure else None
+
+
+def _repl(repl: Repl) -> str:
+    generation = f", generation {repl.generation}" if repl.generation else ""
+    return f"{repl.key} ({repl.dialect}, {repl.phase}{generation})"
+
+
+def _running(evaluation: Evaluation, now: int) -> str:
+    since = f" for {max(0, now - evaluation.started_at) // 1000} s" if evaluation.started_at else ""
+    return f"{evaluation.id} of {evaluation.who}, {evaluation.status}{since}: {evaluation.head}"
+
+
+def _others(services: Services, reader: str, client: str, *, is_for_another: bool) -> tuple[str, ...]:
+    """The other clients by their callers' names, each once; our own commands are none."""
+    rows = services.client_counters()
+    names = [str(row["name"]) for row in rows if row["id"] != client and row["name"]]
+    found = [client_slug(name) for name in names if not name.startswith(OWN_NAMES)]
+    if is_for_another and reader in found:
+        found.remove(reader)
+    return tuple(sorted(set(found)))
