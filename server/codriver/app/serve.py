@@ -42,7 +42,7 @@ from codriver.files.polling import Poller
 from codriver.files.workspace_walk import holds_file
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr
-from codriver.net import registration
+from codriver.net import known_servers, registration
 from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits, listen
@@ -255,6 +255,10 @@ class Server:
             self.failure = error
             self._core.report(Stop(str(error)))
             return
+        try:
+            known_servers.note(self._workspace)
+        except OSError as error:
+            logger.warning("`codriver status --all` will not list this server: %s", error)
         logger.info("the relay is at %s", relay)
         self._seek_repls()
         if self._options.ends_when_idle:
@@ -316,6 +320,7 @@ class Server:
         in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         add("report the end", lambda: self._core.report(Stopped()))
         add("withdraw the claim on the workspace", self._claim.withdraw)
+        add("leave the list of servers", lambda: known_servers.forget(self._workspace))
         add("close the history", partial(in_thread, parts.history.close))
         add("close the memory", partial(in_thread, lambda: parts.recorder.close(now_ms())))
         add("finish the lists for relays", parts.kept.end)

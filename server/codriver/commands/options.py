@@ -28,7 +28,7 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 def workspace_option(function: F) -> F:
     """`--workspace DIR`, the one given before the command by default, else the nearest from the current folder upward.
 
-    One above is named on standard error, unless the command prints JSON.
+    One above is named on standard error, unless the command prints JSON, or is about all.
     """
 
     @wraps(function)
@@ -36,7 +36,7 @@ def workspace_option(function: F) -> F:
         found = workspace or _before(click.get_current_context())
         if found is None:
             above = workspace_above(Path.cwd())
-            if above is not None and not (others.get("as_json") or others.get("is_quiet")):
+            if above is not None and not (any(map(others.get, ("as_json", "is_quiet", "is_every")))):
                 say(f"codriver: this is in the workspace {one_line(str(above))}", err=True)
             found = above or Path()
         return function(*given, workspace=found, **others)

@@ -130,11 +130,16 @@ def serve_command(  # noqa: PLR0913  # one argument an option
 
 
 @click.command("status")
+@click.option("--all", "is_every", is_flag=True, help="List all servers of yours, of every workspace, a line each.")
 @workspace_option
 @color_option
 @json_option
-def status_command(*, workspace: Path, as_json: bool) -> None:
+def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
     """Say whether a server runs for the workspace, and how it is. Exit status 3: none runs."""
+    if is_every:
+        from codriver.commands.server_list import show_all  # noqa: PLC0415  # only for this list
+
+        show_all(as_json=as_json)
     try:
         with connect(workspace.resolve(), name="codriver-status") as connection:
             health = connection.call("server_health", {})

@@ -1,0 +1,108 @@
+"""The servers of this user, in all workspaces: each is noted in the user's state folder while it can be reached.
+
+A note says nothing but the workspace, in that workspace's own state. A server that ends takes it away; one that was
+killed leaves it, so that a note is a claim, as the files in the workspace are, and `codriver.net.client` makes sure.
+The notes of other users are in their own state folders, which nobody looks into.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.errors import CodriverError
+from codriver.files import Links, Rules
+from codriver.files.paths import presence_folder, state_folder, workspace_state_folder
+from codriver.net import client, server_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+NOTE: Final = "workspace"
+RULES: Final = Rules(Links.NEVER, 8 * files.KIBIBYTE, is_granting=True)
+MOST_NOTES: Final = 1000
+ANSWER_S: Final = 3.0
+"""How long one server may take to say how it is, so that one that hangs holds up no list."""
+AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class KnownServer:
+    """One noted workspace: how its server is, by `server_health`, or why there is none."""
+
+    workspace: Path
+    health: dict[str, Any] | None
+    why: str = ""
+
+
+def note(workspace: Path) -> None:
+    """Note that a server of this workspace can be reached.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    folder = workspace_state_folder(workspace)
+    folder.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    files.replace(folder / NOTE, os.fsencode(workspace.resolve()), links=Links.NEVER, root=folder)
+
+
+def forget(workspace: Path) -> None:
+    """Take the note of a workspace away. Again is harmless."""
+    with suppress(OSError):
+        (workspace_state_folder(workspace) / NOTE).unlink()
+
+
+def noted_workspaces() -> tuple[Path, ...]:
+    """The workspaces that are noted, by their paths; the notes of folders that are gone are taken away."""
+    found = set()
+    for workspace in _notes():
+        if os.path.isdir(workspace):  # noqa: PTH112  # `is_dir` raises where it may not look
+            found.add(workspace)
+        else:
+            forget(workspace)
+    return tuple(sorted(found))
+
+
+def ask_all(name: str) -> tuple[KnownServer, ...]:
+    """How each noted server is, asked side by side, as the client `name`. Blocks for a few seconds at most."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # only for this list
+
+    workspaces = noted_workspaces()
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        return tuple(threads.map(lambda workspace: _ask(workspace, name), workspaces))
+
+
+def _ask(workspace: Path, name: str) -> KnownServer:
+    try:
+        with client.connect(workspace, name=name) as connection:
+            connection.socket.settimeout(ANSWER_S)
+            return KnownServer(workspace, connection.call("server_health", {}))
+    except client.NoServerError as error:
+        return KnownServer(workspace, None, _left_over(workspace) or error.why or str(error))
+    except TimeoutError:
+        return KnownServer(workspace, None, f"its server does not answer within {ANSWER_S:g} s: see `codriver doctor`")
+    except (CodriverError, OSError) as error:
+        return KnownServer(workspace, None, str(error))
+
+
+def _left_over(workspace: Path) -> str:
+    """Why nobody is there, in a word; blank where somebody holds the workspace."""
+    is_claimed = server_record.is_claimed(presence_folder(workspace))
+    return "its server ended without a word" if is_claimed is False else ""
+
+
+def _notes() -> Iterator[Path]:
+    """The workspaces of the notes that lie where they belong."""
+    root = state_folder() / "workspaces"
+    for folder in sorted(root.iterdir())[:MOST_NOTES] if root.is_dir() else ():
+        try:
+            workspace = Path(os.fsdecode(files.read(folder / NOTE, RULES, root=folder)))
+        except (OSError, ValueError):
+            continue
+        if workspace.is_absolute() and workspace_state_folder(workspace).name == folder.name:
+            yield workspace

@@ -1,0 +1,99 @@
+"""The notes of servers: who is listed, and whose notes count for nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from live_server import WAIT_S, environ, until
+
+from codriver.files.paths import workspace_state_folder
+from codriver.net.known_servers import NOTE, ask_all, forget, note, noted_workspaces
+
+
+@pytest.fixture(autouse=True)
+def _state(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    folder = tmp_path / "some workspace"
+    folder.mkdir()
+    return folder
+
+
+def test_nobody_is_noted_where_there_is_no_state():
+    assert noted_workspaces() == ()
+
+
+def test_a_workspace_is_noted_until_it_is_forgotten(workspace):
+    note(workspace)
+    note(workspace)
+    assert noted_workspaces() == (workspace,)
+    assert (workspace_state_folder(workspace) / NOTE).stat().st_mode & 0o777 == 0o600
+    forget(workspace)
+    forget(workspace)
+    assert noted_workspaces() == ()
+
+
+def test_the_note_of_a_folder_that_is_gone_goes_too(workspace):
+    note(workspace)
+    workspace.rmdir()
+    assert noted_workspaces() == ()
+    assert not (workspace_state_folder(workspace) / NOTE).exists()
+
+
+@pytest.mark.parametrize("how", ["of another", "a link", "open to others", "too long", "relative", "no path"])
+def test_a_note_that_is_not_what_a_server_writes_counts_for_nothing(workspace, tmp_path, how):
+    place = workspace_state_folder(workspace) / NOTE
+    place.parent.mkdir(parents=True)
+    texts = {"of another": os.fsencode(tmp_path), "too long": b"/x" * 8192, "relative": b"some", "no path": b"\0"}
+    if how == "a link":
+        (tmp_path / "elsewhere").write_bytes(os.fsencode(workspace))
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.write_bytes(texts.get(how, os.fsencode(workspace)))
+        place.chmod(0o666 if how == "open to others" else 0o600)
+    assert noted_workspaces() == ()
+
+
+def test_a_workspace_whose_server_was_killed_is_told_as_left_over(workspace):
+    note(workspace)
+    (known,) = ask_all("codriver-status")
+    assert (known.workspace, known.health) == (workspace, None)
+    assert known.why == "its server ended without a word"
+
+
+def command(*words, env):
+    done = subprocess.run(
+        [sys.executable, "-m", "codriver", *words], env=env, capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_all_servers_of_a_user_are_listed_and_those_that_were_killed_are_said(tmp_path, workspace):
+    env, second = environ(tmp_path), tmp_path / "second"
+    second.mkdir()
+    for folder in (workspace, second):
+        status, _, said = command("serve", "--detach", "--port", "0", "--repl", "none", "-w", folder, env=env)
+        assert status == 0, said
+    status, listed, said = command("status", "--all", env=env)
+    assert (status, said) == (0, "")
+    first_line, second_line = listed.splitlines()
+    assert second_line.startswith(f"{workspace}  port ")
+    assert first_line.startswith(f"{second}  port ")
+    assert "; REPLs: none; clients: none; up " in first_line
+    found = json.loads(command("status", "--all", "--json", env=env)[1])
+    assert (found["ok"], found["count"], found["leftOut"]) == (True, 2, [])
+    pids = {server["workspace"]: server["pid"] for server in found["servers"]}
+    os.kill(pids[str(second)], signal.SIGKILL)
+    until(lambda: len(command("status", "--all", env=env)[1].splitlines()) == 1, "the end of the one that was killed")
+    status, listed, said = command("status", "--all", env=env)
+    assert (status, said) == (0, f"left out: {second}: its server ended without a word\n")
+    assert command("stop", "-w", workspace, env=env)[0] == 0
+    status, listed, said = command("status", "--all", env=env)
+    assert (status, listed) == (3, "no codriver server of yours runs\n")
+    assert str(workspace) not in said
