@@ -204,7 +204,7 @@ class SessionClosed(Action):
 
 @dataclass(frozen=True)
 class Evaluate(Action):
-    """Accept an evaluation; it runs when its lane is free. `head`: the beginning of its code, to be shown."""
+    """Accept an evaluation; it runs when its queue is free. `head`: the beginning of its code, to be shown."""
 
     repl: str
     request: Request

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from codriver.core.actions import CancelQueued, GraceOver, Say
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import AwaitGrace, CloseSession, StopEvaluation
-from codriver.core.state import lane, with_item, without_item
+from codriver.core.state import queue_of, with_item, without_item
 from codriver.core.values import HELD, replace
 
 if TYPE_CHECKING:
@@ -72,13 +72,13 @@ def _unwanted(state: State) -> list[_Unwanted]:
     if not orphans:
         return []
     waiting = {
-        lane(state, one): one
+        queue_of(state, one): one
         for one in reversed(unfinished)
         if one.status == "queued" and (not one.client or one.client in state.clients)
     }
     found = []
     for one in orphans:
-        waiter = waiting.get(lane(state, one))
+        waiter = waiting.get(queue_of(state, one))
         if one.status == "needs-input":
             found.append(_Unwanted(one, UNANSWERABLE))
         elif waiter is not None:

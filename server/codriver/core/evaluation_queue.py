@@ -1,7 +1,7 @@
-"""The queue of evaluations: accepted, run one at a time in each lane, ended.
+"""The queues of evaluations: accepted, run one at a time in each queue, ended.
 
-Within a lane (`core.state.lane`) evaluations run in the order they were accepted. An evaluation accepted while its REPL
-is on its way waits for it.
+Within a queue (`core.state.queue_of`) evaluations run in the order they were accepted. An evaluation accepted while its
+REPL is on its way waits for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import Append, Effect, Remember, RunEvaluation, SettleEvaluation
-from codriver.core.state import Repl, Session, State, holder, lane, with_item
+from codriver.core.state import Repl, Session, State, holder, queue_of, with_item
 from codriver.core.values import CHECKPOINT, HELD, MAIN_SESSION, Evaluation, Failure, replace
 
 if TYPE_CHECKING:
@@ -76,13 +76,13 @@ def _lost(evaluation: Evaluation, why: str, kind: str = "repl-disconnected") -> 
     return EvaluationEnded(evaluation.id, "lost", failure=Failure(kind, why))
 
 
-def fill_lanes(state: State, repl: str, now: int, follow_ups: tuple[Action, ...] = ()) -> Outcome:
-    """Start the oldest queued evaluation of each free lane of a connected REPL."""
+def fill_queues(state: State, repl: str, now: int, follow_ups: tuple[Action, ...] = ()) -> Outcome:
+    """Start the oldest queued evaluation of each free queue of a connected REPL."""
     effects: list[Effect] = []
     evaluations = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl]
-    taken = {lane(state, evaluation) for evaluation in evaluations if evaluation.status in HELD}
+    taken = {queue_of(state, evaluation) for evaluation in evaluations if evaluation.status in HELD}
     for evaluation in evaluations:
-        own = lane(state, evaluation)
+        own = queue_of(state, evaluation)
         if evaluation.status == "queued" and evaluation.request is not None and own not in taken:
             taken.add(own)
             begun = _running(evaluation, state.repls[repl], now)
@@ -92,7 +92,7 @@ def fill_lanes(state: State, repl: str, now: int, follow_ups: tuple[Action, ...]
 
 
 def accept(state: State, action: Evaluate) -> Outcome:
-    """Run it now if its lane is free, else queue it."""
+    """Run it now if its queue is free, else put it there."""
     repl = state.repls[action.repl]
     # A session that ended in this very moment: the REPL refuses the evaluation, and that ends what is put here.
     name = action.request.session
@@ -203,8 +203,8 @@ def want_input(state: State, evaluation: Evaluation, _action: InputWanted) -> Ou
     """Wait for input, unless nobody will think of giving it."""
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
     ended = client_departure.end_unwanted(waiting.state)
-    own = lane(state, evaluation)
-    behind = [one for one in state.unfinished() if one.status == "queued" and lane(state, one) == own]
+    own = queue_of(state, evaluation)
+    behind = [one for one in state.unfinished() if one.status == "queued" and queue_of(state, one) == own]
     told = tuple(SettleEvaluation(evaluation=one.id) for one in behind)
     return replace(ended, effects=(*waiting.effects, *told, *ended.effects))
 
@@ -217,7 +217,7 @@ def give_input(state: State, evaluation: Evaluation, _action: InputGiven) -> Out
 
 
 def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcome:
-    """End it, wake who waits for it, and run the next in its lane."""
+    """End it, wake who waits for it, and run the next in its queue."""
     state = _ended(state, evaluation, action)
     settle = SettleEvaluation(evaluation=evaluation.id)
     repl = state.repls.get(evaluation.repl)
@@ -232,7 +232,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
     effects = (settle, *told, *client_departure.settle(state, repl.id, evaluation.session))
     if repl.phase != "connected":
         return Outcome(state, effects)
-    filled = fill_lanes(state, repl.id, action.now)
+    filled = fill_queues(state, repl.id, action.now)
     return Outcome(filled.state, (*effects, *filled.effects))
 
 

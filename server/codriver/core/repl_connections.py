@@ -176,7 +176,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         sessions=_main_alone(repl),
     )
     says = _connected_says(state, connected)
-    return evaluation_queue.fill_lanes(_put(state, connected), repl.id, action.now, follow_ups=says)
+    return evaluation_queue.fill_queues(_put(state, connected), repl.id, action.now, follow_ups=says)
 
 
 def _connected_says(state: State, repl: Repl) -> tuple[Action, ...]:

@@ -1,4 +1,4 @@
-"""The state of the server at this moment, as one immutable value; and the lanes that evaluations run in, by it.
+"""The state of the server at this moment, as one immutable value; and the queues that evaluations run in, by it.
 
 Everything that outlives a call is here: the life cycle, the REPLs with their sessions, the clients, the evaluations.
 Live things (sockets, tasks, buffers) are elsewhere, found by the ids kept here, so that the state can always be
@@ -201,8 +201,8 @@ class State:
         return frozenset(names)
 
 
-def lane(state: State, evaluation: Evaluation) -> tuple[str, str]:
-    """The lane of an evaluation."""
+def queue_of(state: State, evaluation: Evaluation) -> tuple[str, str]:
+    """The queue of an evaluation: by its REPL, and the session in which it runs there."""
     repl = state.repls.get(evaluation.repl)
     profile = repl.profile if repl is not None else None
     shared = profile is not None and (profile.is_serial or profile.isolation == "none")
@@ -210,9 +210,9 @@ def lane(state: State, evaluation: Evaluation) -> tuple[str, str]:
 
 
 def holder(state: State, evaluation: Evaluation) -> Evaluation | None:
-    """The evaluation that holds the lane in which this one waits, if any."""
-    own = lane(state, evaluation)
+    """The evaluation that holds the queue in which this one waits, if any."""
+    own = queue_of(state, evaluation)
     for other in state.unfinished():
-        if other.status in HELD and other.id != evaluation.id and lane(state, other) == own:
+        if other.status in HELD and other.id != evaluation.id and queue_of(state, other) == own:
             return other
     return None

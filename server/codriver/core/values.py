@@ -32,7 +32,7 @@ NOT_LISP = frozenset({"python", "unknown"})
 EvaluationStatus = Literal["queued", "running", "needs-input", "done", "failed", "interrupted", "lost"]
 LIVE: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input"})
 HELD: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
-"""The statuses in which an evaluation holds its lane: nothing else runs there meanwhile."""
+"""The statuses in which an evaluation holds its queue: nothing else runs there meanwhile."""
 
 T = TypeVar("T")
 
