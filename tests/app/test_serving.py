@@ -427,7 +427,7 @@ def test_a_repl_started_later_is_found_its_tools_come_and_every_client_hears(tmp
             client.await_notification("notifications/tools/list_changed")
         until(lambda: "interrupt_evaluation" in one.tools(), "the tools of the REPL")
         answer = one.call("evaluate_code", code="(println :a) (+ 1 2)")
-        assert (answer["result"], answer["stdout"], answer["sessionKey"]) == ("3", ":a\n", "clj")
+        assert (answer["result"], answer["stdout"], answer["sessionKey"]) == ("3", ":a\n", "clj/bare")
         assert one.call("evaluate_code", code="(+ 1")["reason"] == "unbalanced"
 
 

@@ -363,7 +363,7 @@ class MemoryAdapter(Adapter):
         frames = (StackFrame("form", line=failure.line), StackFrame("memory_repl", tooling=True))
         return StackTrace(failure.type, failure.message, frames)
 
-    async def open_session(self, name):
+    async def open_session(self, name, *, shares_names=False):
         self._session(MAIN_SESSION)
         self._sessions.setdefault(name, Session({}))
 

@@ -9,7 +9,7 @@ from codriver.core.enrichment import Later, from_context, from_result, from_sett
 
 if TYPE_CHECKING:
     from codriver.core.state import Origin, Seen
-    from codriver.core.values import Failure, Profile, Request
+    from codriver.core.values import Failure, Lane, Profile, Request
 
 
 @dataclass(frozen=True)
@@ -195,6 +195,15 @@ class SessionOpened(Action):
 
 
 @dataclass(frozen=True)
+class LaneWanted(Action):
+    """A connection evaluates in a lane, which is made if it is not there."""
+
+    id: str
+    lane: Lane
+    client: Later[str | None] = from_context("client")
+
+
+@dataclass(frozen=True)
 class SessionClosed(Action):
     """A session that was left is closed in the REPL."""
 
@@ -209,6 +218,8 @@ class Evaluate(Action):
     repl: str
     request: Request
     head: str = ""
+    lane: Lane | None = None
+    """The caller's lane, where the request is not for its session: then for the lane if the REPL comes to give one."""
     who: Later[str] = from_context("who")
     client: Later[str | None] = from_context("client")
     now: Later[int] = from_context("now")

@@ -1,10 +1,11 @@
 """The departure of a client: what becomes of its evaluations and of the REPL sessions of its own.
 
-An evaluation whose client is gone, and a grace after that is over, is an *orphan*. In a shared session it runs on as
-long as it holds nobody up, and anyone can fetch its result. It is ended when it waits for input, which nobody will
-think of giving, and when a caller who is still there waits for its session.
+An evaluation whose client is gone, and a grace after that is over, is an *orphan*. In a session that is shared, and in
+a lane, it runs on as long as it holds nobody up, and anyone can fetch its result. It is ended when it waits for input,
+which nobody will think of giving, and when a caller who is still there waits for its session.
 
-A session of the client's own ends with it, after the evaluations that still run there.
+A session that the client asked for ends with it, after the evaluations that still run there. Its lane stays for the
+grace, to be found by a client that comes back, and then until nothing runs in it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class _Unwanted:
 
 def await_grace(state: State, client: str) -> tuple[Effect, ...]:
     """The effect that begins the grace of a client that has just gone; none when it left nothing behind."""
-    if not any(one.client == client for one in state.unfinished()):
+    if not any(one.client == client for one in state.unfinished()) and not _lanes(state, client):
         return ()
     return (AwaitGrace(then=(GraceOver(client),)),)
 
@@ -47,7 +48,12 @@ def mark(state: State, client: str) -> Outcome:
         if one.client == client:
             orphan = replace(one, is_orphan=True)
             state = replace(state, evaluations=with_item(state.evaluations, one.id, orphan))
-    return end_unwanted(state)
+    closed: list[Effect] = []
+    for repl, session in _lanes(state, client):
+        state = put(state, repl, replace(session, is_leaving=True))
+        closed += settle(state, repl, session.name)
+    ended = end_unwanted(state)
+    return replace(ended, effects=(*closed, *ended.effects))
 
 
 def end_unwanted(state: State) -> Outcome:
@@ -95,7 +101,7 @@ def leave(state: State, client: str) -> Outcome:
     follow_ups: list[Action] = []
     for repl in state.repls.values():
         for session in repl.sessions.values():
-            if session.client != client:
+            if session.client != client or session.lane is not None:
                 continue
             leaving = replace(session, client=None, is_leaving=True)
             state = put(state, repl.id, leaving)
@@ -129,6 +135,12 @@ def put(state: State, repl: str, session: Session) -> State:
     known = state.repls[repl]
     known = replace(known, sessions=with_item(known.sessions, session.name, session))
     return replace(state, repls=with_item(state.repls, repl, known))
+
+
+def _lanes(state: State, client: str) -> list[tuple[str, Session]]:
+    """The lanes of a client, each with the id of its REPL."""
+    held = [(repl.id, session) for repl in state.repls.values() for session in repl.sessions.values()]
+    return [(repl, session) for repl, session in held if session.client == client and session.lane is not None]
 
 
 def _unfinished(state: State, repl: str, name: str) -> list[Evaluation]:

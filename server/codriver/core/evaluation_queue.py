@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from codriver.core import client_departure
+from codriver.core import client_departure, lanes
 from codriver.core.actions import (
     Action,
     CancelQueued,
@@ -112,6 +112,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
 
 def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> Evaluation:
     client = state.clients.get(action.client or "")
+    known = lanes.in_common(repl, session)
     return Evaluation(
         id=action.request.id,
         number=state.evaluated + 1,
@@ -123,15 +124,22 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
         head=action.head[:HEAD_CHARACTERS],
         status="queued",
         generation=repl.generation,
-        previous=max(session.last_evaluation_by.get(action.who, 0), client.since if client else 0),
+        previous=max(known.last_evaluation_by.get(action.who, 0), client.since if client else 0),
         kind=action.request.kind,
+        lane=action.lane,
     )
 
 
 def _put_new(state: State, evaluation: Evaluation, repl: Repl, session: Session, now: int) -> State:
-    newest = with_item(session.last_evaluation_by, evaluation.who, evaluation.number)
-    session = replace(session, last_activity=now, last_evaluation_by=newest)
-    repl = replace(repl, sessions=with_item(repl.sessions, session.name, session))
+    known = lanes.in_common(repl, session)
+    newest = with_item(known.last_evaluation_by, evaluation.who, evaluation.number)
+    if known is session:
+        session = replace(session, last_activity=now, last_evaluation_by=newest)
+        sessions = with_item(repl.sessions, session.name, session)
+    else:
+        session, known = replace(session, last_activity=now), replace(known, last_evaluation_by=newest)
+        sessions = with_item(with_item(repl.sessions, session.name, session), known.name, known)
+    repl = replace(repl, sessions=sessions)
     return replace(
         state,
         repls=with_item(state.repls, repl.id, repl),
@@ -227,7 +235,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
     session = repl.sessions.get(evaluation.session)
     if session is not None:
         namespace = action.session_namespace or session.namespace
-        session = replace(session, namespace=namespace, last_activity=action.now)
+        session = replace(session, namespace=namespace, last_activity=action.now, is_used=True)
         state = client_departure.put(state, repl.id, session)
     effects = (settle, *told, *client_departure.settle(state, repl.id, evaluation.session))
     if repl.phase != "connected":

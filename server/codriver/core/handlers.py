@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.core import actions, evaluation_queue, lifecycle, mcp_clients, repl_connections
+from codriver.core import actions, evaluation_queue, lanes, lifecycle, mcp_clients, repl_connections
 from codriver.core.evaluation_queue import of_unfinished
 from codriver.core.repl_connections import announcing, of_known
 
@@ -37,6 +37,7 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.RetryDue: of_known(repl_connections.retry_due),
         actions.RestartRepl: of_known(repl_connections.restart),
         actions.SessionOpened: of_known(repl_connections.session_opened),
+        actions.LaneWanted: of_known(lanes.wanted),
         actions.SessionClosed: of_known(repl_connections.session_closed),
         actions.Evaluate: evaluation_queue.accept,
         actions.InputWanted: of_unfinished(evaluation_queue.want_input),

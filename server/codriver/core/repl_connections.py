@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.core import client_departure, evaluation_queue
+from codriver.core import client_departure, evaluation_queue, lanes
 from codriver.core.actions import (
     Action,
     LatchError,
@@ -176,7 +176,8 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         sessions=_main_alone(repl),
     )
     says = _connected_says(state, connected)
-    return evaluation_queue.fill_queues(_put(state, connected), repl.id, action.now, follow_ups=says)
+    placed = lanes.place_waiting(_put(state, connected), repl.id)
+    return evaluation_queue.fill_queues(placed, repl.id, action.now, follow_ups=says)
 
 
 def _connected_says(state: State, repl: Repl) -> tuple[Action, ...]:

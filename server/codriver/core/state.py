@@ -16,7 +16,7 @@ from codriver.core.values import HELD, LISP, MAIN_SESSION, NOT_LISP
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.core.values import Evaluation, Profile
+    from codriver.core.values import Evaluation, Lane, Profile
 
 Phase = Literal["stopped", "starting", "started", "stopping"]
 ReplPhase = Literal["starting", "connecting", "connected", "waiting", "stopped"]
@@ -85,7 +85,7 @@ class Client:
 
 @dataclass(frozen=True)
 class Session:
-    """One session of a REPL. `who` of `client` owns it when it is isolated, and it ends with `client`."""
+    """One session of a REPL. `who` of `client` owns it when it is a lane or isolated, and it ends with `client`."""
 
     name: str = MAIN_SESSION
     who: str | None = None
@@ -95,7 +95,11 @@ class Session:
     namespace: str | None = None
     last_activity: int | None = None
     last_evaluation_by: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """By `who`: the number of their newest evaluation here."""
+    """By `who`: the number of their newest evaluation here; in the shared session also of those in lanes."""
+    lane: Lane | None = None
+    """Whose lane it is; None of the shared session, and of one that somebody asked for."""
+    is_used: bool = False
+    """An evaluation ended in it."""
 
 
 @dataclass(frozen=True)

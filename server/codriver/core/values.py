@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAIN_SESSION = "main"
-"""The name of the session that all callers of a REPL share unless they ask for their own."""
+"""The name of the session that all callers of a REPL share who have none of their own."""
 
 TEST_SESSION = "codriver/test"
 """Our own session for test runs: callers' `*1`, `*e` and namespace stay as they are."""
@@ -195,6 +195,15 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Lane:
+    """Whose a lane is: the client by its name, the caller, and the session of the client's own, where it names one."""
+
+    client_name: str
+    who: str
+    conversation: str = ""
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """One evaluation, from the moment it was accepted: who asked for it, and how it stands."""
 
@@ -223,6 +232,8 @@ class Evaluation:
     is_orphan: bool = False
     """Its client is gone, and the grace after that is over."""
     kind: Kind = "evaluate"
+    lane: Lane | None = None
+    """The caller's lane, of one that does not run in it: its REPL is on its way, or had no lane left."""
 
     @property
     def place(self) -> str:

@@ -93,14 +93,15 @@ class ClientSession:
         self.told_line = 0
         """The log is told of up to here, this line not included."""
 
-    def note_conversation(self, meta: Mapping[str, object]) -> None:
-        """Keep what the `_meta` of a call says of the client's own session.
+    def note_conversation(self, meta: Mapping[str, object]) -> str:
+        """Keep what the `_meta` of a call says of the client's own session, and give it.
 
         Source: Codex 0.169.0, observed, which has several over one connection. Claude Code 2.1.330 names none.
         """
         given = meta.get("sessionId")
         if isinstance(given, str) and given.isprintable() and len(given) <= MAX_CONVERSATION:
             self.conversation = given
+        return self.conversation
 
 
 class Clients:

@@ -94,10 +94,16 @@ class Caller:
         arguments: dict[str, Any],
         progress: Progress,
         lasting: Lasting | None = None,
+        *,
+        conversation: str | None = None,
     ) -> Answered:
-        """What `tool` answers to this client; what leaves the server passes here, so secrets are taken out here."""
+        """What `tool` answers to this client; what leaves the server passes here, so secrets are taken out here.
+
+        `conversation` is the client's own session that the call is from, if not the one of its newest call.
+        """
         client.calls += 1
-        call = Call(self._services, client.id, client.name, progress, lambda: client.has_left)
+        whence = client.conversation if conversation is None else conversation
+        call = Call(self._services, client.id, client.name, progress, lambda: client.has_left, whence)
         if lasting is not None:
             call = LastingCall(lasting, call)
         given = self._with_withheld(client, await answer(tool, call, arguments))
@@ -154,10 +160,10 @@ class PlainCalls:
         if called is None:
             return False
         tool, arguments = called
-        self._client.note_conversation(meta)
+        conversation = self._client.note_conversation(meta)
         self.replies.expect(identity, len(line))
         scope = self._running[identity] = anyio.CancelScope()
-        self._tasks.start(self._run(identity, tool, arguments, meta.get(TOKEN), scope))
+        self._tasks.start(self._run(identity, tool, arguments, (meta.get(TOKEN), conversation), scope))
         return True
 
     def too_much(self, size: int) -> str | None:
@@ -190,19 +196,26 @@ class PlainCalls:
             await self._tasks.join()
 
     async def _run(
-        self, identity: str | int, tool: Tool, arguments: dict[str, Any], token: object, scope: anyio.CancelScope
+        self,
+        identity: str | int,
+        tool: Tool,
+        arguments: dict[str, Any],
+        said: tuple[object, str],
+        scope: anyio.CancelScope,
     ) -> None:
         line = None
         try:
             with scope:
                 if not scope.cancel_called:
-                    line = await self._line(identity, tool, arguments, token)
+                    line = await self._line(identity, tool, arguments, *said)
         finally:
             del self._running[identity]
         if line is not None and not scope.cancel_called:
             self.replies.put(identity, line)
 
-    async def _line(self, identity: str | int, tool: Tool, arguments: dict[str, Any], token: object) -> bytes:
+    async def _line(
+        self, identity: str | int, tool: Tool, arguments: dict[str, Any], token: object, conversation: str
+    ) -> bytes:
         """The answer as a line: the result, or the error where we have failed ourselves."""
 
         async def report(elapsed_s: float, words: str) -> None:
@@ -212,7 +225,7 @@ class PlainCalls:
                 self._client.outbox.offer(_as_line(said))
 
         try:
-            answered = await self._caller.run(self._client, tool, arguments, report)
+            answered = await self._caller.run(self._client, tool, arguments, report, conversation=conversation)
         except Exception:
             logger.exception("the call of %s failed", tool.name)
             error = {"code": INTERNAL_ERROR, "message": FAULT}

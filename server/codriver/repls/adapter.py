@@ -231,8 +231,10 @@ class Adapter(Protocol):
         """
         _refuse(self.profile, "clojuredocs")
 
-    async def open_session(self, name: str) -> None:
+    async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Make a session of its own under `name` (namespace, `*1`). `MAIN_SESSION` is always there; twice is harmless.
+
+        One that `shares_names` has those that are defined in the main session also where other sessions do not.
 
         Raises:
             CapabilityMissingError: this REPL keeps nothing apart.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.core import actions
 from codriver.core.values import TEST_SESSION, Failure, PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.repls.errors import SessionNotOpenError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -60,9 +61,33 @@ class Runner:
         ended = partial(self._ended, evaluation)
         try:
             adapter.start_evaluation(effect.request, ended, _limits(effect))
+        except SessionNotOpenError as error:
+            if self._is_lane(effect):
+                self._spawn(f"opening a lane for the evaluation {evaluation}", self._begin_in_lane, effect)
+            else:
+                loop.call_soon(ended, error)
         except Exception as error:  # noqa: BLE001  # who waits for its end must be told of it, whatever happened
             # The dispatch that asked for this is not over yet.
             loop.call_soon(ended, error)
+
+    def _is_lane(self, effect: effects.RunEvaluation) -> bool:
+        """Whether its session is a lane, which is opened in the REPL by the first evaluation that runs in it."""
+        repl = self._core.state.repls.get(effect.repl)
+        session = repl.sessions.get(effect.request.session) if repl else None
+        return session is not None and session.lane is not None
+
+    async def _begin_in_lane(self, effect: effects.RunEvaluation) -> None:
+        """Open its lane, and run it there."""
+        evaluation, adapter = effect.request.id, self._adapters.get(effect.repl)
+        if adapter is None:
+            return
+        ended = partial(self._ended, evaluation)
+        try:
+            await adapter.open_session(effect.request.session, shares_names=True)
+            if evaluation in self._timers:
+                adapter.start_evaluation(effect.request, ended, _limits(effect))
+        except Exception as error:  # noqa: BLE001  # as in `begin`
+            ended(error)
 
     def _ended(self, evaluation: str, how: Ending | Exception) -> None:
         self._timers.pop(evaluation).cancel()

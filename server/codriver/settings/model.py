@@ -79,6 +79,9 @@ class Settings(BaseModel):
     )
     repl: tuple[Text, ...] = Field((), description="REPLs to start: python, lisp, clojure, …, a command line, or none.")
     nrepl: tuple[Address, ...] = Field((), description="REPLs to connect to: [KEY=][HOST:]PORT.")
+    lanes: bool = Field(
+        default=True, description="Give each client a session of its own in REPLs that run sessions side by side."
+    )
     python: Text = Field("auto", description="Interpreter that REPLs of the project start with: a path, or auto.")
     port_files: tuple[Text, ...] = Field((), description="More port files to watch, relative to the workspace.")
     watch: bool = Field(default=False, description="Load saved source files into the REPL that serves them.")

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codriver.core import activity, repl_connections
+from codriver.core import activity, lanes, repl_connections
 from codriver.core.actions import ClientTold
 from codriver.core.values import MAIN_SESSION
 from codriver.log.transcripts import read
@@ -80,6 +80,9 @@ def notes_of_isolation(call: Call, evaluation: Evaluation) -> list[str]:
     repl = call.state.repls.get(evaluation.repl)
     if repl is None or repl.profile is None or evaluation.session == MAIN_SESSION or not repl.profile.shares:
         return []
+    session = repl.sessions.get(evaluation.session)
+    if session is not None and session.lane is not None:
+        return []
     place = (evaluation.repl, evaluation.generation, evaluation.session)
     is_first = not any(
         (other.repl, other.generation, other.session) == place
@@ -87,6 +90,16 @@ def notes_of_isolation(call: Call, evaluation: Evaluation) -> list[str]:
         if other.number < evaluation.number
     )
     return [f"a session of your own: {repl.profile.shares}"] if is_first else []
+
+
+def notes_of_lanes(call: Call, evaluation: Evaluation) -> list[str]:
+    """With a caller's first evaluation in a REPL that has no lane left for it: that it shares a session."""
+    repl = call.state.repls.get(evaluation.repl)
+    if repl is None or evaluation.lane is None or evaluation.session != MAIN_SESSION or not lanes.are_given(repl):
+        return []
+    if not repl_connections.is_first(call.state, evaluation):
+        return []
+    return [f"{repl.key} has {lanes.MOST} lanes, the most there may be: this session is shared"]
 
 
 def notes_of_home(call: Call, evaluation: Evaluation) -> list[str]:

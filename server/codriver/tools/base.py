@@ -173,6 +173,8 @@ class Call:
     """Tell the caller, if it asked for progress: seconds since the call began, and words."""
     has_left: Callable[[], bool] = lambda: False
     """Whether the client is gone, or on its way."""
+    conversation: str = ""
+    """The client's own session that the call comes from, where it names one."""
     lasting: ClassVar[Lasting | None] = None
     """Set in a `LastingCall` alone: a field more would make every call dearer."""
 
@@ -205,7 +207,7 @@ class LastingCall(Call):
     lasting: Lasting  # type: ignore[misc]  # of each its own, where others have none
 
     def __init__(self, lasting: Lasting, call: Call) -> None:
-        super().__init__(call.services, call.client, call.client_name, call.progress, call.has_left)
+        super().__init__(call.services, call.client, call.client_name, call.progress, call.has_left, call.conversation)
         object.__setattr__(self, "lasting", lasting)
 
 

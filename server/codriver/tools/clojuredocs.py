@@ -12,7 +12,7 @@ from codriver.core.values import LISP
 from codriver.errors import CodriverError, RefusedError
 from codriver.tools.answer_budget import head
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.session_choice import Target, resolve
+from codriver.tools.session_choice import Target, own, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,10 @@ class DocsArguments(Arguments):
 
 async def clojuredocs_info(call: Call, arguments: DocsArguments) -> Answer:
     """Examples, see-alsos and notes of a var."""
-    return Answer(await describe_docs(call.services, arguments.repl_session_key, arguments.symbol))
+    key = arguments.repl_session_key
+    with suppress(RefusedError):
+        key = own(call, key, call.who(arguments.who)).key
+    return Answer(await describe_docs(call.services, key, arguments.symbol))
 
 
 async def describe_docs(services: Services, key: str | None, symbol: str) -> dict[str, object]:

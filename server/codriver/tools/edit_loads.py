@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from codriver.tools.evaluate_code import begin
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import wait
 from codriver.tools.gate import await_search
-from codriver.tools.session_choice import Target, server_of
+from codriver.tools.session_choice import Target, in_lane, server_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -115,7 +115,8 @@ class EditLoads:
             description=f"{self._by} loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
         )
         try:
-            begin(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who, request)
+            target = in_lane(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who)
+            begin(call, target, self._who, replace(request, session=target.session.name))
             current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()))
         except (RefusedError, ReplDisconnectedError) as error:
             self.rows[file.place] = {"notLoaded": f"{error}: load_file when that is mended"}

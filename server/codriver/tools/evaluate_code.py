@@ -23,7 +23,7 @@ from codriver.tools.client_traits import traits_of
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.lean_answers import Evaluating
-from codriver.tools.session_choice import Target, evaluation_of, isolated, resolve
+from codriver.tools.session_choice import Target, evaluation_of, in_lane, isolated, resolve
 from codriver.tools.stale_objects import notes_of_load
 from codriver.tools.syntax_check import check_brackets, check_python, speaks_lisp
 
@@ -151,6 +151,8 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     target = resolve(call.state, arguments.repl_session_key)
     if arguments.isolate:
         target = await isolated(call, target, who)
+    elif arguments.repl_session_key is None:
+        target = in_lane(call, target, who)
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=arguments.code,
@@ -180,6 +182,8 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     lisp = path.suffix != ".py" and speaks_lisp(call.state, arguments.repl_session_key)
     forms = await _forms(call, arguments.repl_session_key, text, lisp=lisp)
     target = resolve(call.state, arguments.repl_session_key)
+    if arguments.repl_session_key is None:
+        target = in_lane(call, target, who)
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=text,
@@ -217,7 +221,7 @@ def begin(call: Call, target: Target, who: str, request: Request) -> None:
     asked = (target.repl.id, request.session, request.namespace, request.file, request.kind, code)
     shown = f"load-file {request.file}" if request.file else request.code
     transcript = call.services.transcripts.open(request.id, asked, shown)
-    call.dispatch(Evaluate(target.repl.id, request, transcript.head), who=who)
+    call.dispatch(Evaluate(target.repl.id, request, transcript.head, target.lane), who=who)
 
 
 async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:

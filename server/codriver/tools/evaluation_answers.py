@@ -6,6 +6,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
+from codriver.core import lanes
 from codriver.core.state import Seen
 from codriver.errors import RefusedError
 from codriver.log.transcripts import Transcript, read
@@ -15,6 +16,7 @@ from codriver.tools.answer_notes import (
     notes_of_background,
     notes_of_home,
     notes_of_isolation,
+    notes_of_lanes,
     notes_of_others,
     notes_of_repetition,
 )
@@ -76,7 +78,8 @@ async def describe(
     It leaves out what its reader knows, unless `asked` wants detail.
     """
     fields = _standing(call, evaluation)
-    said: list[str] = [*notes_of_home(call, evaluation), *notes_of_isolation(call, evaluation), *evaluation.notes]
+    own = (*notes_of_isolation(call, evaluation), *notes_of_lanes(call, evaluation))
+    said: list[str] = [*notes_of_home(call, evaluation), *own, *evaluation.notes]
     if evaluation.failure:
         error, _ = shorten(call.services.transcripts.cleared(failure_json(evaluation.failure)), max_bytes // 2)
         fields["error"] = error
@@ -156,12 +159,12 @@ def failure_json(failure: Failure) -> dict[str, object]:
 
 
 def others_since(call: Call, evaluation: Evaluation) -> list[str]:
-    """Who else evaluated in this session since the same caller's evaluation before this one."""
+    """Who else evaluated in this session, or a lane beside it, since the same caller's evaluation before this one."""
     repl = call.state.repls.get(evaluation.repl)
     session = repl.sessions.get(evaluation.session) if repl else None
-    if session is None:
+    if repl is None or session is None:
         return []
-    newest = session.last_evaluation_by.items()
+    newest = lanes.in_common(repl, session).last_evaluation_by.items()
     return sorted(who for who, number in newest if who != evaluation.who and number > evaluation.previous)
 
 

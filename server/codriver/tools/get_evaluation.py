@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from pydantic import Field
 
 from codriver.core.actions import InputGiven
-from codriver.core.values import HELD, PrintLimits, ValuePart
+from codriver.core.values import HELD, MAIN_SESSION, PrintLimits, ValuePart
 from codriver.errors import RefusedError
 from codriver.log.transcripts import read
 from codriver.tools.answer_budget import budget, budget_asked
@@ -18,7 +18,7 @@ from codriver.tools.evaluation_answers import describe, one_image
 from codriver.tools.evaluation_waits import SETTLE_S, stop, wait
 from codriver.tools.lean_answers import Evaluating, wants_detail
 from codriver.tools.run_tests import describe_run
-from codriver.tools.session_choice import evaluation_of, resolve
+from codriver.tools.session_choice import evaluation_of, key_of, resolve
 from codriver.tools.text_parts import (
     ForgottenError,
     difference,
@@ -27,8 +27,10 @@ from codriver.tools.text_parts import (
 )
 
 if TYPE_CHECKING:
+    from codriver.core.state import State
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Transcript
+    from codriver.tools.session_choice import Target
 
 
 class NotReadingError(RefusedError):
@@ -184,7 +186,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         ]
         if not running:
             about = {"sessionKey": target.key} if wants_detail(call, arguments) else {}
-            return Answer({**about, "notes": ["nothing runs in this session"]})
+            return Answer({**about, "notes": [f"nothing runs in this session{_beside(call.state, target)}"]})
         evaluation = running[0]
     else:
         raise NothingToInterruptError
@@ -203,6 +205,16 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         "hint": "it still runs: see notes for what can end it",
     }
     return Answer(fields, ok=False)
+
+
+def _beside(state: State, target: Target) -> str:
+    """What runs in the lanes beside a session that all share, in words; empty where nothing does."""
+    if target.session.name != MAIN_SESSION:
+        return ""
+    lanes = {session.name for session in target.repl.sessions.values() if session.lane is not None}
+    held = [one for one in state.unfinished() if one.status in HELD and one.repl == target.repl.id]
+    told = [f"{one.id} of {one.who} in {key_of(state, one)}" for one in held if one.session in lanes]
+    return f"; in lanes: {', '.join(told)}" if told else ""
 
 
 async def send_input(call: Call, arguments: InputArguments) -> Answer:

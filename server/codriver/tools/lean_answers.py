@@ -22,7 +22,7 @@ from codriver.errors import RefusedError
 from codriver.tools.base import UNLISTED, Arguments
 from codriver.tools.client_traits import traits_of
 from codriver.tools.error_reports import shortened, without_report
-from codriver.tools.session_choice import key_of, resolve
+from codriver.tools.session_choice import key_of, own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,7 +86,7 @@ def reader_with(
     """The reader of an answer to these arguments, the caller `who`, as far as they and what it has `seen` tell."""
     return Reader(
         who=who,
-        session_key=getattr(arguments, "repl_session_key", None) or _only_session(call),
+        session_key=getattr(arguments, "repl_session_key", None) or _only_session(call, who),
         namespace=getattr(arguments, "namespace", None),
         evaluation=getattr(arguments, "evaluation_id", None),
         seen=seen,
@@ -96,9 +96,9 @@ def reader_with(
     )
 
 
-def _only_session(call: Call) -> str | None:
+def _only_session(call: Call, who: str) -> str | None:
     try:
-        return resolve(call.state, None).key
+        return own(call, None, who).key
     except RefusedError:
         return None
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from codriver.core import repl_connections
 from codriver.core.evaluation_queue import session_key
-from codriver.core.values import HELD
+from codriver.core.values import HELD, MAIN_SESSION
 from codriver.repls.adapter_values import CAPABILITIES
-from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema, client_slug
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl, Session, State
@@ -22,10 +22,41 @@ class NoArguments(Arguments):
 
 async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
     """Every REPL session, with what its REPL can do."""
-    del arguments
-    state = call.state
-    rows = [session_row(state, repl, session) for repl in state.repls.values() for session in repl.sessions.values()]
+    state, who = call.state, call.who(arguments.who)
+    rows = []
+    for repl in state.repls.values():
+        own = (call.client, who)
+        for session in repl.sessions.values():
+            if session.lane is None:
+                lanes = _lanes(state, repl, own) if session.name == MAIN_SESSION else []
+                rows.append(session_row(state, repl, session) | ({"lanes": lanes} if lanes else {}))
     return Answer({"sessions": rows, "count": len(rows)})
+
+
+def _lanes(state: State, repl: Repl, own: tuple[str, str]) -> list[dict[str, object]]:
+    """The lanes of a REPL, a row each; none where there is but the reader's own and nothing runs in it."""
+    rows = []
+    is_news = False
+    for session in repl.sessions.values():
+        if session.lane is None:
+            continue
+        running = _running(state, repl, session)
+        is_news |= running is not None or (session.client, session.lane.who) != own
+        row: dict[str, object] = {"key": session_key(repl, session.name), "client": session.lane.client_name}
+        if session.lane.who != client_slug(session.lane.client_name):
+            row["who"] = session.lane.who
+        if session.namespace:
+            row["ns"] = session.namespace
+        if session.client not in state.clients:
+            row["note"] = "its client is gone"
+        rows.append(row | _held(running))
+    return rows if is_news else []
+
+
+def _held(running: Evaluation | None) -> dict[str, object]:
+    if running is None:
+        return {}
+    return {"running": {"evaluationId": running.id, "who": running.who, "code": running.head}}
 
 
 async def server_health(call: Call, arguments: NoArguments) -> Answer:
@@ -109,9 +140,7 @@ def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]
         row["who"] = session.who
     if session.is_leaving:
         row["note"] = "its client is gone: it ends with what still runs in it"
-    running = _running(state, repl, session)
-    if running:
-        row["running"] = {"evaluationId": running.id, "who": running.who, "code": running.head}
+    row |= _held(_running(state, repl, session))
     if repl.profile is not None:
         row |= _abilities(repl, repl.profile)
         strange = repl_connections.stray(state, repl)

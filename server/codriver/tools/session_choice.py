@@ -1,4 +1,4 @@
-"""Which session a call means: the one named, else the only one; never a silent pick."""
+"""Which session a call means: the one named, else the caller's lane in the only REPL; never a silent pick."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codriver.core.actions import SessionOpened
+from codriver.core import lanes
+from codriver.core.actions import LaneWanted, SessionOpened
 from codriver.core.evaluation_queue import session_key
-from codriver.core.values import MAIN_SESSION, Evaluation
+from codriver.core.values import MAIN_SESSION, Evaluation, Lane
 from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.net.seen_clients import OWN_NAMES
 from codriver.repls.errors import CapabilityMissingError
 from codriver.repls.kinds import dialects_by_suffix
 
@@ -26,6 +28,8 @@ class Target:
 
     repl: Repl
     session: Session
+    lane: Lane | None = None
+    """The caller's lane, where the session is not it: the REPL is not connected yet, or has no lane left."""
 
     @property
     def key(self) -> str:
@@ -120,7 +124,52 @@ def resolve(state: State, key: str | None, *, may_leave: bool = False) -> Target
                 if repl.phase == "stopped":
                     raise ReplStoppedError(repl)
                 return Target(repl, session)
-    raise UnknownSessionError(key, [session_key(repl, name) for repl in candidates for name in repl.sessions])
+    named = [session_key(repl, one.name) for repl in candidates for one in repl.sessions.values() if one.lane is None]
+    raise UnknownSessionError(key, named)
+
+
+def own(call: Call, key: str | None, who: str) -> Target:
+    """The session that `key` names; without one, that of `who` in the only REPL: its lane if used, else the shared one.
+
+    Raises:
+        RefusedError: as `resolve` says.
+    """
+    target = resolve(call.state, key)
+    if key is not None or not lanes.are_given(target.repl):
+        return target
+    lane = _lane(call, who)
+    found = lanes.find(call.state, target.repl, lane, call.client) if lane else None
+    return Target(target.repl, found) if found is not None and found.is_used else target
+
+
+def session_field(target: Target, asked: str | None) -> dict[str, object]:
+    """The `sessionKey` of an answer; none where it is the lane that the caller gets as it `asked` for no session."""
+    return {} if asked is None and target.session.lane is not None else {"sessionKey": target.key}
+
+
+def in_lane(call: Call, target: Target, who: str) -> Target:
+    """The session in which `who` evaluates that named none: its lane in the REPL of `target`, which is made if need be.
+
+    It is `target` where there are no lanes, or no more. One of a REPL on its way is for the lane when it is there.
+    """
+    lane, repl = _lane(call, who), target.repl
+    if lane is None or not (lanes.are_given(repl) or repl.profile is None):
+        return target
+    if repl.profile is None:
+        return Target(repl, target.session, lane)
+    found = lanes.find(call.state, repl, lane, call.client)
+    if found is None or found.client != call.client:
+        call.dispatch(LaneWanted(repl.id, lane))
+        repl = call.state.repls[repl.id]
+        found = lanes.find(call.state, repl, lane, call.client)
+    return Target(repl, target.session if found is None else found, lane if found is None else None)
+
+
+def _lane(call: Call, who: str) -> Lane | None:
+    """The lane of a caller, in whichever REPL; None where it shares a session with all."""
+    if not call.services.settings.lanes or not call.client or call.client_name.startswith(OWN_NAMES):
+        return None
+    return Lane(call.client_name, who, call.conversation)
 
 
 def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str | None:
@@ -201,10 +250,11 @@ async def isolated(call: Call, target: Target, who: str) -> Target:
         )
     while True:
         repl = _still_there(call, repl)
-        own = next((one for one in repl.sessions.values() if (one.who, one.client) == (who, call.client)), None)
-        if own is not None:
-            return Target(repl, own)
-        name = _free_name(repl, who)
+        asked = (one for one in repl.sessions.values() if one.lane is None)
+        apart = next((one for one in asked if (one.who, one.client) == (who, call.client)), None)
+        if apart is not None:
+            return Target(repl, apart)
+        name = lanes.free_name(repl, who)
         await call.services.repls.adapter(repl.id).open_session(name)
         # Somebody may have taken the name meanwhile: then the next one is tried.
         if name not in _still_there(call, repl).sessions:
@@ -216,12 +266,3 @@ def _still_there(call: Call, repl: Repl) -> Repl:
     if known is None or known.profile is None:
         raise ReplDisconnectedError("it was lost while a session was opened in it; call again when it is back")
     return known
-
-
-def _free_name(repl: Repl, who: str) -> str:
-    """`who`, or `who-2` and so on where another client's session has the name."""
-    name, number = who, 1
-    while name in repl.sessions:
-        number += 1
-        name = f"{who}-{number}"
-    return name

@@ -11,7 +11,7 @@ from codriver.repls.stack_frames import folded, read_frame
 from codriver.tools.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.run_tests import report_of
-from codriver.tools.session_choice import Target, evaluation_of, resolve, target_of
+from codriver.tools.session_choice import Target, evaluation_of, own, session_field, target_of
 
 if TYPE_CHECKING:
     from codriver.core.state import State
@@ -43,8 +43,9 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
         failed: Evaluation | None = evaluation_of(call.state, arguments.evaluation_id)
         target = target_of(call.state, evaluation_of(call.state, arguments.evaluation_id))
     else:
-        target = resolve(call.state, arguments.repl_session_key)
+        target = own(call, arguments.repl_session_key, call.who(arguments.who))
         failed = _last_failed(call.state, target)
+    session = session_field(target, arguments.repl_session_key or arguments.evaluation_id)
     if failed is not None and (failed.kind == "run-tests" or failed != _last_failed(call.state, target, "evaluate")):
         trace = await _kept(call, failed)
     else:
@@ -53,12 +54,12 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
         )
     if trace is None:
         fields: dict[str, object] = {"frames": [], "count": 0, "notes": ["no error has happened in this session"]}
-        return Answer({**fields, "sessionKey": target.key})
+        return Answer({**fields, **session})
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
     said = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS,)
     fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call), said=said)
-    return Answer({**fields, **_whose(call, failed), "sessionKey": target.key})
+    return Answer({**fields, **_whose(call, failed), **session})
 
 
 def _last_failed(state: State, target: Target, kind: Kind | None = None) -> Evaluation | None:

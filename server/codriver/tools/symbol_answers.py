@@ -83,8 +83,8 @@ async def describe_source(
     is_lisp = target.repl.dialect != "python"
     text = None if found is None else _first_form(found.text, str(known.get("name", symbol))) if is_lisp else found.text
     if text is None and is_lisp:
-        entries = call.services.log.entries(category={"evaluatedCode"}, session_key=target.key)
-        codes = [one.text for one in entries if len(one.text) <= MAX_EVALUATED]
+        entries = call.services.log.entries(category={"evaluatedCode"})
+        codes = [one.text for one in entries if len(one.text) <= MAX_EVALUATED and _is_of(one.session_key, target)]
         text = _newest_definition(codes, str(known.get("name", symbol)))
     if text is None:
         return {"notes": ["its source is not known: it is built in, or what defined it is in no file"]}
@@ -98,6 +98,12 @@ async def describe_source(
             place = f"{found.file} from line {(found.line or 1) + shown} on"
         fields["notes"] = [f"source: its first {shown} of {whole} lines; the rest is in {place}"]
     return fields
+
+
+def _is_of(session_key: str | None, target: Target) -> bool:
+    """Whether a session with this key shares its definitions with the target: those of a REPL's lanes do."""
+    key = target.repl.key
+    return session_key in (target.key, key) or (session_key or "").startswith(f"{key}/")
 
 
 def _first_form(text: str, name: str) -> str | None:

@@ -7,7 +7,7 @@ from pydantic import Field
 from codriver.core.values import LISP
 from codriver.tools.answer_budget import budget, head
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.session_choice import resolve
+from codriver.tools.session_choice import own, session_field
 from codriver.tools.symbol_answers import UnknownSymbolError, describe_references, describe_source, describe_symbol
 
 COMPLETIONS, MAX_COMPLETIONS = 50, 200
@@ -45,36 +45,43 @@ class ExpandArguments(Arguments):
 
 async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
     """What is known of a symbol, of what is in a namespace, or of the names that match a pattern."""
-    key, namespace = arguments.repl_session_key, arguments.namespace
-    symbol = arguments.symbol
+    target = own(call, arguments.repl_session_key, call.who(arguments.who))
+    known = await _known(call, arguments, target.key)
+    known.pop("sessionKey", None)
+    return Answer({**known, **session_field(target, arguments.repl_session_key)})
+
+
+async def _known(call: Call, arguments: SymbolArguments, key: str) -> dict[str, object]:
+    symbol, namespace = arguments.symbol, arguments.namespace
     try:
         known = await describe_symbol(call.services, key, namespace, symbol, most=budget(call))
     except UnknownSymbolError:
         if not arguments.references:
             raise
-        known = {"sessionKey": resolve(call.state, key).key}
+        known = {}
         used = await describe_references(call, key, namespace, symbol, known)
         if not used["count"]:
             raise
-        return Answer({**known, **used})
+        return {**known, **used}
     if arguments.source and "*" not in symbol:
         known |= await describe_source(call, key, namespace, symbol, known)
     if arguments.references and "*" not in symbol:
         used = await describe_references(call, key, namespace, symbol, known)
         known = {name: value for name, value in known.items() if name not in OF_LISTS} | used
-    return Answer(known)
+    return known
 
 
 async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
     """Names that begin with a prefix."""
-    target = resolve(call.state, arguments.repl_session_key)
+    target = own(call, arguments.repl_session_key, call.who(arguments.who))
     adapter = call.services.repls.adapter(target.repl.id)
     found = await adapter.complete(arguments.prefix, arguments.namespace, target.session.name)
     rows = []
     for completion in found[: arguments.limit or COMPLETIONS]:
         row = {"candidate": completion.candidate, "type": completion.type, "ns": completion.namespace}
         rows.append({key: value for key, value in row.items() if value is not None})
-    fields: dict[str, object] = {"completions": rows, "count": len(rows), "sessionKey": target.key}
+    fields: dict[str, object] = {"completions": rows, "count": len(rows)}
+    fields |= session_field(target, arguments.repl_session_key)
     if len(found) > len(rows):
         fields["omitted"] = len(found) - len(rows)
     return Answer(fields)
@@ -82,11 +89,11 @@ async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
 
 async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
     """What a form expands to."""
-    target = resolve(call.state, arguments.repl_session_key)
+    target = own(call, arguments.repl_session_key, call.who(arguments.who))
     adapter = call.services.repls.adapter(target.repl.id)
     text = await adapter.macroexpand(arguments.code, arguments.namespace, target.session.name, full=arguments.full)
     cut = head(text, budget(call))
-    fields: dict[str, object] = {"expansion": cut.text, "sessionKey": target.key}
+    fields: dict[str, object] = {"expansion": cut.text, **session_field(target, arguments.repl_session_key)}
     if cut.omitted:
         fields["notes"] = [f"the last {cut.omitted} characters are left out"]
     return Answer(fields)

@@ -135,6 +135,8 @@ class Dialect:
     """What the dialect's one server keeps apart; None: asked of each server."""
     shares: str = "namespaces and what is defined in them are shared: define in one of your own"
     """What a session apart shares with the others, in words."""
+    joins: str | None = None
+    """The code by which a session takes the names of the main one, `$main`, for its own, where sessions share none."""
     is_serial: bool = False
     """Sessions keep their namespaces apart and still wait for each other: everything runs on one thread."""
     runs_files: bool = False
@@ -352,9 +354,15 @@ HY: Final = Dialect(
     sends_traceback=True,
     keeps_apart="session",
     shares="imported modules are shared, names are not",
+    # Source: hy-nrepl 1.0.4, `session.hy` and `ops/eval.hy`: the thread that evaluates knows its session.
+    joins=(
+        "(do (setv own (. (hy.I.threading.current-thread) session) shared (.get own.registry $main) "
+        "own.module shared.module own.locals shared.locals) None)"
+    ),
     notes=(
         "hy-nrepl serves one client at a time: another one waits until this one leaves",
         "hy-nrepl interrupts Python code between two instructions, not a call that blocks",
+        "evaluations that run at the same time in hy-nrepl may get each other's output",
     ),
 )
 

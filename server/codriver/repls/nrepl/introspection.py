@@ -129,7 +129,7 @@ class Introspection:
         if "glimpse" not in self._dialect.ask:
             return found
         with suppress(CodriverError):
-            glimpse = as_map(cast("Value", await self._ask("glimpse", name=symbol, ns=where, session=target.id or "")))
+            glimpse = as_map(cast("Value", await self._ask("glimpse", name=symbol, ns=where, session=target.names_id)))
             told = {key: text for key, value in glimpse.items() if (text := as_text(value))}
             return replace(found, extra={**found.extra, **told})
         return found
@@ -144,7 +144,7 @@ class Introspection:
         if "names" not in self._dialect.ask:
             return None
         pattern = _expression_of(wanted) if "*" in wanted else ""
-        names = {"pattern": pattern, "name": wanted, "ns": where, "session": target.id or ""}
+        names = {"pattern": pattern, "name": wanted, "ns": where, "session": target.names_id}
         return responses.read_names(as_map(cast("Value", await self._ask("names", **names))))
 
     async def source(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Source | None:

@@ -228,10 +228,10 @@ class NreplAdapter:
         if scope.cancelled_caught:
             raise OpTimedOutError(support.op, self._op_timeout_s)
 
-    async def open_session(self, name: str) -> None:
+    async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Make a session of its own under `name`. See `Adapter.open_session`."""
         self._require("sessions")
-        await self._sessions.open(name)
+        await self._sessions.open(name, shares_names=shares_names)
 
     async def close_session(self, name: str) -> None:
         """End a session made by `open_session`; an unknown name is ignored."""

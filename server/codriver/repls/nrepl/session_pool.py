@@ -49,6 +49,8 @@ class NreplSession:
     name: str
     connection: NreplConnection
     id: str | None = None
+    shared_id: str | None = None
+    """The id of the session whose names it has for its own, if not its own."""
     namespace: str | None = None
     """The namespace in which it will evaluate next, as far as the server told."""
     lock: anyio.Lock = field(default_factory=partial(anyio.Lock, fast_acquire=True))
@@ -61,6 +63,11 @@ class NreplSession:
     """An interrupt came: no further form of what runs is sent."""
     failure: SentFailure | None = None
     """The last failure, where servers send its trace with it."""
+
+    @property
+    def names_id(self) -> str:
+        """The id of the session in which its names are found; blank where it has none."""
+        return self.shared_id or self.id or ""
 
     def address(self) -> dict[str, Value]:
         """The fields that name this session in a request."""
@@ -109,8 +116,8 @@ class SessionPool:
         session = self._sessions[MAIN_SESSION] = NreplSession(MAIN_SESSION, connection)
         return session
 
-    async def open(self, name: str) -> NreplSession:
-        """The session `name`, made if need be.
+    async def open(self, name: str, *, shares_names: bool = False) -> NreplSession:
+        """The session `name`, made if need be: as one that `shares_names` with the main one where it would not.
 
         Raises:
             ReplDisconnectedError: the connection to the server is over.
@@ -133,6 +140,10 @@ class SessionPool:
             else:
                 identity = await self.clone(main.connection, apart=name not in OURS)
                 session = NreplSession(name, main.connection, id=identity)
+                if shares_names and self.dialect and self.dialect.joins and main.id:
+                    code = self.dialect.joins.replace("$main", self.dialect.quote(main.id))
+                    await main.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
+                    session.shared_id = main.id
             session.namespace = main.namespace if name in OURS else None
             self._sessions[name] = session
             return session

@@ -167,7 +167,7 @@ class TestRunner:
         async with self._testing:
             unread = await self._load(tool, names, target.namespace)
             how = "test-fresh" if asked.fresh else "test"
-            code = self._dialect.expression(how, **names, session=target.id or "")
+            code = self._dialect.expression(how, **names, session=target.names_id)
             answer = await self._answer(tool, "eval", evaluation, code=code)
             if any("interrupted" in message.status for message in answer):
                 return await self._partial(tool, answer)

@@ -1,0 +1,201 @@
+"""Lanes: who gets which session of a REPL without naming one, and how long it is there."""
+
+import pytest
+
+from codriver.core import effects, lanes
+from codriver.core.actions import (
+    ClientConnected,
+    ClientGone,
+    Evaluate,
+    EvaluationEnded,
+    GraceOver,
+    LaneWanted,
+    ReplConnected,
+    ReplFound,
+    ReplLost,
+    SessionClosed,
+)
+from codriver.core.dispatch import Core
+from codriver.core.evaluation_queue import next_id
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Life, Origin, State
+from codriver.core.values import Capability, Lane, Profile, Request
+from codriver.settings.model import Settings
+
+JVM = Profile(dialect="clojure", capabilities={"evaluate": Capability("eval"), "interrupt": Capability("interrupt")})
+WITHOUT = {
+    "one thread": Profile(capabilities=JVM.capabilities, is_serial=True),
+    "a namespace for all": Profile(capabilities=JVM.capabilities, isolation="none"),
+    "a connection for each session": Profile(capabilities=JVM.capabilities, isolation="connection"),
+    "no way to interrupt, so that it hears nothing while it runs": Profile(capabilities={"evaluate": Capability("x")}),
+}
+
+
+class Server:
+    """A core with one REPL, whose shell remembers what it was asked to do."""
+
+    def __init__(self, profile=JVM):
+        self.effects = []
+        self.core = Core(
+            state=State(life=Life(phase="started", session_id="abcdef")),
+            settings=Settings(),
+            now=lambda: 1000,
+            handlers=HANDLERS,
+            performers=lambda _: dict.fromkeys(effects.EFFECTS, self.effects.append),
+        )
+        self.do(ReplFound("r1", "clj", Origin("address", "x:1"), "x:1"))
+        if profile is not None:
+            self.connect(profile)
+
+    def do(self, *actions, **context):
+        self.effects.clear()
+        self.core.dispatch(context, actions)
+
+    def connect(self, profile=JVM):
+        self.do(ReplConnected("r1", profile, "x:1"))
+
+    @property
+    def repl(self):
+        return self.core.state.repls["r1"]
+
+    @property
+    def names(self):
+        return list(self.repl.sessions)
+
+    def here(self, *clients):
+        self.do(*map(ClientConnected, clients))
+
+    def lane(self, client, name="agent", who="agent", conversation=""):
+        """The name of the session that a client evaluates in."""
+        lane = Lane(name, who, conversation)
+        self.do(LaneWanted("r1", lane), client=client)
+        found = lanes.find(self.core.state, self.repl, lane, client)
+        return found.name if found else None
+
+    def evaluate(self, client, session="main", who="agent", **more):
+        identity = next_id(self.core.state)
+        self.do(Evaluate("r1", Request(identity, "1", session), "1", **more), who=who, client=client)
+        return identity
+
+    def end(self, evaluation):
+        self.do(EvaluationEnded(evaluation, "done"))
+
+    def one(self, evaluation):
+        return self.core.state.evaluations[evaluation]
+
+    @property
+    def closed(self):
+        return [effect.name for effect in self.effects if isinstance(effect, effects.CloseSession)]
+
+
+@pytest.fixture
+def server():
+    made = Server()
+    made.here("c1", "c2")
+    return made
+
+
+def test_each_connection_has_a_lane_of_its_own_and_always_the_same(server):
+    assert [server.lane("c1"), server.lane("c2"), server.lane("c1")] == ["agent", "agent-2", "agent"]
+
+
+def test_callers_of_one_connection_and_its_conversations_have_a_lane_each(server):
+    named = [server.lane("c1"), server.lane("c1", who="tester"), server.lane("c1", conversation="b")]
+    assert named == ["agent", "tester", "agent-2"]
+
+
+@pytest.mark.parametrize("why", WITHOUT)
+def test_a_repl_that_runs_no_sessions_side_by_side_gives_no_lanes(why):
+    assert not lanes.are_given(Server(WITHOUT[why]).repl)
+
+
+def test_of_64_lanes_no_more_are_made(server):
+    made = [server.lane("c1", who=f"w{number}") for number in range(lanes.MOST + 1)]
+    assert (None in made[:-1], made[-1], len(server.names)) == (False, None, 1 + lanes.MOST)
+
+
+def test_one_lane_waits_for_no_other(server):
+    mine, yours = server.lane("c1"), server.lane("c2")
+    started = [server.one(one).status for one in (server.evaluate("c1", mine), server.evaluate("c2", yours))]
+    assert started == ["running", "running"]
+    assert server.one(server.evaluate("c1", mine)).status == "queued"
+
+
+def test_a_reconnect_finds_its_lane_again_with_what_runs_in_it(server):
+    lane = server.lane("c1")
+    endless = server.evaluate("c1", lane)
+    server.do(ClientGone("c1"))
+    server.here("c3")
+    assert server.lane("c3") == lane
+    server.do(GraceOver("c1"))
+    assert (server.one(endless).client, server.one(endless).is_orphan, server.closed) == ("c3", False, [])
+
+
+def test_a_client_of_another_name_does_not_take_a_lane_over(server):
+    server.lane("c1")
+    server.do(ClientGone("c1"))
+    assert server.lane("c2", name="other") == "agent-2"
+
+
+def test_a_lane_in_which_nothing_runs_is_closed_after_the_grace(server):
+    lane = server.lane("c1")
+    server.do(ClientGone("c1"))
+    assert (server.closed, [type(effect).__name__ for effect in server.effects]) == ([], ["AwaitGrace"])
+    server.do(GraceOver("c1"))
+    assert server.closed == [lane]
+    server.do(SessionClosed("r1", lane))
+    assert server.names == ["main"]
+
+
+def test_a_lane_in_which_something_runs_is_closed_when_that_is_over(server):
+    lane = server.lane("c1")
+    running = server.evaluate("c1", lane)
+    server.do(ClientGone("c1"))
+    server.do(GraceOver("c1"))
+    assert (server.closed, server.one(running).status) == ([], "running")
+    server.here("c3")
+    assert server.lane("c3") == lane, "nothing closes it as long as something runs there"
+    server.do(ClientGone("c3"))
+    server.do(GraceOver("c3"))
+    server.end(running)
+    assert server.closed == [lane]
+
+
+def test_a_lane_that_is_being_closed_is_given_to_nobody(server):
+    lane = server.lane("c1")
+    server.do(ClientGone("c1"))
+    server.do(GraceOver("c1"))
+    assert server.lane("c2") == f"{lane}-2"
+
+
+def test_who_else_evaluated_is_known_across_lanes(server):
+    mine, yours = server.lane("c1", who="a"), server.lane("c2", who="b")
+    server.evaluate("c1", mine, "a")
+    server.evaluate("c2", yours, "b")
+    assert set(server.repl.sessions["main"].last_evaluation_by) == {"a", "b"}
+    assert server.one(server.evaluate("c1", mine, "a")).previous == 1
+
+
+def test_what_waits_for_a_repl_runs_in_the_lanes_of_its_callers():
+    server = Server(profile=None)
+    server.here("c1", "c2")
+    waiting = [server.evaluate(client, lane=Lane("agent", "agent")) for client in ("c1", "c1", "c2")]
+    server.connect()
+    placed = [(server.one(one).session, server.one(one).status) for one in waiting]
+    assert placed == [("agent", "running"), ("agent", "queued"), ("agent-2", "running")]
+    assert [server.one(one).request.session for one in waiting] == ["agent", "agent", "agent-2"]
+
+
+def test_what_waits_for_a_repl_without_lanes_runs_in_the_shared_session():
+    server = Server(profile=None)
+    server.here("c1")
+    waiting = server.evaluate("c1", lane=Lane("agent", "agent"))
+    server.connect(WITHOUT["one thread"])
+    assert (server.one(waiting).session, server.names) == ("main", ["main"])
+
+
+def test_a_lost_repl_has_lost_its_lanes(server):
+    server.lane("c1")
+    server.do(ReplLost("r1", "gone"))
+    server.connect()
+    assert server.names == ["main"]

@@ -1,0 +1,119 @@
+"""Lanes over a real server: each client has a session of its own where the REPL runs sessions side by side."""
+
+import pytest
+from live_server import own_settings, serving, until
+from real_repls import repl
+
+LOOP = {"jvm": "(while true)", "hy": "(while True (setv z 1))"}
+KEYS = {"jvm": "clj", "hy": "hy"}
+
+
+@pytest.fixture(scope="module", params=["jvm", "hy"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def live(kind, tmp_path_factory):
+    address, folder = str(repl(kind).endpoint.port), tmp_path_factory.mktemp("lanes")
+    own_settings(folder).write_text("goneClientGraceMs = 100\n")
+    with serving(folder, "--repl", "none", "--nrepl", address) as running:
+        with running.client() as first:
+            until(lambda: "interrupt_evaluation" in first.tools(), "the REPL")
+        yield running
+
+
+@pytest.fixture
+def pair(live):
+    with live.client(name="alpha") as alpha, live.client(name="beta") as beta:
+        yield alpha, beta
+
+
+def rows(client):
+    (row,) = client.call("list_sessions")["sessions"]
+    return {one["key"]: one for one in row.get("lanes", ())}
+
+
+def test_definitions_are_shared_and_the_last_error_is_each_clients_own(pair, kind):
+    alpha, beta = pair
+    assert alpha.call("evaluate_code", code="(defn shared [] 41)")["sessionKey"] == f"{KEYS[kind]}/alpha"
+    assert beta.call("evaluate_code", code="(shared)")["result"] == "41"
+    assert alpha.call("evaluate_code", code="(/ 1 0)")["ok"] is False
+    assert alpha.call("stacktrace")["count"]
+    assert beta.call("stacktrace")["notes"] == ["no error has happened in this session"]
+
+
+def test_an_endless_loop_of_one_client_stops_nobody_else(live, pair, kind):
+    alpha, beta = pair
+    beta.call("evaluate_code", code="1")
+    endless = alpha.call("evaluate_code", code=LOOP[kind], timeoutMs=1000)
+    beside = beta.call("evaluate_code", code="(+ 1 2)")
+    assert (endless["status"], beside["result"]) == ("running", "3")
+    assert "alpha" in beside["otherWhosSinceLast"]
+    assert live.run("eval", "(+ 1 3)").stdout.strip() == "4"
+    assert rows(beta)[f"{KEYS[kind]}/alpha"]["running"]["evaluationId"] == endless["evaluationId"]
+    held = beta.call("interrupt_evaluation", replSessionKey=KEYS[kind])
+    assert endless["evaluationId"] in held["notes"][0]
+    behind = alpha.call("evaluate_code", code="5", timeoutMs=1000)
+    assert behind["status"] == "queued"
+    alpha.call("interrupt_evaluation", evaluationId=endless["evaluationId"])
+    assert alpha.call("get_evaluation", evaluationId=behind["evaluationId"], waitMs=20_000)["result"] == "5"
+
+
+def test_lanes_are_listed_when_there_is_more_than_ones_own(live, kind):
+    with live.client(name="gamma") as gamma:
+        gamma.call("evaluate_code", code="1")
+        until(lambda: not rows(gamma), "the lanes of clients that left to end")
+        lean = gamma.call("evaluate_code", code="2", detail=False)
+        assert lean == {"ok": True, "result": "2"}
+        with live.client(name="delta") as delta:
+            delta.call("evaluate_code", code="1", who="helper")
+            lanes = rows(gamma)
+            assert lanes.keys() == {f"{KEYS[kind]}/gamma", f"{KEYS[kind]}/helper"}
+            assert (lanes[f"{KEYS[kind]}/helper"]["client"], lanes[f"{KEYS[kind]}/helper"]["who"]) == (
+                "delta",
+                "helper",
+            )
+
+
+def test_the_first_evaluation_of_a_lane_says_no_more_than_any_other(live):
+    with live.client(name="quiet") as quiet:
+        assert quiet.call("evaluate_code", code="1")["notes"] == []
+
+
+def test_a_namespace_is_each_clients_own_and_the_key_names_the_shared_session(tmp_path):
+    file, address = own_settings(tmp_path), str(repl("jvm").endpoint.port)
+    with (
+        serving(tmp_path, "--repl", "none", "--nrepl", address) as live,
+        live.client(name="alpha") as alpha,
+        live.client(name="beta") as beta,
+    ):
+        until(lambda: "evaluate_code" in alpha.tools(), "the REPL")
+        alpha.call("evaluate_code", code="(ns lanes.alpha) (defn only-here [x] x)")
+        assert alpha.call("symbol_info", symbol="only-here")["ns"] == "lanes.alpha"
+        assert beta.call("symbol_info", symbol="only-here")["reason"] == "unknown-symbol"
+        assert beta.call("evaluate_code", code="(str *ns*)")["result"] == '"user"'
+        alpha.call("evaluate_code", code="42", replSessionKey="clj")
+        assert beta.call("evaluate_code", code="*1", replSessionKey="clj")["result"] == "42"
+        file.write_text("lanes = false\n")
+        until(lambda: beta.call("evaluate_code", code="1")["sessionKey"] == "clj", "the setting to count")
+        alpha.call("evaluate_code", code="43")
+        assert beta.call("evaluate_code", code="*1")["result"] == "43"
+
+
+def test_the_conversations_of_one_client_have_a_lane_each(tmp_path):
+    with serving(tmp_path, "--repl", "none", "--nrepl", str(repl("jvm").endpoint.port)) as live:
+        with live.client(name="codex-like") as client:
+            until(lambda: "evaluate_code" in client.tools(), "the REPL")
+
+            def evaluated(code, conversation):
+                asked = {"name": "evaluate_code", "arguments": {"code": code, "detail": True}}
+                line = client.request("tools/call", {**asked, "_meta": {"sessionId": conversation}})
+                return line["result"]["content"][0]["text"]
+
+            assert '"clj/codex-like"' in evaluated("1", "first")
+            assert '"clj/codex-like-2"' in evaluated("2", "second")
+        with live.client(name="codex-like") as again:
+            asked = {"name": "evaluate_code", "arguments": {"code": "*1"}}
+            answer = again.request("tools/call", {**asked, "_meta": {"sessionId": "second"}})
+            assert '"result":"2"' in answer["result"]["content"][0]["text"]
