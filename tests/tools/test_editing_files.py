@@ -236,11 +236,11 @@ class TestWhatIsRefused:
         assert told == [(1, "edit 0 creates n.clj already")]
 
     async def test_files_of_other_languages_are_left_to_other_tools(self, editor, workspace):
-        (workspace / "a.py").write_text("x = 1\n")
+        (workspace / "a.js").write_text("x = 1\n")
         (workspace / "Makefile").write_text("all:\n")
-        for name in ("a.py", "Makefile", "new.txt"):
+        for name in ("a.js", "Makefile", "new.txt"):
             [(_, told)] = await refusal(editor, (name, Create("(x)", overwrite=True)))
-            assert told.startswith(f"{name} is no Lisp file (.clj, .cljs")
+            assert told.startswith(f"{name} is no Python or Lisp file (.py, .clj, .cljs")
             assert told.endswith("change it as text, with your client's own editing tool")
 
     async def test_what_is_no_text_file_is_refused(self, editor, workspace):

@@ -10,7 +10,8 @@ from live_server import serving, until
 from codriver.tools.base import Arguments
 from codriver.tools.manifest import BY_NAME, MANIFEST
 
-LISP_TOOLS = {"edit_files", "undo_edit", "balance_brackets", "clojuredocs_info"}
+EDIT_TOOLS = {"edit_files", "undo_edit"}
+LISP_TOOLS = {"balance_brackets", "clojuredocs_info"}
 CHANGED = "notifications/tools/list_changed"
 CORE = {"evaluate_code", "get_evaluation", "load_file", "repl_output_log", "list_sessions"}
 
@@ -115,6 +116,7 @@ def test_the_tools_of_a_language_appear_with_its_first_file_and_are_answered_bef
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until(lambda: "run_tests" in client.tools(), "the REPL's tools")
         assert not LISP_TOOLS & set(client.tools())
+        assert set(client.tools()) >= EDIT_TOOLS, "which change Python too"
         edit = {"type": "create", "filePath": "src/core.clj", "content": "(ns core)\n"}
         client.notifications.clear()
         assert client.call("edit_files", edits=[edit])["ok"]
@@ -132,7 +134,7 @@ def test_the_tools_of_a_language_appear_with_its_repl(tmp_path):
 def test_who_lists_once_sees_what_a_repl_would_offer_and_is_refused_with_the_cure(tmp_path, name):
     with serving(tmp_path, "--repl", "none") as live:
         with live.client(name=name) as client:
-            assert set(client.tools()) == set(BY_NAME) - LISP_TOOLS - {"macroexpand"}
+            assert set(client.tools()) == set(BY_NAME) - LISP_TOOLS - EDIT_TOOLS - {"macroexpand"}
             refused = client.call("symbol_info", symbol="map")
             assert (refused["ok"], refused["reason"]) == (False, "capability-missing")
             assert "start one" in refused["hint"]
@@ -145,4 +147,4 @@ def test_the_first_look_at_a_workspace_is_waited_for(tmp_path):
     folder.mkdir(parents=True)
     (folder / "deep.lpy").write_text("(ns deep)\n")
     with serving(tmp_path, "--repl", "none") as live, live.client() as client:
-        assert set(client.tools()) >= LISP_TOOLS
+        assert set(client.tools()) >= LISP_TOOLS | EDIT_TOOLS

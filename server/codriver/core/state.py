@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from codriver.core.values import HELD, LISP, MAIN_SESSION, NOT_LISP
+from codriver.core.values import HELD, LISP, MAIN_SESSION, NOT_LISP, PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,7 +187,8 @@ class State:
 
     def languages(self) -> frozenset[str]:
         """The languages of the workspace, by its files and its REPLs; tools of no other are of use."""
-        by_repls = {LISP for repl in self.repls.values() if repl.dialect not in NOT_LISP}
+        dialects = {repl.dialect for repl in self.repls.values()}
+        by_repls = ({LISP} if dialects - NOT_LISP else set()) | (dialects & {PYTHON})
         return (self.languages_of_files or frozenset()) | by_repls
 
     def capabilities(self) -> frozenset[str]:

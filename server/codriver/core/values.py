@@ -25,7 +25,8 @@ CHECKPOINT = "checkpoint"
 Kind = Literal["evaluate", "load-file", "load-forms", "run-tests"]
 
 LISP = "lisp"
-"""The name of the one language family that tools are for; its dialects are many."""
+"""The language family that most tools of a language are for; its dialects are many."""
+PYTHON = "python"
 NOT_LISP = frozenset({"python", "unknown"})
 """The dialects that are none of Lisp."""
 
@@ -125,6 +126,10 @@ class Request:
     """`load-file`: the code is loaded as that file. `load-forms`: `forms`, some of it, are evaluated in `namespace`;
     where that is not there yet, the whole is loaded as that file, as forms without the others would leave half of it.
     """
+    lines: tuple[int, ...] | None = None
+    """Of the kind `load-file`: where the file is loaded already, its statements that begin there are run alone."""
+    hold: str = ""
+    """The id under which the REPL keeps what the load changes, so that it can be put back; empty: it need not."""
     description: str | None = None
     """One line for the log."""
     max_length: int | None = None

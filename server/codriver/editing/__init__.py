@@ -1,4 +1,4 @@
-"""Editing files of Lisp code: the thin shell around `codriver.lisp.edit` that touches the file system.
+"""Editing files of code: Lisp by whole forms, as `codriver.lisp.edit` does it, and Python by its definitions.
 
 All edits of a batch are checked before any file is touched, and all of them are done or none.
 """
@@ -7,7 +7,9 @@ from codriver.editing.batch import HY, Create, EditsRefusedError, FileResult, Li
 from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Editor, NothingToUndoError, Outcome
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
+from codriver.editing.file_languages import FileEdit
 from codriver.editing.other_files import Elsewhere
+from codriver.editing.python_edits import InsertDef, ReplaceDef
 
 __all__ = [
     "HY",
@@ -16,12 +18,15 @@ __all__ = [
     "Editor",
     "EditsRefusedError",
     "Elsewhere",
+    "FileEdit",
     "FileResult",
     "FilesChangedError",
     "FilesUnwritableError",
+    "InsertDef",
     "Limits",
     "NothingToUndoError",
     "Outcome",
+    "ReplaceDef",
     "Wanted",
     "lint",
 ]

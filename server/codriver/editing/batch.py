@@ -7,11 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver.editing.file_changes import Change, NotEditableError, UnreadableError, check_is_lisp, read, show
+from codriver.editing.file_changes import Change, NotEditableError, UnreadableError, check_is_source, read, show
+from codriver.editing.file_languages import HY, UTF_8, FileEdit, apply, check_new, check_whole, encoding_of
 from codriver.errors import RefusedError
-from codriver.lisp.edit import Append, Done, Insert, Refused, Replace, TextEdit, apply
-from codriver.lisp.source_text import Document
-from codriver.lisp.splices import check_new
+from codriver.lisp.edit import Done, Refused
 from codriver.lisp.targeting import Limits, Problem, ProblemError
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ MAX_COMPARED_LINES = 20_000
 
 BOM = b"\xef\xbb\xbf"
 MARK = "\ufeff"
-HY = ".hy"
-"""How the name of a file of Hy ends."""
 MAX_TOLD = 5
 """Problems that a refusal's message repeats; all are among its problems."""
 MAX_CONTEXTS = 20
@@ -117,7 +114,7 @@ class Wanted:
     """One edit of a batch, and the file it is for as the caller names it."""
 
     file: str
-    edit: TextEdit | Create
+    edit: FileEdit | Create
     is_everywhere: bool = False
     """Of a renaming: whether it goes for the other files of the workspace too."""
 
@@ -170,7 +167,7 @@ class _FileProblemError(Exception):
 
 
 def plan(
-    workspace: Path, path: Path, edits: Mapping[int, TextEdit | Create], limits: Limits
+    workspace: Path, path: Path, edits: Mapping[int, FileEdit | Create], limits: Limits
 ) -> FileResult | list[tuple[int, Problem]]:
     """What `edits`, by their index in the batch, make of the file at `path`; or what is wrong with them.
 
@@ -181,25 +178,25 @@ def plan(
     name = show(workspace, path)
     try:
         before = _read_before(workspace, path, name, creations)
-        bom, old = _decoded(before.data or b"", name, is_replaced=bool(creations))
+        bom, old = _decoded(path, before.data or b"", name, is_replaced=bool(creations))
         there = None if before.data is None else old
-        problems = _problems_of_creation(name, creations, is_there=there is not None)
+        problems = _problems_of_creation(path, name, creations, is_there=there is not None)
         if problems:
             first = min(creations)
             there = there if problems[0][0] == first else creations[first].content
-            return problems + _problems_beside(there, others, limits, is_hy=path.suffix == HY)
+            return problems + _problems_beside(path, there, others, limits)
         text, done = old, dict[int, Done]()
         for index, creation in creations.items():
             # Content that brings its own mark keeps it; nobody wants two.
             text, bom = creation.content.removeprefix(MARK), BOM if creation.content.startswith(MARK) else bom
             done[index] = Done(1, 1)
         if others:
-            edited = apply(Document(text, is_hy=path.suffix == HY), others, limits)
+            edited = apply(path, text, others, limits)
             if isinstance(edited, Refused):
                 return list(edited.problems)
             text = edited.text
             done |= edited.done
-        change = Change(path, before, bom + _encoded(text))
+        change = Change(path, before, bom + _encoded(path, text))
     except _FileProblemError as error:
         return [(index, Problem(str(error))) for index in edits]
     return FileResult(change, name, dict(sorted(done.items())), unified(old, text, name, is_new=there is None))
@@ -209,7 +206,7 @@ def _read_before(workspace: Path, path: Path, name: str, creations: Mapping[int,
     """The file as it is, when it can be what the edits are for."""
     try:
         before = read(path, workspace)
-        check_is_lisp(path, before.data, *(creation.content for creation in creations.values()))
+        check_is_source(path, before.data, *(creation.content for creation in creations.values()))
     except NotEditableError as error:
         raise _FileProblemError(str(error)) from error
     except UnreadableError as error:
@@ -221,27 +218,40 @@ def _read_before(workspace: Path, path: Path, name: str, creations: Mapping[int,
     return before
 
 
-def _decoded(data: bytes, name: str, *, is_replaced: bool) -> tuple[bytes, str]:
+def _decoded(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[bytes, str]:
     """The byte order mark of a file, empty when it has none, and its text."""
     bom = BOM if data.startswith(BOM) else b""
+    encoding = UTF_8
     try:
-        return bom, data[len(bom) :].decode()
+        encoding = encoding_of(path, data)
+        return bom, data[len(bom) :].decode(encoding)
+    except ProblemError as error:
+        words = f"{name}: {error}"
     except UnicodeDecodeError as error:
-        if is_replaced:
-            return bom, data.decode(errors="replace")
-        words = f"{name} is no UTF-8 text: the byte at offset {len(bom) + error.start} does not fit"
-        raise _FileProblemError(words) from error
+        shown = "UTF-8" if encoding == UTF_8 else encoding
+        words = f"{name} is no {shown} text: the byte at offset {len(bom) + error.start} does not fit"
+    if is_replaced:
+        return bom, data[len(bom) :].decode(errors="replace")
+    raise _FileProblemError(words)
 
 
-def _encoded(text: str) -> bytes:
+def _encoded(path: Path, text: str) -> bytes:
+    encoding = UTF_8
     try:
-        return text.encode()
-    except UnicodeEncodeError as error:
+        encoding = encoding_of(path, text.encode(errors="replace"))
+        return text.encode(encoding)
+    except ProblemError as error:
+        words = f"the new text: {error}"
+    except UnicodeEncodeError:
         words = "the new text holds half of a surrogate pair, which is no character"
-        raise _FileProblemError(words) from error
+        if encoding != UTF_8:
+            words = f"the new text holds a character that {encoding}, which the file declares, has not"
+    raise _FileProblemError(words)
 
 
-def _problems_of_creation(name: str, creations: Mapping[int, Create], *, is_there: bool) -> list[tuple[int, Problem]]:
+def _problems_of_creation(
+    path: Path, name: str, creations: Mapping[int, Create], *, is_there: bool
+) -> list[tuple[int, Problem]]:
     problems = []
     first = min(creations, default=0)
     for index, creation in creations.items():
@@ -250,27 +260,26 @@ def _problems_of_creation(name: str, creations: Mapping[int, Create], *, is_ther
         elif is_there and not creation.overwrite:
             problems.append((index, Problem(f"{name} is there already: edit it, or say overwrite")))
         try:
-            check_new(creation.content)
+            check_whole(path, creation.content)
         except ProblemError as error:
             problems.append((index, error.problem))
     return problems
 
 
 def _problems_beside(
-    there: str | None, others: Mapping[int, TextEdit], limits: Limits, *, is_hy: bool
+    path: Path, there: str | None, others: Mapping[int, FileEdit], limits: Limits
 ) -> list[tuple[int, Problem]]:
     """What else is wrong in a batch whose creation is refused: its other edits can only mean what is `there`.
 
     Where nothing is, their new text alone can be looked at.
     """
     if there is not None:
-        edited = apply(Document(there, is_hy=is_hy), others, limits)
+        edited = apply(path, there, others, limits)
         return list(edited.problems) if isinstance(edited, Refused) else []
     problems = []
     for index, edit in others.items():
-        if isinstance(edit, Replace | Insert | Append):
-            try:
-                check_new(edit.new)
-            except ProblemError as error:
-                problems.append((index, error.problem))
+        try:
+            check_new(edit, path)
+        except ProblemError as error:
+            problems.append((index, error.problem))
     return problems

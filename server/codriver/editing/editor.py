@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from codriver.lisp.edit import TextEdit
+    from codriver.editing.file_languages import FileEdit
 
 EDIT_THREADS = 4
 """Threads that read and write files at a time; each holds a number of folders open."""
@@ -132,9 +132,9 @@ class Editor:
 
     def _locate(
         self, wanted: Sequence[Wanted], *, allow_outside: bool
-    ) -> tuple[dict[Path, dict[int, TextEdit | Create]], list[tuple[int, str, Problem]]]:
+    ) -> tuple[dict[Path, dict[int, FileEdit | Create]], list[tuple[int, str, Problem]]]:
         """The edits by file, and what is wrong with the paths."""
-        paths: dict[Path, dict[int, TextEdit | Create]] = {}
+        paths: dict[Path, dict[int, FileEdit | Create]] = {}
         problems = []
         for index, want in enumerate(wanted):
             try:
@@ -145,7 +145,7 @@ class Editor:
                 paths.setdefault(path, {})[index] = want.edit
         return paths, problems
 
-    def _look_elsewhere(self, paths: Mapping[Path, Mapping[int, TextEdit | Create]]) -> dict[int, Elsewhere]:
+    def _look_elsewhere(self, paths: Mapping[Path, Mapping[int, FileEdit | Create]]) -> dict[int, Elsewhere]:
         """Of each renaming that other files may have to follow, by its index, where they name it."""
         found = {}
         for path, edits in paths.items():
@@ -161,7 +161,7 @@ class Editor:
 
     def _spread(
         self,
-        paths: dict[Path, dict[int, TextEdit | Create]],
+        paths: dict[Path, dict[int, FileEdit | Create]],
         elsewhere: dict[int, Elsewhere],
         wanted: Sequence[Wanted],
     ) -> list[tuple[int, str, Problem]]:
@@ -185,7 +185,7 @@ class Editor:
 
     def _plan(
         self,
-        paths: dict[Path, dict[int, TextEdit | Create]],
+        paths: dict[Path, dict[int, FileEdit | Create]],
         limits: Limits,
         problems: list[tuple[int, str, Problem]],
         wanted: Sequence[Wanted],

@@ -33,6 +33,7 @@ SUFFIXES = (
     ".clj", ".cljs", ".cljc", ".cljd", ".cljr", ".cljx", ".bb", ".edn", ".lpy", ".hy", ".hl", ".boot", ".joke",
 )  # fmt: skip
 """What names of Lisp files end with."""
+PYTHON_SUFFIXES = (".py", ".pyi")
 
 VERSION_CONTROL = frozenset(
     {".git", ".hg", ".svn", ".jj", ".sl", ".bzr", "_darcs", ".pijul", ".fossil", ".fslckout", "_fossil_"}
@@ -104,22 +105,23 @@ def show(workspace: Path, path: Path) -> str:
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else str(path)
 
 
-def check_is_lisp(path: Path, data: bytes | None, *contents: str) -> None:
-    """See that the file holds Lisp code, or is to have these contents that are, going by its name.
+def check_is_source(path: Path, data: bytes | None, *contents: str) -> None:
+    """See that the file holds Lisp or Python, or is to have these contents that are, going by its name.
 
     A name without an ending says nothing; then the first line must name an interpreter of Lisp.
 
     Raises:
         NotEditableError: it does not.
     """
-    known = path.suffix.lower() in SUFFIXES
+    known = path.suffix.lower() in (*SUFFIXES, *PYTHON_SUFFIXES)
     if not path.suffix:
         texts = contents if data is None else (data[:200].decode(errors="replace"), *contents)
         known = bool(texts) and all(_SCRIPT.match(text) for text in texts)
     if not known:
         kinds = ", ".join(SUFFIXES)
         raise NotEditableError(
-            f"{path.name} is no Lisp file ({kinds}): change it as text, with your client's own editing tool"
+            f"{path.name} is no Python or Lisp file (.py, {kinds}): change it as text, "
+            "with your client's own editing tool"
         )
 
 

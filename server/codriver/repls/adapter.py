@@ -171,6 +171,16 @@ class Adapter(Protocol):
         """
         return None
 
+    async def restore(self, hold: str, *, keep: bool = False) -> tuple[str, ...]:
+        """Put back the definitions that loads under the id `hold` changed, each the object that it was; or `keep` them.
+
+        The names that were defined anew since stay, and are given. No code of the user's is run again.
+
+        Raises:
+            CapabilityMissingError: this REPL cannot.
+        """
+        _refuse(self.profile, "restore")
+
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:

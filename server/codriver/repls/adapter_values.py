@@ -31,6 +31,7 @@ CAPABILITIES = (
     "test",
     "stacktrace",
     "drift",
+    "restore",
 )
 """All capability names, in the order they are shown. `restart` is given by whoever supervises the process."""
 

@@ -21,15 +21,15 @@ READ: Final = "repl_output_log has what anyone evaluated or printed: read it bef
 LOOP: Final = (
     ("evaluate_code", EVALUATE),
     ("repl_output_log", READ),
-    ("load_file", "When it works, write it to the file (Lisp: edit_files), load_file, verify."),
+    ("load_file", "When it works, write it to the file (edit_files), load_file, verify."),
     ("get_evaluation", "running or queued is no failure: get_evaluation waits."),
     ("interrupt_evaluation", "interrupt_evaluation ends it."),
     ("", "Never send code twice. A refusal's hint says what to do."),
 )
 """How to work, each sentence with the tool that it is about."""
-EDIT: Final = "edit_files"
-"""The tool without which its skill teaches nothing."""
-WITHOUT: Final = ("repl_output_log", EDIT)
+OF_LISP: Final = "balance_brackets"
+"""The tool that is there where Lisp is; elsewhere the skill of editing it teaches nothing."""
+WITHOUT: Final = ("repl_output_log", "edit_files")
 """What works without evaluating."""
 NOT_LIVE: Final = frozenset({"stopped", "waiting"})
 MAX_SHOWN: Final = 6
@@ -62,7 +62,7 @@ def instructions(
     however many REPLs and skills there are.
     """
     parts = [_say_connected(connected), _say_how(evaluates=evaluates, offered=offered)]
-    if offered is not None and EDIT not in offered:
+    if offered is not None and OF_LISP not in offered:
         skills = [skill for skill in skills if skill.id != EDITING]
     budget = INSTRUCTIONS_CHARS - sum(len(part) + 1 for part in parts)
     return "\n".join([*parts, *_say_skills(skills, budget)])

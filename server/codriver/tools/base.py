@@ -272,7 +272,7 @@ Run = Callable[[Call, Any], Awaitable[Answer]]
 class Tool:
     """One entry of the manifest. `needs`: any one of these capabilities; `setting`: the setting that must be on.
 
-    `language`: the tool is listed where this language is spoken, everywhere if blank. Of the annotations,
+    `languages`: the tool is listed where one of them is spoken, everywhere if empty. Of the annotations,
     `open_world` holds of a tool that can reach beyond the workspace, as code can that it runs.
     """
 
@@ -288,7 +288,7 @@ class Tool:
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
-    language: str = ""
+    languages: tuple[str, ...] = ()
     is_core: bool = False
     """Whether an agent needs it from the start; others may be found by a client's search, by `search_hint`."""
     search_hint: str = ""

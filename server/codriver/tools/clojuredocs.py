@@ -171,7 +171,7 @@ TOOLS = (
         read_only=True,
         idempotent=True,
         open_world=True,
-        language=LISP,
+        languages=(LISP,),
         search_hint="examples of Clojure functions",
     ),
 )

@@ -1,4 +1,4 @@
-"""`balance_brackets`, `edit_files` and `undo_edit`: changing Lisp files by whole forms."""
+"""`balance_brackets`, `edit_files` and `undo_edit`: changing files by whole forms of Lisp, or definitions of Python."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from codriver.core.actions import Say
-from codriver.core.values import LISP
-from codriver.editing import HY, Create, Limits, Wanted, lint
+from codriver.core.values import LISP, PYTHON
+from codriver.editing import HY, Create, InsertDef, Limits, ReplaceDef, Wanted, lint
 from codriver.editing.batch import cut
 from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
-from codriver.lisp.edit import Append, Insert, Move, Rename, Replace, TextEdit
+from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver.lisp.targeting import Target
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Given, Tool, answer_schema
 from codriver.tools.edit_loads import EditLoads, Gone, unwatched
@@ -24,7 +24,7 @@ from codriver.tools.lean_answers import Evaluating
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.editing import Diagnostics, Elsewhere, FileResult, Outcome
+    from codriver.editing import Diagnostics, Elsewhere, FileEdit, FileResult, Outcome
     from codriver.lisp.edit import Done
     from codriver.lisp.reader import Unbalanced
 
@@ -49,6 +49,8 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "create": (frozenset({"content"}), frozenset({"overwrite"})),
     "move": (frozenset({"line", "target_line_text", "to_line", "to_line_text"}), frozenset({"side"})),
     "rename": (frozenset({"old_name", "new_name"}), frozenset({"line", "target_line_text", "files"})),
+    "replace_def": (frozenset({"name", "code"}), frozenset({"line"})),
+    "insert_def": (frozenset({"code"}), frozenset({"name", "side", "line"})),
 }
 """What each type of edit must have and what it may have, beside its type and its file."""
 
@@ -58,13 +60,15 @@ class EditArguments(Given):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "description": "append: code; create: content, overwrite?; rename: oldName, newName, files?: all; others "
+            "description": "Python: replace_def: name, code; insert_def: code, name?, side? after, in a class. "
+            "append: code; create: content, overwrite?. Lisp: rename: oldName, newName, files?: all; others "
             "(rename?): line, targetLineText; replace, insert before: newForm; move: toLine, toLineText, side?"
         }
     )
 
-    type: Literal["replace", "delete", "insert", "append", "create", "move", "rename"]
+    type: Literal["replace", "delete", "insert", "append", "create", "move", "rename", "replace_def", "insert_def"]
     file_path: str
+    name: str | None = None
     line: int | None = None
     target_line_text: str | None = None
     new_form: str | None = None
@@ -73,7 +77,7 @@ class EditArguments(Given):
     overwrite: bool | None = None
     to_line: int | None = None
     to_line_text: str | None = None
-    side: Literal["before", "after"] | None = None
+    side: Literal["before", "after", "in"] | None = None
     old_name: str | None = None
     new_name: str | None = None
     files: str | None = None
@@ -87,6 +91,10 @@ class EditArguments(Given):
         lacking, strange = sorted(needed - given), sorted(given - needed - possible)
         names = {name: field.alias or name for name, field in type(self).model_fields.items()}
         problems = [] if self.files in (None, "all") else ["files is all, or left out for this file alone"]
+        if self.side is not None and self.name is None and self.type == "insert_def":
+            problems.append("side is that of the definition name")
+        if self.side == "in" and self.type == "move":
+            problems.append("move takes side before or after")
         if lacking:
             problems.append(f"{self.type} needs {', '.join(names[name] for name in lacking)}")
         if strange:
@@ -95,7 +103,7 @@ class EditArguments(Given):
             raise ValueError("; ".join(problems))
         return self
 
-    def to_edit(self) -> TextEdit | Create:
+    def to_edit(self) -> FileEdit | Create:
         """The edit as the editor takes it."""
         target = Target(self.line or 0, self.target_line_text or "")
         match self.type:
@@ -108,7 +116,12 @@ class EditArguments(Given):
             case "create":
                 return Create(self.content or "", overwrite=self.overwrite or False)
             case "move":
-                return Move(target, Target(self.to_line or 0, self.to_line_text or ""), self.side or "before")
+                side: Literal["before", "after"] = "after" if self.side == "after" else "before"
+                return Move(target, Target(self.to_line or 0, self.to_line_text or ""), side)
+            case "replace_def":
+                return ReplaceDef(self.name or "", self.code or "", self.line)
+            case "insert_def":
+                return InsertDef(self.name, self.code or "", self.side or "after", self.line)
             case "rename":
                 return Rename(self.old_name or "", self.new_name or "", None if self.line is None else target)
 
@@ -302,22 +315,22 @@ TOOLS = (
         run=balance_brackets,
         read_only=True,
         idempotent=True,
-        language=LISP,
+        languages=(LISP,),
         search_hint="parinfer repair parentheses",
     ),
     Tool(
         name="edit_files",
-        title="Edit Lisp files",
+        title="Edit files",
         description=(
-            "Edit Lisp by top-level forms, all or none. line, targetLineText: a form's first line now. "
-            "load runs the changed forms."
+            "Edit Python by definitions (name: Order.total), Lisp by top-level forms, all or none. "
+            "line, targetLineText: a form's first line now. load runs what changed."
         ),
         arguments=EditFilesArguments,
         output=answer_schema(files=ROWS, count="integer", problems={"type": "array"}, error="object"),
         run=edit_files,
         destructive=True,
         open_world=True,
-        language=LISP,
+        languages=(LISP, PYTHON),
         is_core=True,
     ),
     Tool(
@@ -328,7 +341,7 @@ TOOLS = (
         output=answer_schema(files=ROWS, count="integer", left="integer", note="string"),
         run=undo_edit,
         destructive=True,
-        language=LISP,
-        search_hint="revert edits of Lisp files",
+        languages=(LISP, PYTHON),
+        search_hint="revert edits of files",
     ),
 )

@@ -1,4 +1,4 @@
-"""Loading of edited Lisp files: the top-level forms that a batch changed, in the session that serves each file."""
+"""Loading of edited files: the top-level forms that a batch changed, in the session that serves each file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import anyio
 from codriver.core import evaluation_queue
 from codriver.core.values import MAIN_SESSION, Form, Request
 from codriver.editing import HY
+from codriver.editing.changed_statements import changed_statements, imported_names
+from codriver.editing.file_languages import is_python
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.lisp.reader import top_level_forms
 from codriver.lisp.rename import namespace_of, ns_form
@@ -45,7 +47,7 @@ class Changed:
     """The code that a batch changed in one file, the file's place among the results and its name as answers show it.
 
     `forms` are the top-level forms that were not there before, the `ns` form first; `header` is the text of that form
-    as the file has it now. `fault` says why the text cannot be read.
+    as the file has it now, or of Python the names that it imports. `fault` says why the text cannot be read.
     """
 
     place: int
@@ -105,13 +107,15 @@ class EditLoads:
         call = self._call
         found = (removal(repl.dialect, file.namespace or "", name.name, name.home) for name in gone)
         removals = [Form(code, 1, 1, said) for code, said in filter(None, found)]
+        is_of_python = is_python(path)
         request = Request(
             id=evaluation_queue.next_id(call.state),
             code=file.text,
-            namespace=file.namespace,
-            forms=(*file.forms, *removals),
+            namespace=None if is_of_python else file.namespace,
+            forms=() if is_of_python else (*file.forms, *removals),
             file=str(path),
-            kind="load-forms",
+            kind="load-file" if is_of_python else "load-forms",
+            lines=tuple(form.line for form in file.forms) if is_of_python else None,
             description=f"{self._by} loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
         )
         try:
@@ -175,6 +179,8 @@ def _words(header: str) -> set[str | None]:
 
 def _changed(place: int, result: FileResult) -> Changed:
     change = result.change
+    if is_python(change.path):
+        return _changed_python(place, result)
     text = (change.after or b"").decode("utf-8-sig", "replace")
     document = Document(text, is_hy=change.path.suffix == HY)
     header = ns_form(document)
@@ -185,6 +191,17 @@ def _changed(place: int, result: FileResult) -> Changed:
     if document.complaint is not None:
         fault = f"its brackets do not balance: {document.complaint}"
     return Changed(place, result.shown, text, namespace_of(document), shown, tuple(forms), fault)
+
+
+def _changed_python(place: int, result: FileResult) -> Changed:
+    change = result.change
+    try:
+        text, found = changed_statements(change.before.data or b"", change.after or b"")
+    except (SyntaxError, ValueError) as error:
+        return Changed(place, result.shown, "", None, "", (), f"it does not parse: {error}")
+    fault = None if found is not None else "no code of it changed"
+    forms = tuple(Form(said, line, 1) for line, said in found or ())
+    return Changed(place, result.shown, text, change.path.stem, " ".join(imported_names(text)), forms, fault)
 
 
 def _new_forms(before: str, after: str) -> Iterator[Form]:

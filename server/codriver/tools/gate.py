@@ -76,7 +76,7 @@ def on_offer(
     answered all the same where it is called: it may create the first file.
     """
     languages = state.languages()
-    spoken = (tool for tool in tools if not tool.language or tool.language in languages)
+    spoken = (tool for tool in tools if not tool.languages or languages.intersection(tool.languages))
     return tuple(tool for tool in spoken if _may_be_listed(refusal(tool, state, settings), lists_once=lists_once))
 
 

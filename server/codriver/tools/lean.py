@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from codriver.core.values import LISP
 from codriver.errors import RefusedError
 from codriver.tools.backseat_driver import translated
 from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
@@ -117,7 +118,7 @@ LEAN: tuple[Tool, ...] = (
         "replSessionKey",
     ),
     _with_less(BY_NAME["repl_output_log"], "maxImages", "maxTextBytes"),
-    BY_NAME["edit_files"],
+    replace(BY_NAME["edit_files"], languages=(LISP,)),  # of Python, clients' own tools are good editors
     Tool(
         name="codriver",
         title="Other tools",

@@ -157,7 +157,7 @@ TOOLS = (
         setting="enable_mcp_repl_evaluation",
         destructive=True,
         open_world=True,
-        language=LISP,
+        languages=(LISP,),
         search_hint="macro expansion",
     ),
 )

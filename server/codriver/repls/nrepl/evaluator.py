@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from codriver.core.values import PrintLimits, Request
     from codriver.repls.adapter_values import Ended, Listener
     from codriver.repls.nrepl.connection import Exchange, NreplConnection
+    from codriver.repls.nrepl.definition_holds import DefinitionHolds
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
@@ -77,6 +78,7 @@ class Evaluator:
         probed: ProbeResult,
         listener: Listener,
         introspection: Introspection,
+        holds: DefinitionHolds,
         *,
         op_timeout_s: float,
     ) -> None:
@@ -87,6 +89,7 @@ class Evaluator:
         self._dialect = probed.dialect
         self._listener = listener
         self._introspection = introspection
+        self._holds = holds
         self._op_timeout_s = op_timeout_s
         self._tasks = TaskSet()
 
@@ -147,7 +150,7 @@ class Evaluator:
                     self._main_connection.check_open()
                     session.is_stopping = False
                     await self._sessions.renew(session)
-                how = await self._explain(work, await act)
+                how = await self._explain(work, await self._holding(work.request.hold, act))
         except ReplDisconnectedError as error:
             how = error
             if session.connection is not self._main_connection:
@@ -162,6 +165,15 @@ class Evaluator:
             if work.first is not None:  # it was ended before it could wait for the answer
                 self._finish(work, work.first)
             work.ended(how)
+
+    async def _holding(self, hold: str, act: Coroutine[object, object, Ending]) -> Ending:
+        """The ending of what is held by the REPL, or noted by us around it, so that it can be put back."""
+        await self._holds.note(hold, "before")
+        try:
+            return await act
+        finally:
+            with anyio.CancelScope(shield=bool(hold)):
+                await self._holds.note(hold, "after")
 
     async def _evaluate_forms(self, work: _Work) -> Ending:
         request, session = work.request, work.session
@@ -209,6 +221,9 @@ class Evaluator:
             "file-name": path.rpartition("/")[2],
             **self._print_fields(work),
         }
+        fields |= self._holds.fields(request.hold)
+        if request.lines is not None:
+            fields["codriver/lines"] = list(request.lines)
         before = session.namespace
         reply = await self._settle(work, await self._send(work, op, fields))
         if self._dialect.load_moves_namespace:
@@ -269,6 +284,7 @@ class Evaluator:
         fields: dict[str, Value] = {"code": form.text, **self._print_fields(work)}
         if request.namespace and self._dialect.namespace_by == "key":
             fields["ns"] = request.namespace
+        fields |= self._holds.fields(request.hold)
         if request.file:
             fields["file"] = request.file
         elif work.session.is_in_file and self._dialect.no_file:

@@ -18,6 +18,7 @@ from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
 from codriver.repls.adapter_values import Endpoint, Interruption
 from codriver.repls.errors import CapabilityMissingError, OpTimedOutError
+from codriver.repls.nrepl.definition_holds import DefinitionHolds
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.introspection import Introspection
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
@@ -149,7 +150,9 @@ class NreplAdapter:
         self.stacks = introspection.stacks
         self.read_value = introspection.read_value
         self.clojuredocs = introspection.clojuredocs
-        self._evaluator = Evaluator(sessions, probed, listener, introspection, op_timeout_s=op_timeout_s)
+        holds = DefinitionHolds(sessions, probed, op_timeout_s=op_timeout_s)
+        self.restore = holds.restore
+        self._evaluator = Evaluator(sessions, probed, listener, introspection, holds, op_timeout_s=op_timeout_s)
 
     async def end(self) -> None:
         """End all that runs, when its connection is over."""

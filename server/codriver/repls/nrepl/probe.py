@@ -44,6 +44,7 @@ OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "test": ("test", "cider/test"),
     "stacktrace": ("analyze-last-stacktrace", "cider/analyze-last-stacktrace", "stacktrace"),
     "drift": ("codriver/drift", "codriver/loaded"),
+    "restore": ("codriver/restore",),
 }
 """By capability, the ops that give it, the best first. Source: nREPL and cider-nrepl documentation, "Ops"."""
 
@@ -60,6 +61,7 @@ MISSING: Final[Mapping[str, str]] = {
     "test": "run the project's test command in a shell",
     "stacktrace": "its server sends the message alone; print the error's stack in the code",
     "drift": "load_file what may have changed: this REPL does not tell where its definitions are from",
+    "restore": "leave onFailure out, look at what failed, and use undo_edit and load_file",
 }
 """By capability, what would provide it, in one line; where nothing would, what to do instead."""
 

@@ -35,9 +35,11 @@ class Dialect:
     """One language, for the life of the worker. A namespace is what the language has for one."""
 
     expands = False
+    """Whether it has macros to expand."""
     tells_drift = False
     """Whether it can compare what is loaded with the files."""
-    """Whether it has macros to expand."""
+    puts_back = False
+    """Whether what a load changed can be put back."""
     has_hooks = False
     """Whether `sys.excepthook` is the user's way to have errors shown."""
     home: Any
@@ -133,6 +135,13 @@ class Dialect:
 
         A row each, up to `LISTED`, with `name`, `type`, `args` and the `doc`'s first line where there are such; and how
         many more there are. A `*` stands for any characters, also none; case does not count. None: no such namespace.
+        """
+        raise NotImplementedError
+
+    def end_hold(self, batch: str, *, puts_back: bool) -> list[str]:
+        """Put back what the loads of a batch changed, or let go of what it was; the names that stay, as they are newer.
+
+        No user code is run.
         """
         raise NotImplementedError
 

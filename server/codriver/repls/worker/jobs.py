@@ -92,7 +92,7 @@ class Job:
         self.is_interrupted = False
         self.is_cut_off = False
         """It was told that its input has ended, so that it ends: what comes of that is the interrupt's doing."""
-        self._shield = shield
+        self.shield = shield
         self._tell_of = touch
         self._lock = threading.Lock()
         self._texts: list[tuple[str, str]] = []
@@ -102,14 +102,14 @@ class Job:
 
     def send(self, fields: Mapping[str, object]) -> None:
         """Answer, after all that was printed before."""
-        with self._shield, self._lock:
+        with self.shield, self._lock:
             self._pack()
             self._packed.append(pack(self.message, fields))
             self._push()
 
     def tell(self, fields: Mapping[str, object]) -> None:
         """Answer soon, in one packet with the end of the evaluation if that is near."""
-        with self._shield, self._lock:
+        with self.shield, self._lock:
             self._pack()
             self._packed.append(pack(self.message, fields))
             if len(self._packed[-1]) > PIECE_CHARACTERS:
@@ -128,7 +128,7 @@ class Job:
 
     def flush(self) -> None:
         """Send what waits."""
-        with self._shield, self._lock:
+        with self.shield, self._lock:
             self._push()
 
     def whole_number(self, name: str) -> int:

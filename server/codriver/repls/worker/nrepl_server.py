@@ -73,6 +73,8 @@ class Server:
         }
         if dialect.tells_drift:
             self._ops["codriver/drift"] = self._drift
+        if dialect.puts_back:
+            self._ops["codriver/restore"] = self._restore
         if dialect.expands:
             self._ops["macroexpand"] = self._enqueue
 
@@ -229,6 +231,11 @@ class Server:
     def _drift(self, message: Message, connection: Connection, _session: Session) -> None:
         rows = self._dialect.drift(message.get("root") or "", message.get("only") or "")
         connection.answer(message, {"rows": rows, "status": ["done"]})
+
+    def _restore(self, message: Message, connection: Connection, _session: Session) -> None:
+        """Put back what the loads of a batch changed, or with `keep` forget what it was."""
+        left = self._dialect.end_hold(message.get("hold") or "", puts_back=not message.get("keep"))
+        connection.answer(message, {"left": left, "status": ["done"]})
 
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
         connection.answer(message, {"stacks": stacks(), "status": ["done"]})

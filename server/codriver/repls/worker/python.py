@@ -7,7 +7,6 @@ import ast
 import bisect
 import builtins
 import contextlib
-import importlib.util
 import itertools
 import os
 import sys
@@ -19,10 +18,11 @@ from .dialect import Dialect, NamespaceMissingError, Sources
 from .drift import Drift
 from .error_report import begin_parts, in_phase, place, trim
 from .file_definitions import assigned
+from .held_definitions import Holds
 from .images import Figures, html_text, image_of, with_image
+from .module_loads import ModuleLoad, is_loaded, module_name
 from .printing import QUOTA, Printer, limits, part_at
 from .python_names import complete, find, lookup, names
-from .renewal import forget, renew
 from .shared_names import SharedNames
 
 TYPE_CHECKING = False
@@ -43,11 +43,13 @@ class Python(Dialect):
 
     has_hooks = True
     tells_drift = True
+    puts_back = True
     home: types.ModuleType
 
     def __init__(self, roots: list[str]) -> None:
         super().__init__()
         self._roots = roots
+        self._holds = Holds(roots)
         self._figures = Figures()
         self._sources = Sources()
         self._drift = Drift()
@@ -166,40 +168,48 @@ class Python(Dialect):
     # Files
 
     def _load(self, job: Job) -> None:
-        """Run a file in the module that it is, so that what is defined there takes effect; else in the session's."""
-        path = job.file = os.path.abspath(job.message.get("file-path") or job.message.get("file-name") or "loaded.py")
-        name = self._module_name(path)
-        body, last, written = self._compile_file(path, job)
-        before = sys.modules.get(name) if name else None
-        module, is_new = (job.session.namespace, False) if name is None else _module(name, path)
-        held = {} if is_new or name is None else dict(module.__dict__)
+        """Run a file in the module that it is, so that what is defined there takes effect; else in the session's.
+
+        What that changes is held where the request names a batch that may be put back.
+        """
+        message = job.message
+        path = job.file = os.path.abspath(message.get("file-path") or message.get("file-name") or "loaded.py")
+        name = module_name(path, self._roots)
+        lines = message.get("codriver/lines") if is_loaded(name, path) else None
+        body, last, written = self._compile_file(path, job, lines)
         self._renewed = []
         value: object = None
-        shown = f"<module {self.name_of(module)!r} from {path!r}>", ""
+        space = job.session.namespace.__dict__
+        shown = f"<module {name or self.name_of(job.session.namespace)!r} from {path!r}>", ""
+        load = ModuleLoad(name, path, written, self._holds.of(message.get("codriver/hold")))
+        load.begin()
+        has_failed = True
         try:
-            exec(body, module.__dict__)
+            space = space if load.module is None else load.module.__dict__
+            exec(body, space)
             if last is not None:
-                value = eval(last, module.__dict__)
+                value = eval(last, space)
                 shown = self.print(value, job)
             self._figures.tell_changed(value)
-        except BaseException:
-            if is_new and name:
-                sys.modules.pop(name, None)
-            if before is not None and name:
-                sys.modules[name] = before
-            raise
-        if held:
-            self._renewed = [*forget(module, held, path, written), *renew(module, held)][:MOST_RENEWED]
-        if is_new and name and "." in name:
-            parent, _, child = name.rpartition(".")
-            setattr(sys.modules[parent], child, module)
+            has_failed = False
+        finally:
+            with job.shield:  # what was changed must be known
+                load.end(has_failed=has_failed)
+        self._renewed = load.renewed[:MOST_RENEWED]
         self.kept.tell(job, value, shown[0], self.name_of(job.session.namespace), shown[1])
 
-    def _compile_file(self, path: str, job: Job) -> tuple[types.CodeType, types.CodeType | None, set[str]]:
-        """The code of a file, apart from it that of its last statement where that is an expression; the names in it."""
+    def _compile_file(
+        self, path: str, job: Job, lines: list[int] | None
+    ) -> tuple[types.CodeType, types.CodeType | None, set[str]]:
+        """The code of a file, apart from it that of its last statement where that is an expression; the names in it.
+
+        With `lines`, only the statements that begin there.
+        """
         try:
             body = self._parse(job.message["file"], path)
             written = assigned(ast.Module(body, []))
+            if lines is not None:
+                body = [node for node in body if _is_future(node) or node.lineno in lines]
             job.lines = [min([node.lineno, *(one.lineno for one in _decorators_of(node))]) for node in body]
             last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
             code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
@@ -209,19 +219,6 @@ class Python(Dialect):
         except Exception as error:
             in_phase(error, "read")
             raise
-
-    def _module_name(self, path: str) -> str | None:
-        """The dotted name under which the file can be imported; None if it cannot."""
-        if not path.endswith(".py"):
-            return None
-        for root in sorted({*self._roots, *map(os.path.abspath, sys.path)}, key=len, reverse=True):
-            if path.startswith(root.rstrip(os.sep) + os.sep):
-                parts = path[len(root.rstrip(os.sep)) + 1 : -3].split(os.sep)
-                if parts[-1] == "__init__" and len(parts) > 1:
-                    parts.pop()
-                if all(part.isidentifier() for part in parts):
-                    return ".".join(parts)
-        return None
 
     # Values, names and errors
 
@@ -272,6 +269,10 @@ class Python(Dialect):
         """See `Dialect`."""
         return names(wanted, namespace, self.home)
 
+    def end_hold(self, batch: str, *, puts_back: bool) -> list[str]:
+        """See `Dialect`."""
+        return self._holds.end(batch, puts_back=puts_back)
+
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
         """See `Dialect`."""
         renewed, self._renewed = self._renewed, []
@@ -304,20 +305,6 @@ def _new_module(name: str) -> types.ModuleType:
     module = types.ModuleType(name)
     module.__dict__["__builtins__"] = builtins
     return module
-
-
-def _module(name: str, path: str) -> tuple[types.ModuleType, bool]:
-    """The module to run a file in, and whether it is new."""
-    if "." in name:
-        importlib.import_module(name.rpartition(".")[0])
-    module = sys.modules.get(name)
-    if module is not None and os.path.abspath(getattr(module, "__file__", None) or "") == path:
-        return module, False
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None:
-        raise ImportError("no loader is known for " + path)
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    return module, True
 
 
 OF_A_LOOP = {"create_task", "ensure_future", "gather", "shield", "wrap_future", "get_running_loop", "current_task"}
@@ -366,6 +353,11 @@ def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wa
             with contextlib.suppress(asyncio.CancelledError):
                 session.loop.run_until_complete(task)
         raise
+
+
+def _is_future(node: ast.stmt) -> bool:
+    """Whether a statement says how the others are to be compiled."""
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _decorators_of(node: ast.stmt) -> list[ast.expr]:

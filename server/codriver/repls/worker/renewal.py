@@ -13,6 +13,7 @@ import sys
 import types
 
 from .drift import MOST_WRAPPERS, home_of, is_class, qualname_of, space_of
+from .held_definitions import Held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def renew(module: types.ModuleType, before: dict[str, Any]) -> list[dict[str, str]]:
+def renew(module: types.ModuleType, before: dict[str, Any], held: Held | None = None) -> list[dict[str, str]]:
     """Renew what is held of the objects that the names of a module had `before` it was loaded again.
 
     A row for each name in another module and each class whose instances are renewed, as `Drift.rows` has them, of the
-    kind `renewed`. No user code is run.
+    kind `renewed`. No user code is run. What is changed is kept in `held`.
     """
+    held = held or Held([])
     pairs = {
         id(old): (old, module.__dict__[name])
         for name, old in before.items()
@@ -33,15 +35,15 @@ def renew(module: types.ModuleType, before: dict[str, Any]) -> list[dict[str, st
     }
     if not pairs:
         return []
-    rows = list(_names(module, pairs))
+    rows = list(_names(module, pairs, held))
     classes = {key: pair for key, pair in pairs.items() if is_class(pair[0])}
     for old, new in pairs.values():
         if is_class(old):
-            _methods(old, new)
-            _subclasses(old, new)
+            _methods(old, new, held)
+            _subclasses(old, new, held)
         else:
-            _function(old, new)
-    return [*rows, *_instances(module, classes)]
+            _function(old, new, held)
+    return [*rows, *_instances(module, classes, held)]
 
 
 def forget(module: types.ModuleType, before: dict[str, Any], file: str, written: set[str]) -> list[dict[str, str]]:
@@ -69,7 +71,7 @@ def _is_heir(new: object, old: object, home: str) -> bool:
     return places[0] == places[1] and bool(places[0][0] == home)
 
 
-def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]]) -> Iterator[dict[str, str]]:
+def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], held: Held) -> Iterator[dict[str, str]]:
     for name, other in list(sys.modules.items()):
         if other is module or not isinstance(other, types.ModuleType):
             continue
@@ -77,17 +79,19 @@ def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]]) -> Itera
             pair = pairs.get(id(value))
             if pair is not None and pair[0] is value:
                 other.__dict__[own] = pair[1]
+                held.note_key(name + "." + own, other.__dict__, own, value)
                 yield {"module": name, "name": own, "kind": "renewed"}
 
 
-def _function(old: types.FunctionType, new: types.FunctionType) -> None:
+def _function(old: types.FunctionType, new: types.FunctionType, held: Held) -> None:
     """Give a function the code of another, and with it the function that a wrapper calls."""
     for _ in range(MOST_WRAPPERS):
         if len(old.__closure__ or ()) != len(new.__closure__ or ()) or old.__globals__ is not new.__globals__:
             return
         inner = old.__dict__.get("__wrapped__"), new.__dict__.get("__wrapped__")
         for cell, other in zip(old.__closure__ or (), new.__closure__ or ()):
-            _wrapped_function(cell, other)
+            _wrapped_function(cell, other, held)
+        _note_function(old, new, held)
         old.__code__, old.__defaults__, old.__kwdefaults__ = new.__code__, new.__defaults__, new.__kwdefaults__
         old.__doc__, old.__annotations__ = new.__doc__, new.__annotations__
         if not all(type(one) is types.FunctionType for one in inner):
@@ -95,32 +99,55 @@ def _function(old: types.FunctionType, new: types.FunctionType) -> None:
         old, new = inner  # type: ignore[assignment]  # both are functions, as was asked
 
 
-def _wrapped_function(cell: types.CellType, other: types.CellType) -> None:
+def _note_function(old: types.FunctionType, new: types.FunctionType, held: Held) -> None:
+    """Keep what a function is before it is given the code of another."""
+    before = old.__code__, old.__defaults__, old.__kwdefaults__, old.__doc__, old.__annotations__
+    now = new.__code__
+
+    def undo() -> None:
+        old.__code__, old.__defaults__, old.__kwdefaults__, old.__doc__, old.__annotations__ = before
+
+    held.note("", lambda: old.__code__ is now, undo)
+
+
+def _wrapped_function(cell: types.CellType, other: types.CellType, held: Held) -> None:
     """Let a wrapper call the function that the new one calls; whatever else it encloses is its own."""
     with contextlib.suppress(ValueError):  # of a cell that is empty
         if type(cell.cell_contents) is type(other.cell_contents) is types.FunctionType:
-            cell.cell_contents = other.cell_contents
+            before, now = cell.cell_contents, other.cell_contents
+            cell.cell_contents = now
+            held.note("", lambda: cell.cell_contents is now, lambda: setattr(cell, "cell_contents", before))
 
 
-def _methods(old: type, new: type) -> None:
+def _methods(old: type, new: type, undone: Held) -> None:
     """Give the methods of a class, which may be held, the code of those of another."""
     for name, held in list(space_of(old).items()):
         other = space_of(new).get(name)
         if type(held) in (staticmethod, classmethod) and type(other) is type(held):
             held, other = held.__func__, other.__func__  # noqa: PLW2901  # the function within
         if type(held) is types.FunctionType and type(other) is types.FunctionType:
-            _function(held, other)
+            _function(held, other, undone)
 
 
-def _subclasses(old: type, new: type) -> None:
+def _subclasses(old: type, new: type, held: Held) -> None:
     found: list[type] = type.__subclasses__(old)
     for kind in found:
         bases = tuple(new if base is old else base for base in kind.__bases__)
         with contextlib.suppress(TypeError):  # of another layout
+            _note_bases(kind, bases, held)
             type.__setattr__(kind, "__bases__", bases)
 
 
-def _instances(module: types.ModuleType, classes: dict[int, tuple[Any, Any]]) -> Iterator[dict[str, str]]:
+def _note_bases(kind: type, bases: tuple[type, ...], held: Held) -> None:
+    before = kind.__bases__
+    held.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
+
+
+def _note_class(one: object, pair: tuple[Any, Any], held: Held) -> None:
+    held.note("", lambda: type(one) is pair[1], lambda: object.__setattr__(one, "__class__", pair[0]))
+
+
+def _instances(module: types.ModuleType, classes: dict[int, tuple[Any, Any]], held: Held) -> Iterator[dict[str, str]]:
     if not classes:
         return
     renewed = dict.fromkeys(classes, 0)
@@ -130,6 +157,7 @@ def _instances(module: types.ModuleType, classes: dict[int, tuple[Any, Any]]) ->
             try:
                 object.__setattr__(one, "__class__", pair[1])
                 renewed[id(pair[0])] += 1
+                _note_class(one, pair, held)
             except (TypeError, AttributeError):  # of another layout
                 pass
     for key, count in renewed.items():

@@ -1,0 +1,93 @@
+"""The language of a file that is edited: how its bytes are read, its text is changed, and new text is checked.
+
+Lisp is UTF-8. A Python file is in the encoding that its first lines declare. Source: PEP 263.
+"""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from typing import TYPE_CHECKING, Final
+
+from codriver.editing import python_edits
+from codriver.editing.file_changes import PYTHON_SUFFIXES
+from codriver.editing.python_edits import InsertDef, PythonEdit, ReplaceDef
+from codriver.editing.python_margins import Piece
+from codriver.editing.python_source import parsed, words_of
+from codriver.lisp import edit as lisp_edits
+from codriver.lisp.edit import Append, Edited, Refused, TextEdit
+from codriver.lisp.source_text import Document
+from codriver.lisp.splices import check_new as check_lisp
+from codriver.lisp.targeting import Limits, Problem, ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FileEdit = TextEdit | PythonEdit
+"""An edit of a file that is there."""
+
+HY: Final = ".hy"
+"""How the name of a file of Hy ends."""
+UTF_8: Final = "utf-8"
+
+
+def is_python(path: Path) -> bool:
+    """Whether a file holds Python, by its name."""
+    return path.suffix.lower() in PYTHON_SUFFIXES
+
+
+def encoding_of(path: Path, data: bytes) -> str:
+    """The encoding of a file without its byte order mark.
+
+    Raises:
+        ProblemError: it declares one that is not known, or two.
+    """
+    if not is_python(path):
+        return UTF_8
+    try:
+        found = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+    except SyntaxError as error:
+        raise ProblemError(Problem(f"its encoding cannot be told: {error.msg}")) from error
+    return UTF_8 if found == "utf-8-sig" else found
+
+
+def apply(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limits) -> Edited | Refused:
+    """The text of a file after `edits`, all of them or none."""
+    of_python = {number: edit for number, edit in edits.items() if isinstance(edit, PythonEdit)}
+    of_lisp = {number: edit for number, edit in edits.items() if isinstance(edit, TextEdit)}
+    own, other = (of_python, of_lisp) if is_python(path) else (of_lisp, of_python)
+    strange = [number for number, edit in other.items() if number not in own]
+    if strange:
+        words = "in Python use replace_def, insert_def" if is_python(path) else "it is for Python: use replace, insert"
+        return Refused(tuple((number, Problem(f"{words} or append")) for number in strange))
+    if is_python(path):
+        return python_edits.apply(text, of_python)
+    return lisp_edits.apply(Document(text, is_hy=path.suffix == HY), of_lisp, limits)
+
+
+def check_whole(path: Path, text: str) -> None:
+    """Check a text that is to be all of a file.
+
+    Raises:
+        ProblemError: it cannot be read as code.
+    """
+    if not is_python(path):
+        check_lisp(text)
+        return
+    try:
+        parsed(text)
+    except SyntaxError as error:
+        raise ProblemError(Problem(f"the content {words_of(error)}")) from error
+
+
+def check_new(edit: FileEdit, path: Path) -> None:
+    """Check the new text of an edit alone, where there is nothing yet that it could stand in.
+
+    Raises:
+        ProblemError: it cannot be read as code.
+    """
+    if isinstance(edit, ReplaceDef | InsertDef) or (is_python(path) and isinstance(edit, Append)):
+        Piece(edit.new)
+    elif isinstance(edit, lisp_edits.Replace | lisp_edits.Insert | Append):
+        check_lisp(edit.new)

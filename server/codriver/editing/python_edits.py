@@ -1,0 +1,234 @@
+"""Edits of one Python text by its definitions: they are replaced and inserted, and nothing else changes.
+
+A definition is a function, method or class with its decorators, known by its dotted name. The comments above it and
+those behind its last statement are no part of it.
+
+All edits of a text mean the text as it is before any of them. The text that they give must parse, and all statements
+but those that were replaced and those that came in must be there as they were; else none is done.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Literal
+
+from codriver.editing.python_margins import Piece
+from codriver.editing.python_source import Definition, PythonSource, lines_of, margin_of, words_of
+from codriver.lisp.edit import Append, Done, Edited, Refused
+from codriver.lisp.targeting import Problem, ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["InsertDef", "PythonEdit", "ReplaceDef", "apply"]
+
+TOP_GAP = 2
+"""Empty lines between definitions of a module."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceDef:
+    """A replacement of the definition `name` by `new`; blank, it takes the definition away.
+
+    `line`, any of its lines, tells it from others of the name.
+    """
+
+    name: str
+    new: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertDef:
+    """An insertion of `new` before or after the definition `name`, or at the end of that class; of the file if None."""
+
+    name: str | None
+    new: str
+    side: Literal["before", "after", "in"] = "after"
+    line: int | None = None
+
+
+PythonEdit = ReplaceDef | InsertDef | Append
+
+
+@dataclass(frozen=True, slots=True)
+class _Splice:
+    """Lines `start` to `end`, from 0 and the last excluded, that become `lines`, behind `gap` empty ones.
+
+    `behind` are empty lines that come after. `wide_end`: how far those that are there may go with what goes.
+    """
+
+    start: int
+    end: int
+    lines: tuple[str, ...]
+    number: int
+    gap: int = 0
+    behind: int = 0
+    wide_end: int = 0
+
+
+def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
+    """`text` after `edits`, all of them or none. The keys are the numbers under which the caller knows them."""
+    try:
+        source = PythonSource(text, compiles=False)
+    except SyntaxError as error:
+        problem = Problem(f"the file {words_of(error)}; correct that first, as text")
+        return Refused(tuple((number, problem) for number in edits))
+    splices, problems = list[_Splice](), list[tuple[int, Problem]]()
+    for number, edit in edits.items():
+        try:
+            splices.append(_splice(source, number, edit))
+        except ProblemError as error:
+            problems.append((number, error.problem))
+    splices.sort(key=lambda one: (one.start, one.end))
+    problems += _conflicts(splices)
+    if problems:
+        return Refused(tuple(sorted(problems, key=itemgetter(0))))
+    return _assembled(source, splices)
+
+
+def _splice(source: PythonSource, number: int, edit: PythonEdit) -> _Splice:
+    piece = Piece(edit.new)
+    if isinstance(edit, ReplaceDef):
+        found = source.find(edit.name, edit.line)
+        return _removal(source, found, number) if piece.is_blank else _replacement(source, found, piece, number)
+    if piece.is_blank:
+        raise ProblemError(Problem("the new text is blank"))
+    if isinstance(edit, Append) or edit.name is None:
+        return _insertion(source, piece, len(source.lines), "", TOP_GAP, number)
+    found = source.find(edit.name, edit.line)
+    if edit.side == "in":
+        return _into(source, found, piece, number)
+    at = _before(source, found) if edit.side == "before" else _behind(source, found.last, found.margin)
+    return _insertion(source, piece, at, found.margin, found.gap, number)
+
+
+def _replacement(source: PythonSource, found: Definition, piece: Piece, number: int) -> _Splice:
+    old = source.lines[found.last - 1]
+    new = lines_of(piece.at(found.margin, source.step, source.ending) + old[len(old.rstrip("\r\n")) :])
+    return _Splice(found.first - 1, found.last, tuple(new), number)
+
+
+def _removal(source: PythonSource, found: Definition, number: int) -> _Splice:
+    """The splice that takes a definition away, and the empty lines behind it if there are such before it."""
+    end = found.last
+    while end < len(source.lines) and not source.lines[end].strip():
+        end += 1
+    has_gap = found.first == 1 or not source.lines[found.first - 2].strip()
+    return _Splice(found.first - 1, found.last, (), number, wide_end=end if has_gap else found.last)
+
+
+def _into(source: PythonSource, found: Definition, piece: Piece, number: int) -> _Splice:
+    body = found.node.body
+    if not isinstance(found.node, ast.ClassDef):
+        words = f"{found.name} is a function: side in is for a class; replace the function whole"
+        raise ProblemError(Problem(words))
+    margin = margin_of(source.lines[source.span(body[0])[0] - 1])
+    if body[0].lineno == found.node.lineno or len(margin) <= len(found.margin):
+        raise ProblemError(Problem(f"the body of {found.name} stands on the line of its head: replace the class"))
+    at = _behind(source, found.last, margin)
+    return _insertion(source, piece, at, margin, 1, number)
+
+
+def _before(source: PythonSource, found: Definition) -> int:
+    """Where the comments begin that stand directly above a definition."""
+    at = found.first - 1
+    while at and source.lines[at - 1].startswith(f"{found.margin}#"):
+        at -= 1
+    return at
+
+
+def _behind(source: PythonSource, last: int, margin: str) -> int:
+    """Where the comments end that follow a definition and are indented as its body is."""
+    at = last
+    while at < len(source.lines) and (line := source.lines[at]).lstrip().startswith("#"):
+        if len(margin_of(line)) <= len(margin):
+            break
+        at += 1
+    return at
+
+
+def _insertion(source: PythonSource, piece: Piece, at: int, margin: str, gap: int, number: int) -> _Splice:
+    """The splice that puts a piece between lines, with empty lines on both sides as far as there are none."""
+    lines = source.lines
+    text = lines_of(piece.at(margin, source.step, source.ending) + source.ending)
+    above = next((line for line in reversed(lines[:at]) if line.strip()), None)
+    is_opened = above is None or len(margin_of(above)) < len(margin)  # by the head of what it stands in
+    behind = gap if at < len(lines) and lines[at].strip() else 0
+    return _Splice(at, at, tuple(text), number, 0 if is_opened else gap, behind, at)
+
+
+def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, Problem]]:
+    problems = list[tuple[int, Problem]]()
+    last: _Splice | None = None
+    for one in splices:
+        if last is not None and one.start < last.end:
+            for number, other in ((last.number, one.number), (one.number, last.number)):
+                problems.append((number, Problem(f"it changes the same code as edit {other}, at line {one.start + 1}")))
+        if last is None or one.end > last.end:
+            last = one
+    return problems
+
+
+def _assembled(source: PythonSource, splices: Sequence[_Splice]) -> Edited | Refused:
+    """The text with all splices, if it parses and holds what it is to hold."""
+    parts: list[str] = []
+    done, came, went = dict[int, Done](), set[int](), set[int]()
+    at = 0
+    for place, one in enumerate(splices):
+        parts += source.lines[at : one.start]
+        if one.gap and parts:
+            _part(parts, one.gap, source.ending)
+        first = len(parts) + 1
+        came.update(range(first, first + len(one.lines)))
+        went.update(range(one.start + 1, one.end + 1))
+        done[one.number] = Done(one.start + 1, first)
+        parts += [*one.lines, *[source.ending] * one.behind]
+        following = splices[place + 1].start if place + 1 < len(splices) else len(source.lines)
+        at = max(at, one.end, min(one.wide_end, following))
+    parts += source.lines[at:]
+    if at == len(source.lines) and splices and not splices[-1].lines:  # what stood last is gone, and its gap with it
+        while parts and not parts[-1].strip():
+            parts.pop()
+    text = "".join(parts)
+    words = _fault(source, text, went, came)
+    return Refused(tuple((number, Problem(words)) for number in done)) if words else Edited(text, done)
+
+
+def _part(parts: list[str], gap: int, ending: str) -> None:
+    """See that lines end with so many empty ones."""
+    if not parts[-1].endswith(("\n", "\r")):
+        parts[-1] += ending
+    has = 0
+    while has < gap and has < len(parts) and not parts[-1 - has].strip():
+        has += 1
+    if has < len(parts):
+        parts += [ending] * (gap - has)
+
+
+def _fault(source: PythonSource, text: str, went: set[int], came: set[int]) -> str:
+    """Why a text is not what the edits mean; empty if it is."""
+    try:
+        after = PythonSource(text)
+    except SyntaxError as error:
+        return f"with these edits the file {words_of(error)}"
+    kept, new = _rest(source, went), _rest(after, came)
+    return "" if kept == new else "the new text would run into the code beside it"
+
+
+def _rest(source: PythonSource, lines: set[int]) -> str:
+    """The tree of a text without the statements that stand in these lines, written out. The tree is changed."""
+    waiting: list[ast.AST] = [source.tree]
+    while waiting:
+        node = waiting.pop()
+        for _, held in ast.iter_fields(node):
+            if isinstance(held, list) and held and isinstance(held[0], ast.stmt):
+                held[:] = [one for one in held if not lines.issuperset(range(source.span(one)[0], _last(one) + 1))]
+        waiting += [one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.expr)]
+    return ast.dump(source.tree)
+
+
+def _last(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno

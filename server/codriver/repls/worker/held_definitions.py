@@ -1,0 +1,135 @@
+"""Held definitions: what a load changed in modules, objects kept, so that it can be put back without running anything.
+
+A name is put back only where it still has what the load gave it: what somebody defined since stays, and is told.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .drift import home_of, is_class, space_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Callable
+    from typing import Any
+
+ABSENT = object()
+MOST_HELD = 8
+
+
+class Held:
+    """The definitions as they were before the loads of one batch. Lives until they are put back, or kept."""
+
+    def __init__(self, roots: list[str]) -> None:
+        self._roots = [os.path.join(os.path.realpath(root), "") for root in roots]
+        self._steps: list[tuple[str, Callable[[], object], Callable[[], object]]] = []
+        self._modules = dict(sys.modules)
+
+    def note(self, shown: str, is_ours: Callable[[], object], undo: Callable[[], object]) -> None:
+        """Keep one change: how to ask whether it still stands, and how to take it back. `shown`: its name, or empty."""
+        self._steps.append((shown, is_ours, undo))
+
+    def note_key(self, shown: str, space: dict[str, Any], key: str, old: object) -> None:
+        """Keep that a key of a mapping, which has another value now, had this one; ABSENT if it was not there."""
+        new = space.get(key, ABSENT)
+
+        def undo() -> None:
+            if old is ABSENT:
+                space.pop(key, None)
+            else:
+                space[key] = old
+
+        self.note(shown, lambda: space.get(key, ABSENT) is new, undo)
+
+    def note_attribute(self, shown: str, owner: Any, key: str, old: object) -> None:
+        """Keep that a class, which has another value for an attribute now, had this one."""
+        new = space_of(owner).get(key, ABSENT)
+
+        def undo() -> None:
+            if old is ABSENT:
+                type.__delattr__(owner, key)
+            else:
+                type.__setattr__(owner, key, old)
+
+        self.note(shown, lambda: space_of(owner).get(key, ABSENT) is new, undo)
+
+    def put_back(self) -> list[str]:
+        """Put all back, the newest change first; the names that have something newer, and stay."""
+        left = []
+        for shown, is_ours, undo in reversed(self._steps):
+            try:
+                if is_ours():
+                    undo()
+                    continue
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass  # of another layout by now, or a cell that is empty
+            left.append(shown)
+        self._steps.clear()
+        self._forget_modules()
+        return sorted({name for name in left if name})
+
+    def _forget_modules(self) -> None:
+        """Take out the project's modules that were not there: they hold what was put back."""
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__dict__", {}).get("__file__")
+            if name in self._modules or not isinstance(file, str):
+                continue
+            if any(os.path.realpath(file).startswith(root) for root in self._roots) and "site-packages" not in file:
+                del sys.modules[name]
+                parent, _, child = name.rpartition(".")
+                space = getattr(sys.modules.get(parent), "__dict__", {})
+                if space.get(child) is module:
+                    del space[child]
+
+
+class Snapshot:
+    """The names of one module, and of its classes, as they are before it is loaded again."""
+
+    def __init__(self, module: types.ModuleType) -> None:
+        self._module = module
+        self.names: dict[str, Any] = dict(module.__dict__)
+        self._spaces = [
+            (value, dict(space_of(value)))
+            for value in self.names.values()
+            if is_class(value) and home_of(value) == module.__name__
+        ]
+
+    def note_changes(self, held: Held) -> None:
+        """Keep in `held` each name that has another value than it had."""
+        home, space = self._module.__name__, self._module.__dict__
+        for name in [*self.names, *(one for one in list(space) if one not in self.names)]:
+            old = self.names.get(name, ABSENT)
+            if space.get(name, ABSENT) is not old and name != "__builtins__":
+                held.note_key(home + "." + name, space, name, old)
+        for owner, attributes in self._spaces:
+            now = space_of(owner)
+            for name in [*attributes, *(one for one in list(now) if one not in attributes)]:
+                old = attributes.get(name, ABSENT)
+                if now.get(name, ABSENT) is not old:
+                    held.note_attribute(home + "." + owner.__qualname__ + "." + name, owner, name, old)
+
+
+class Holds:
+    """What is held of each batch, by its id, for the life of the worker; of very many the oldest is forgotten."""
+
+    def __init__(self, roots: list[str]) -> None:
+        self._roots = roots
+        self._held: dict[str, Held] = {}
+
+    def of(self, batch: object) -> Held:
+        """What is held of a batch; of nothing for a load that belongs to none."""
+        if not isinstance(batch, str) or not batch:
+            return Held([])
+        if batch not in self._held:
+            self._held[batch] = Held(self._roots)
+            if len(self._held) > MOST_HELD:
+                del self._held[next(iter(self._held))]
+        return self._held[batch]
+
+    def end(self, batch: str, *, puts_back: bool) -> list[str]:
+        """Put back what a batch changed, or keep it; the names that stay all the same."""
+        held = self._held.pop(batch, None)
+        return held.put_back() if held is not None and puts_back else []

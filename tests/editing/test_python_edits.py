@@ -1,0 +1,254 @@
+"""Python is edited by its definitions: what an edit names changes, and every other byte stays."""
+
+import colorsys
+import inspect
+import random
+import textwrap
+
+import anyio
+import pytest
+
+from codriver.editing import Create, Editor, EditsRefusedError, InsertDef, Limits, ReplaceDef, Wanted, python_edits
+from codriver.editing.python_edits import apply
+from codriver.editing.python_source import PythonSource
+from codriver.lisp.edit import Append, Edited, Replace
+from codriver.lisp.targeting import Target
+
+SHOP = '''\
+import os  # first
+
+
+class Order:
+    """An order."""
+
+    rate = 2
+
+    # About total.
+    @property
+    @cached(
+        1,
+    )
+    def total(self):
+        return 1  # one
+        # behind
+
+    async def send(self):
+        def inner():
+            return 1
+        return inner
+
+    class Line:
+        def total(self): return 3
+
+
+if os.name == "nt":
+    def name(): return "nt"
+else:
+    def name(): return "posix"
+'''
+
+
+def edited(text, *edits):
+    found = apply(text, dict(enumerate(edits)))
+    assert isinstance(found, Edited), found
+    return found.text
+
+
+def refused(text, *edits):
+    found = apply(text, dict(enumerate(edits)))
+    assert not isinstance(found, Edited), found.text
+    return {number: problem.message for number, problem in found.problems}
+
+
+def test_a_definition_goes_with_its_decorators_and_all_else_stays():
+    new = "@property\ndef total(self):\n    return 2"
+    old = SHOP[SHOP.index("    @property") : SHOP.index("  # one") + len("  # one")]
+    assert edited(SHOP, ReplaceDef("Order.total", new)) == SHOP.replace(old, textwrap.indent(new, "    "))
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "shown"),
+    [
+        ("Order.Line.total", "self): return 3", "def total(self): return 4", "self): return 4"),
+        ("Order.send.inner", "():\n            return 1", "  def inner():\n    return 2", "():\n            return 2"),
+        (
+            "Order.send",
+            "send(self):\n",
+            "async def send(self, to=1):\n  def inner():\n    return 1\n  return inner",
+            "send(self, to=1):\n",
+        ),
+        ("Order.Line", "class Line:\n", "class Line(Base):\n\tdef total(self): return 3", "class Line(Base):\n"),
+    ],
+)  # fmt: skip
+def test_nested_definitions_are_named_by_the_way_to_them(name, old, new, shown):
+    assert edited(SHOP, ReplaceDef(name, new)) == SHOP.replace(old, shown)
+
+
+def test_one_of_several_of_a_name_is_told_by_its_line_and_none_is_picked():
+    assert "lines 28, 30" in refused(SHOP, ReplaceDef("name", "def name(): ..."))[0]
+    assert edited(SHOP, ReplaceDef("name", "def name(): ...", line=30)) == SHOP.replace(
+        'def name(): return "posix"', "def name(): ..."
+    )
+    assert "it is at 28, 30" in refused(SHOP, ReplaceDef("name", "def name(): ...", line=3))[0]
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (ReplaceDef("total", "def total(): ..."), "there is Order.total, Order.Line.total"),
+        (ReplaceDef("Order.totl", "def total(): ..."), "there is Order.total"),
+        (ReplaceDef("Order.total", "def total(self:"), "the new text does not parse at line 1"),
+        (ReplaceDef("Order.total", "return 3"), "with these edits the file does not parse"),
+        (ReplaceDef("Order.Line.total", ""), "with these edits the file does not parse"),
+        (ReplaceDef("Order.total", "def total(self):\n    return 1 \\"), "does not parse"),
+        (InsertDef("Order", "  \n"), "the new text is blank"),
+        (InsertDef("Order.send", "x = 1", side="in"), "is a function"),
+        (InsertDef("Order", "x = '''", side="in"), "the new text does not parse"),
+        (ReplaceDef("Order", "x = 1\0"), "null"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_refused_with_what_there_is(edit, words):
+    assert words in refused(SHOP, edit)[0]
+
+
+def test_a_file_that_does_not_parse_is_left_to_be_corrected_as_text():
+    assert "the file does not parse at line 1" in refused("def f(:\n", Append("x = 1"))[0]
+
+
+def test_one_wrong_edit_refuses_all_and_edits_of_the_same_code_name_each_other():
+    problems = refused(SHOP, ReplaceDef("Order", "class Order: ..."), ReplaceDef("Order.send", "def send(self): ..."))
+    assert problems == {
+        0: "it changes the same code as edit 1, at line 18",
+        1: "it changes the same code as edit 0, at line 18",
+    }
+    assert set(refused(SHOP, Append("y = 1"), ReplaceDef("none", "x = 1"))) == {1}
+
+
+def test_insertions_stand_beside_what_they_name_in_their_order_with_the_gaps_that_are_usual():
+    text = "import os\nclass A:\n    x = 1\n\n    # about f\n    def f(self): ...\n    # end\n\ndef g(): ...\n"
+    assert edited(
+        text,
+        InsertDef("A.f", "def after(self): ..."),
+        InsertDef("A.f", "def again(self): ..."),
+        InsertDef("A.f", "def before(self): ...", side="before"),
+        InsertDef("A", "def last(self): ...", side="in"),
+        InsertDef("A", "class B: ...", side="before"),
+        InsertDef(None, "def end(): ..."),
+    ) == (
+        "import os\n\n\nclass B: ...\n\n\nclass A:\n    x = 1\n\n    def before(self): ...\n\n    # about f\n"
+        "    def f(self): ...\n\n    def after(self): ...\n\n    def again(self): ...\n\n    def last(self): ...\n\n"
+        "    # end\n\ndef g(): ...\n\n\ndef end(): ...\n"
+    )
+
+
+def test_what_is_taken_away_takes_its_gap_with_it():
+    text = "def a(): ...\n\n\ndef b(): ...\n\n\ndef c(): ...\n"
+    assert edited(text, ReplaceDef("b", "")) == "def a(): ...\n\n\ndef c(): ...\n"
+    assert edited(text, ReplaceDef("c", "")) == "def a(): ...\n\n\ndef b(): ...\n"
+    assert edited(text, ReplaceDef("b", ""), ReplaceDef("c", ""), ReplaceDef("a", "")) == ""
+    assert edited(text, ReplaceDef("a", ""), InsertDef("a", "x = 1")) == "x = 1\n\n\ndef b(): ...\n\n\ndef c(): ...\n"
+
+
+def test_indentation_is_fitted_to_the_file_and_texts_say_what_they_said():
+    text = "class A:\n\tdef f(self):\n\t\treturn 1\n"
+    new = '''\
+    def f(self):
+        """Words.
+
+        More.
+        """
+        sql = """
+    select *
+  from x"""
+        return (sql,
+                f"""
+{1}
+  """)'''
+    shown = edited(text, ReplaceDef("A.f", new))
+    assert shown == (
+        'class A:\n\tdef f(self):\n\t\t"""Words.\n\n\t\tMore.\n\t\t"""\n\t\tsql = """\n    select *\n  from x"""\n'
+        '\t\treturn (sql,\n\t\t        f"""\n{1}\n  """)\n'
+    )
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_line_endings_are_those_of_the_file(ending):
+    text = SHOP.replace("\n", ending)
+    new = 'def send(self):\r\n    """a\n    b"""\n    return 1'
+    shown = edited(text, ReplaceDef("Order.send", new), Append("x = 1\n"))
+    assert shown.replace(ending, "\n") == edited(SHOP, ReplaceDef("Order.send", new), Append("x = 1"))
+    assert shown.count(ending) == len(shown.splitlines())
+
+
+def test_characters_that_end_no_line_for_python_count_for_none():
+    text = "x = '\x0b\x0c\u2028'\n\x0c\ndef f(): ...\n# \x85\ndef g():\n    return 1"
+    assert edited(text, ReplaceDef("g", "def g(): return 2\n")) == text.replace(
+        "def g():\n    return 1", "def g(): return 2"
+    )
+
+
+def test_a_definition_replaced_by_its_own_text_gives_the_same_file_wherever_it_stands():
+    random.seed(19)
+    for module in (textwrap, colorsys, python_edits):
+        text = inspect.getsource(module)
+        source = PythonSource(text)
+        places = {}
+        for one in source.definitions:
+            places.setdefault(one.name, []).append(one)
+        for own in random.sample([one for (one, *rest) in places.values() if not rest], 4):
+            new = "".join(source.lines[own.first - 1 : own.last])
+            assert edited(text, ReplaceDef(own.name, new)) == text
+            assert edited(text, ReplaceDef(own.name, textwrap.dedent(new))) == text
+
+
+def work(folder, *wanted, dry_run=False):
+    editor = Editor(folder.resolve())
+    pairs = [Wanted(file, edit) for file, edit in wanted]
+
+    async def run():
+        return await editor.edit("me", pairs, limits=Limits(), allow_outside=False, dry_run=dry_run)
+
+    return anyio.run(run)
+
+
+def problems_of(caught):
+    return [row["message"] for row in caught.value.details["problems"]]
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        (b"", "utf-8"),
+        (b"\xef\xbb\xbf", "utf-8"),
+        (b"# -*- coding: latin-1 -*-\n", "latin-1"),
+        (b"#!/x\n# coding: cp1252\n", "cp1252"),
+    ],
+)
+def test_bytes_stay_in_the_encoding_that_the_file_declares(tmp_path, head, encoding):
+    file = tmp_path / "a.py"
+    file.write_bytes(head + "x = 'é'\n\n\ndef f(): ...\n".encode(encoding))
+    work(tmp_path, ("a.py", ReplaceDef("f", "def f(): return 'ü'")))
+    assert file.read_bytes() == head + "x = 'é'\n\n\ndef f(): return 'ü'\n".encode(encoding)
+    if encoding != "utf-8":
+        with pytest.raises(EditsRefusedError) as caught:
+            work(tmp_path, ("a.py", ReplaceDef("f", "def f(): return '→'")))
+        assert encoding in problems_of(caught)[0].replace("iso-8859-1", "latin-1")
+
+
+def test_a_batch_of_both_languages_is_done_or_refused_whole(tmp_path):
+    (tmp_path / "a.clj").write_text("(def a 1)\n")
+    (tmp_path / "b.py").write_text("def b(): ...\n")
+    form = Replace(Target(1, "(def a 1)"), "(def a 2)")
+    with pytest.raises(EditsRefusedError) as caught:
+        work(tmp_path, ("a.clj", form), ("b.py", form), ("a.clj", ReplaceDef("a", "")), ("c.py", Create("x = (")))
+    told = problems_of(caught)
+    assert "in Python use replace_def" in told[0]
+    assert "it is for Python" in told[1]
+    assert "the content does not parse" in told[2]
+    assert (tmp_path / "a.clj").read_text() == "(def a 1)\n"
+    outcome = work(
+        tmp_path, ("a.clj", form), ("b.py", ReplaceDef("b", "def b(): return 1")), ("c.py", Create("x = 1\n"))
+    )
+    assert [one.is_new for one in outcome.files] == [False, False, True]
+    assert (tmp_path / "b.py").read_text() == "def b(): return 1\n"
+    assert "-def b(): ...\n+def b(): return 1\n" in outcome.files[1].diff
