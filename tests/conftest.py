@@ -38,7 +38,7 @@ SLOW = {
     "skills": "skills_live",
     "tools": "byte_budgets clojuredocs edit_files edit_loads error_chains failure_places found_tests "
     "interrupt_evaluation isolation lanes lean listed_tools note_edit pytest_runs restart_repl run_tests stacktrace "
-    "symbol_answers symbol_info tests_of_other_repls wait_for",
+    "symbol_answers symbol_info tests_of_other_repls wait_for what_changed_in_lisp",
     "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
     "limits load presence_files starving",
 }

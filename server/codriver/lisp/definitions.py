@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 VARS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti", "defonce", "deftest"})
 """What defines a var of the name behind it, wherever it stands."""
 TYPES: Final = frozenset({"defrecord", "deftype", "defprotocol", "definterface"})
-ONCE: Final = frozenset({"defonce", "defmulti"})
-"""What defines nothing where the name is defined already."""
+ONCE: Final = ("defonce", "defmulti")
+"""What defines nothing in Clojure where the name is defined already."""
 HOLDERS: Final = frozenset({"do", "let", "letfn", "binding"})
 BRANCHES: Final = frozenset({"when", "when-not", "if", "if-not", "when-let", "if-let", "cond", "try"})
 """Lists whose forms are run where they stand, and so define as they would alone; those of the branches perhaps."""

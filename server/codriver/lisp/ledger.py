@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codriver.lisp.definitions import definitions
+from codriver.lisp.definitions import ONCE, definitions
 from codriver.lisp.reader import TooManyFormsError
 
 if TYPE_CHECKING:
@@ -57,10 +57,15 @@ class Made:
 
 
 class Ledger:
-    """The ledger of one life of a REPL: a new process knows nothing of what the one before it was given."""
+    """The ledger of one life of a REPL: a new process knows nothing of what the one before it was given.
 
-    def __init__(self, features: Sequence[str] = ("clj",)) -> None:
+    `once`: the words of its dialect that define nothing where the name is defined already, the second one only where
+    it was defined by the same word.
+    """
+
+    def __init__(self, features: Sequence[str] = ("clj",), once: Sequence[str] = ONCE) -> None:
         self._features = features
+        self.once = once
         self._made: dict[tuple[str, str], list[Made]] = {}
 
     def take(self, evaluated: Evaluated) -> tuple[Made, ...]:
@@ -111,7 +116,7 @@ class Ledger:
         living: Made | None = None
         for made in self.makings(namespace, name):
             head = made.definition.head
-            is_kept = living is not None and (head == "defonce" or head == living.definition.head == "defmulti")
+            is_kept = living is not None and head in self.once and head in ("defonce", living.definition.head)
             living = living if is_kept else made
         return living
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.lisp.definitions import ONCE, mentions
+from codriver.lisp.definitions import mentions
 from codriver.lisp.ledger import Ledger
 from codriver.repls.adapter_values import Difference
 
@@ -178,11 +178,11 @@ class _Comparison:
                 yield self._row(name, "missing")
         for name in methods:
             yield from self._of_method(name, self._written[name])
-        for name in sorted(self._vars.keys() - made):
+        for name in sorted(self._vars.keys() - made - self._written.keys()):
             yield from self._of_unwritten(self._vars[name])
 
     def _judged(self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
-        is_once = all(one.head in ONCE for one, _ in found)
+        is_once = all(one.head in self._drift.ledger.once for one, _ in found)
         known = self._find(name, var, found, is_once=is_once)
         self._drift.keep((self._loaded.name, name), known)
         if known.digest in {one.digest for one, _ in found}:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.core.evaluation_queue import HEAD_CHARACTERS
-from codriver.lisp.definitions import definitions
+from codriver.lisp.definitions import ONCE, definitions
 from codriver.lisp.ledger import Evaluated, Ledger
 from codriver.lisp.reader import TooManyFormsError
 from codriver.tools.lisp_drift import LispDrift, Source
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FEATURES: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("lpy",), "babashka": ("bb", "clj")}
 """Of reader conditionals, by dialect; of all others `clj`."""
+DEFINED_ONCE: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("defonce",)}
+"""By dialect, where it is not as in Clojure."""
 HOME: Final = "user"
 """The namespace of code that is evaluated before any other was named."""
 RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
@@ -48,7 +50,9 @@ async def differences(call: Call, repl: Repl) -> tuple[Difference, ...] | None:
     known = call.services.lisp
     drift = known.drifts.get(repl.id)
     if drift is None or drift.generation != repl.generation:
-        drift = known.drifts[repl.id] = LispDrift(Ledger(features), repl.generation)
+        drift = known.drifts[repl.id] = LispDrift(
+            Ledger(features, DEFINED_ONCE.get(repl.dialect, ONCE)), repl.generation
+        )
     async with drift.lock:
         services = call.services
         # What is evaluated meanwhile is in the REPL then, and not in the ledger: the next look mends that.

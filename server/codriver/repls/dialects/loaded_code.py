@@ -122,5 +122,5 @@ def _namespace(one: Mapping[str, object]) -> LoadedNamespace:
 def _var(row: list[object]) -> LoadedVar:
     name, file, line, root = row
     return LoadedVar(
-        str(name), file if isinstance(file, str) else "", line if isinstance(line, int) else None, str(root)
+        str(name), file if isinstance(file, str) else "", (line or None) if isinstance(line, int) else None, str(root)
     )

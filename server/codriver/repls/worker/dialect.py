@@ -40,6 +40,8 @@ class Dialect:
     """Whether it can compare what is loaded with the files."""
     puts_back = False
     """Whether what a load changed can be put back."""
+    tells_loaded = False
+    """Whether it can tell what is loaded of which file, for others to compare."""
     has_hooks = False
     """Whether `sys.excepthook` is the user's way to have errors shown."""
     home: Any
@@ -147,6 +149,10 @@ class Dialect:
 
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
         """The differences of the loaded modules from their files below `root`. See `Drift`."""
+        raise NotImplementedError
+
+    def loaded(self, root: str, known: str) -> dict[str, Any]:
+        """The namespaces that are loaded of files below `root`. See `LispLoaded`."""
         raise NotImplementedError
 
 

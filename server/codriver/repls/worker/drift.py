@@ -319,7 +319,7 @@ def _old_names(modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator[dic
 
 def _old_instances(modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator[dict[str, str]]:
     """The classes that have a successor, and instances that live on."""
-    former = {id(one): one for one in _classes() if _successor(one, modules) is not one}
+    former = {id(one): one for one in all_classes() if _successor(one, modules) is not one}
     if not former:
         return
     counts = dict.fromkeys(former, 0)
@@ -332,7 +332,7 @@ def _old_instances(modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator
             yield _row(modules[home_of(former[key])][0], qualname_of(former[key]), INSTANCES, of=str(count))
 
 
-def _classes() -> Iterator[type]:
+def all_classes() -> Iterator[type]:
     """Every class that lives."""
     seen: set[int] = set()
     waiting: list[type] = [object]

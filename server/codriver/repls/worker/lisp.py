@@ -15,7 +15,8 @@ import sys
 from .dialect import COMPLETIONS, LISTED, Dialect, NamespaceMissingError, Sources, first_line, kind_of, matcher
 from .error_report import at_lines, begin_parts, in_phase, is_library, place, words_of
 from .frame_locals import BRACKETS, PlainPrinter, locals_of
-from .lisp_values import LispValues
+from .lisp_loaded import LispLoaded
+from .lisp_values import LispValues, print_string
 from .printing import asked_limits, limits
 
 TYPE_CHECKING = False
@@ -32,13 +33,13 @@ DATA_LENGTH, DATA_LEVEL = 50, 5
 DATA_CHARACTERS = 4000
 SOURCE_LINES = 2000
 """How much of a file is told from where a definition begins."""
-ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\b": "\\b"})
 
 
 class Lisp(Dialect):
     """Evaluates Basilisp, for the life of the worker."""
 
     expands = True
+    tells_loaded = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,11 +51,12 @@ class Lisp(Dialect):
         self._compiler, self._reader, self._runtime, self._symbol = compiler, reader, runtime, symbol
         importlib.import_module("basilisp.main").init()
         importlib.import_module("basilisp.core")
-        obj.lrepr.register(str)(_print_string)
+        obj.lrepr.register(str)(print_string)
         lang = importlib.import_module("basilisp.lang.vector"), importlib.import_module("basilisp.lang.interfaces")
         self._values = LispValues(lang[1].ICounted, lang[0].vector, runtime.lrepr)
         self._plain = self._plain_printer()
         self._sources = Sources()
+        self._loaded = LispLoaded(*map(importlib.import_module, ("basilisp.lang.keyword", "basilisp.lang.map")))
         self._numbers = itertools.count(1)
         self._core, self._in_ns = self.find("basilisp.core"), symbol.symbol("in-ns")
         names = ("*ns*", "*1", "*2", "*3", "*e", "*out*", "*err*", "*in*", "*print-length*", "*print-level*")
@@ -66,6 +68,10 @@ class Lisp(Dialect):
             context = compiler.CompilerContext(filename="<eval>")
             for form in reader.read_str("(ns user (:use [basilisp.repl :only [doc source]]))", runtime.resolve_alias):
                 compiler.compile_and_exec_form(form, context, self.home)
+
+    def loaded(self, root: str, known: str) -> dict[str, Any]:
+        """See `Dialect`."""
+        return self._loaded.answer(list(self._runtime.Namespace.ns_cache().values()), root, known)
 
     def versions(self) -> dict[str, str]:
         """See `Dialect`."""
@@ -370,13 +376,6 @@ class Lisp(Dialect):
 
 def _data_of(parts: dict[str, Any]) -> str:
     return " " + parts["data"] if "data" in parts else ""
-
-
-def _print_string(text: str, *, human_readable: bool = False, print_readably: bool = True, **_settings: object) -> str:
-    """A string as Clojure prints it. Basilisp's own way escapes every character beyond ASCII as Python would."""
-    if human_readable or not print_readably:
-        return text
-    return '"' + text.translate(ESCAPES) + '"'
 
 
 def _warm_up() -> None:

@@ -30,6 +30,16 @@ def pairs_of(value: Any) -> Any:
     return None if hasattr(type(value), "__next__") else enumerate(value)
 
 
+ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\b": "\\b"})
+
+
+def print_string(text: str, *, human_readable: bool = False, print_readably: bool = True, **_settings: object) -> str:
+    """A string as Clojure prints it. Basilisp's own way escapes every character beyond ASCII as Python would."""
+    if human_readable or not print_readably:
+        return text
+    return '"' + text.translate(ESCAPES) + '"'
+
+
 class LispValues:
     """The parts of values of one Lisp. `counted`: its classes that know their length; `show` prints a key."""
 

@@ -75,6 +75,8 @@ class Server:
             self._ops["codriver/drift"] = self._drift
         if dialect.puts_back:
             self._ops["codriver/restore"] = self._restore
+        if dialect.tells_loaded:
+            self._ops["codriver/loaded"] = self._loaded
         if dialect.expands:
             self._ops["macroexpand"] = self._enqueue
 
@@ -236,6 +238,10 @@ class Server:
         """Put back what the loads of a batch changed, or with `keep` forget what it was."""
         left = self._dialect.end_hold(message.get("hold") or "", puts_back=not message.get("keep"))
         connection.answer(message, {"left": left, "status": ["done"]})
+
+    def _loaded(self, message: Message, connection: Connection, _session: Session) -> None:
+        found = self._dialect.loaded(message.get("root") or "", message.get("known") or "")
+        connection.answer(message, {**found, "status": ["done"]})
 
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
         connection.answer(message, {"stacks": stacks(), "status": ["done"]})
