@@ -1,12 +1,15 @@
 """What every test shares."""
 
 import gc
+import os
 import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from live_server import serving
+
+os.environ["CODRIVER_TESTS_FORK"] = "1"
+from live_server import serving  # it starts servers in the way that the variable says
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("codriver", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 import click
+import forked
 import pytest
 from click.testing import CliRunner
 from live_server import WAIT_S, environ, own_settings, serving, until
@@ -63,10 +64,13 @@ def test_the_list_of_commands_cuts_nothing(tmp_path):
     assert all(f"  {name} " in shown for name in COMMANDS)
 
 
-def run(folder, *arguments, **kwargs):
+def run(folder, *arguments, env=None, **kwargs):
+    env = {**environ(folder), **(env or {})}
+    if not kwargs:
+        return forked.run(arguments, env=env, cwd=folder, timeout=WAIT_S)
     return subprocess.run(
         [sys.executable, "-m", "codriver", *arguments], cwd=folder, capture_output=True, text=True, timeout=WAIT_S,
-        env={**environ(folder), **kwargs.pop("env", {})}, check=False, **kwargs,
+        env=env, check=False, **kwargs,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import forked
 import pytest
 from live_server import WAIT_S, Relayed, environ, serving, until
 
@@ -20,11 +21,8 @@ def workspace(tmp_path):
 @pytest.fixture
 def run(workspace):
     def run(*arguments, **variables):
-        return subprocess.run(
-            [sys.executable, "-m", "codriver", *arguments], cwd=workspace, capture_output=True, text=True,
-            env=environ(workspace.parent) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"} | variables,
-            timeout=WAIT_S, check=False,
-        )  # fmt: skip
+        env = environ(workspace.parent) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"} | variables
+        return forked.run(arguments, env=env, cwd=workspace, timeout=WAIT_S)
 
     yield run
     run("stop")

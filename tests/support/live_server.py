@@ -10,6 +10,9 @@ import sys
 import time
 from pathlib import Path
 
+import forked
+from forked import CAN_FORK, Forked
+
 import codriver_relay
 from codriver.tools.lean_answers import Evaluating
 from codriver.tools.manifest import MANIFEST
@@ -44,21 +47,29 @@ class Live:
         self.workspace.mkdir(parents=True, exist_ok=True)
         self.environ = environ(folder)
         self.port_file = self.workspace / ".calva" / "mcp-server" / "port"
-        self.process = subprocess.Popen(
-            self.command("serve", *(() if "--port" in options else ("--port", "0")), *options),
+        self.process = self.start("serve", *(() if "--port" in options else ("--port", "0")), *options)
+        self.greeting = self.process.stdout.readline() if is_awaited else ""
+
+    def start(self, *words):
+        command = self.command(*words)
+        if CAN_FORK:
+            return Forked(command[3:], env=self.environ)
+        return subprocess.Popen(
+            command,
             env=self.environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.greeting = self.process.stdout.readline() if is_awaited else ""
 
     def command(self, name, *options):
         return [sys.executable, "-m", "codriver", name, "--workspace", str(self.workspace), *options]
 
     def run(self, name, *options, **kwargs):
         """Run another command on the same workspace."""
+        if not kwargs:
+            return forked.run(self.command(name, *options)[3:], env=self.environ, timeout=WAIT_S)
         return subprocess.run(
             self.command(name, *options), env=self.environ, capture_output=True, text=True, timeout=WAIT_S, check=False,
             **kwargs,

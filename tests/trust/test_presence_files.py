@@ -13,6 +13,7 @@ import tempfile
 import threading
 from pathlib import Path
 
+import forked
 import pytest
 from live_server import WAIT_S, Live, environ, serving
 
@@ -97,10 +98,7 @@ def plant(folder, port, *, host="127.0.0.1", pid=None):
 
 def run(workspace, *arguments, **variables):
     env = environ(workspace.parent) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"} | variables
-    return subprocess.run(
-        [sys.executable, "-m", "codriver", *arguments, "--workspace", str(workspace)], env=env, capture_output=True,
-        stdin=subprocess.DEVNULL, text=True, timeout=WAIT_S, check=False,
-    )  # fmt: skip
+    return forked.run([*arguments, "--workspace", str(workspace)], env=env, timeout=WAIT_S)
 
 
 def relay(workspace, *options, given=None, **variables):

@@ -1,0 +1,154 @@
+"""Processes of `codriver` that are forked from a prepared one: as `subprocess.Popen` has them, as far as tests ask."""
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+CAN_FORK = sys.platform == "linux" and "CODRIVER_TESTS_FORK" in os.environ
+"""Tests say so in `conftest.py`; benchmarks measure what starts from nothing."""
+PROGRAM = Path(__file__).with_name("prepared_process.py")
+MAX_BYTES = 1 << 20
+
+
+class Prepared:
+    """The prepared process of this one, and what it has told of those that it forked."""
+
+    def __init__(self):
+        self.link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, str(PROGRAM), str(theirs.fileno())], pass_fds=[theirs.fileno()], env=environ
+            )
+        self.asking = threading.Lock()
+        self.news = threading.Condition()
+        self.started = []
+        self.ended = {}
+        self.hearing = threading.Thread(target=self.hear, daemon=True)
+        self.hearing.start()
+        atexit.register(self.close)
+
+    def hear(self):
+        with contextlib.suppress(OSError):
+            while told := self.link.recv(MAX_BYTES):
+                news = json.loads(told)
+                with self.news:
+                    if "started" in news:
+                        self.started.append(news["started"])
+                    else:
+                        self.ended[news["ended"]] = news
+                    self.news.notify_all()
+
+    def fork(self, asked, descriptors):
+        """The number of a new process."""
+        with self.asking:
+            socket.send_fds(self.link, [json.dumps(asked).encode()], descriptors)
+            with self.news:
+                assert self.news.wait_for(lambda: self.started, 60), "the prepared process does not answer"
+                return self.started.pop()
+
+    def close(self):
+        self.link.shutdown(socket.SHUT_RDWR)
+        self.hearing.join()
+        self.link.close()
+        self.process.wait()
+
+
+@functools.cache
+def prepared():
+    return Prepared()
+
+
+class Forked:
+    """A process `codriver WORDS`, forked. What it writes is text, in `stdout` and, unless it goes there, `stderr`."""
+
+    def __init__(self, words, *, env, cwd=None, stderr=subprocess.STDOUT, start_new_session=False):
+        self.args = words
+        self.returncode = self.memory = self.stderr = None
+        asked = {
+            "words": ["codriver", *map(str, words)],
+            "environ": env,
+            "folder": str(cwd or Path.cwd()),
+            "session": start_new_session,
+        }
+        with contextlib.ExitStack() as theirs:
+            nothing = theirs.enter_context(open(os.devnull, "rb"))  # noqa: PTH123
+            self.stdout, out = pipe(theirs)
+            error = out
+            if stderr == subprocess.PIPE:
+                self.stderr, error = pipe(theirs)
+            self.prepared = prepared()
+            self.pid = self.prepared.fork(asked, [nothing.fileno(), out, error])
+
+    def poll(self):
+        with self.prepared.news:
+            self._look()
+        return self.returncode
+
+    def wait(self, timeout=None):
+        with self.prepared.news:
+            if not self.prepared.news.wait_for(self._look, timeout):
+                raise subprocess.TimeoutExpired(self.args, timeout)
+        return self.returncode
+
+    def _look(self):
+        if self.returncode is None and self.pid in self.prepared.ended:
+            news = self.prepared.ended.pop(self.pid)
+            self.returncode, self.memory = news["code"], news["memory"]
+        return self.returncode is not None
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self):
+        self.send_signal(9)
+
+    def terminate(self):
+        self.send_signal(15)
+
+    def communicate(self, timeout=60):
+        """All that it writes, once it has ended."""
+        ends = time.monotonic() + timeout
+        said = {}
+        files = [file for file in (self.stdout, self.stderr) if file]
+        readers = [threading.Thread(target=lambda file=file: said.update({file: file.read()})) for file in files]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(max(0.0, ends - time.monotonic()))
+        if any(reader.is_alive() for reader in readers):
+            self.kill()
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        for file in files:
+            file.close()
+        self.wait(max(1.0, ends - time.monotonic()))
+        return said[self.stdout], said.get(self.stderr)
+
+
+def pipe(theirs):
+    """A new pipe: our end as a file of text, and the number of theirs, closed with `theirs`."""
+    ours, end = os.pipe()
+    theirs.callback(os.close, end)
+    return os.fdopen(ours, encoding="utf-8", errors="replace"), end
+
+
+def run(words, *, env, cwd=None, timeout=60):
+    """What `subprocess.run` gives of a command that is run to its end: forked where that can be."""
+    if not CAN_FORK:
+        command = [sys.executable, "-m", "codriver", *words]
+        return subprocess.run(
+            command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
+            check=False,
+        )  # fmt: skip
+    process = Forked(words, env=env, cwd=cwd, stderr=subprocess.PIPE)
+    out, error = process.communicate(timeout)
+    return subprocess.CompletedProcess(words, process.returncode, out, error)

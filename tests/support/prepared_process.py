@@ -1,0 +1,97 @@
+"""The process from which servers and commands of the tests are forked, all that they import being imported already.
+
+Run as a program, with the number of a socket: each message on it is the command line, environment and folder of one
+process, its descriptors 0, 1 and 2 beside it; the process's number and, at its end, its status and memory go back.
+A process forked here is a real one; it is spared only the second of processor time that its imports take. Those tests
+whose subject is the start itself, and all tests on systems other than Linux, start theirs from nothing.
+"""
+
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import random
+import select
+import signal
+import socket
+import sys
+
+import codriver.app.serve
+import codriver.commands
+from codriver.commands import cli
+
+MAX_BYTES = 1 << 20
+
+
+def main():
+    link = socket.socket(fileno=int(sys.argv[1]))
+    load()
+    awake, wake = os.pipe()
+    for end in (awake, wake):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        ready, _, _ = select.select([link, awake], [], [])
+        if awake in ready:
+            os.read(awake, 4096)
+            report_ended(link)
+        if link in ready:
+            told, descriptors, _, _ = socket.recv_fds(link, MAX_BYTES, 3)
+            if not told:
+                return
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                link.close()
+                os.close(awake)
+                os.close(wake)
+                become(json.loads(told), descriptors)
+                cli.main()
+                return
+            for descriptor in descriptors:
+                os.close(descriptor)
+            link.send(json.dumps({"started": pid}).encode())
+
+
+def load():
+    """Import what the commands import when they run, as the server is imported already."""
+    for module in pkgutil.iter_modules(codriver.commands.__path__):
+        importlib.import_module(f"codriver.commands.{module.name}")
+    # What lives already is not looked through, and so not copied, by each.
+    gc.collect()
+    gc.freeze()
+
+
+def report_ended(link):
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        code = os.waitstatus_to_exitcode(status)
+        link.send(json.dumps({"ended": pid, "code": code, "memory": usage.ru_maxrss * 1024}).encode())
+
+
+def become(asked, descriptors):
+    """Be the process that was asked for, as far as one is told from another."""
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    for number, handler in ((signal.SIGCHLD, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+        signal.signal(number, handler)
+    if asked["session"]:
+        os.setsid()
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["environ"])
+    sys.argv[:] = asked["words"]
+    random.seed()
+
+
+if __name__ == "__main__":
+    main()
