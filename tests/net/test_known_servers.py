@@ -74,6 +74,7 @@ def command(*words, env):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_all_servers_of_a_user_are_listed_and_those_that_were_killed_are_said(tmp_path, workspace):
     env, second = environ(tmp_path), tmp_path / "second"
     second.mkdir()

@@ -75,6 +75,7 @@ def test_a_hook_gives_it_short_at_a_start_and_whole_after_a_compaction(live, cli
     assert short.splitlines()[1] == whole.splitlines()[1]
 
 
+@pytest.mark.slow
 def test_it_survives_the_server(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client(name="claude-code") as client:
         work(client)

@@ -297,6 +297,9 @@ def explained(answer: dict[str, Any]) -> Iterator[str]:
         return
     if message:
         yield message
+    if answer.get("reason") == "other-worktree":
+        yield f"to use it all the same, name it with --session {answer.get('sessionKey')}; else start a REPL here"
+        return
     if "balancedText" in answer:
         yield f"as its indentation suggests: {answer['balancedText']}"
     elif answer.get("hint") and answer.get("reason") != "evaluation-failed":

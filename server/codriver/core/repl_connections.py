@@ -67,6 +67,11 @@ def stray(state: State, repl: Repl) -> str | None:
     root = repl.profile.project_root if repl.profile is not None else None
     if repl.origin.kind != "port-file" or not root or not state.life.workspace:
         return None
+    if tree := other_tree(repl):
+        return (
+            f"REPL {repl.key} runs in {root}, in the working tree {tree}, and this workspace is in another one of the "
+            f"same repository: what is loaded is from there. The port file {repl.origin.text} leads to it"
+        )
     if _is_within(root, state.life.workspace) or _is_within(state.life.workspace, root):
         return None
     file = repl.origin.text
@@ -75,6 +80,14 @@ def stray(state: State, repl: Repl) -> str | None:
         "a REPL that is gone, and then code runs in another project. If so, delete the file and start the REPL again; "
         f"if it is the right one, in a container say, name it with --nrepl {repl.address} and this is not said"
     )
+
+
+def other_tree(repl: Repl) -> str | None:
+    """The other working tree of the workspace's repository that a REPL runs in, where a port file led to it.
+
+    None of a REPL that was named or is our own: whoever named it means it.
+    """
+    return repl.profile.other_tree if repl.profile is not None and repl.origin.kind == "port-file" else None
 
 
 def _is_within(path: str, folder: str) -> bool:

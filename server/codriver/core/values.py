@@ -67,6 +67,8 @@ class Profile:
     """It runs one evaluation at a time, whatever their sessions."""
     process_id: int | None = None
     project_root: str | None = None
+    other_tree: str | None = None
+    """The working tree of the workspace's repository that it runs in, where that is not the workspace's own."""
     notes: tuple[str, ...] = ()
     """Sentences a user should know, such as why this REPL cannot be interrupted."""
 

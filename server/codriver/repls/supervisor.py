@@ -9,26 +9,29 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
 from codriver.core import actions, effects
+from codriver.core.values import replace
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.repls import kinds
 from codriver.repls.events import EventRecorder, Faults
 from codriver.repls.interrupt import Interrupter
 from codriver.repls.launch import processes, recipes
+from codriver.repls.launch.working_trees import other_tree
 from codriver.repls.runner import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from pathlib import Path
 
     from anyio.abc import TaskGroup
 
     from codriver.core.dispatch import Core, Performer
     from codriver.core.state import Repl
+    from codriver.core.values import Profile
     from codriver.log.transcripts import Transcripts
     from codriver.log.writer import Logbook
     from codriver.repls.adapter import Adapter, Connector
@@ -217,12 +220,21 @@ class Repls:
                 silence.cancel()
                 self._adapters[repl_id] = adapter
                 try:
-                    self._core.report(actions.ReplConnected(repl_id, adapter.profile, address))
+                    profile = await self._placed(repl_id, adapter.profile)
+                    self._core.report(actions.ReplConnected(repl_id, profile, address))
                     return await adapter.wait_closed()
                 finally:
                     del self._adapters[repl_id]
         finally:
             silence.cancel()
+
+    async def _placed(self, repl_id: str, profile: Profile) -> Profile:
+        """The profile, with the other working tree that the REPL runs in, where a port file led to one."""
+        repl, root = self._core.state.repls.get(repl_id), profile.project_root
+        if repl is None or repl.origin.kind != "port-file" or not root or not Path(root).is_absolute():
+            return profile
+        tree = await anyio.to_thread.run_sync(other_tree, self._workspace, Path(root))
+        return replace(profile, other_tree=str(tree)) if tree else profile
 
     async def _tell_of_silence(self, until: anyio.CancelScope, repl_id: str, place: str) -> None:
         """Say of a connection that is not made soon what may be there: whoever waits for it learns that first."""

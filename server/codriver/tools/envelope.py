@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 REASONS = frozenset(
     {
         "ambiguous-session",
+        "other-worktree",
         "bad-arguments",
         "bad-query",
         "bad-who",

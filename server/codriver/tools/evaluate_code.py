@@ -23,7 +23,7 @@ from codriver.tools.client_traits import traits_of
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.lean_answers import Evaluating
-from codriver.tools.session_choice import Target, evaluation_of, in_lane, isolated, resolve
+from codriver.tools.session_choice import Target, check_tree, evaluation_of, in_lane, isolated, resolve
 from codriver.tools.stale_objects import notes_of_load
 from codriver.tools.syntax_check import check_brackets, check_python, speaks_lisp
 
@@ -149,6 +149,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     lisp = speaks_lisp(call.state, arguments.repl_session_key)
     forms = await _forms(call, arguments.repl_session_key, arguments.code, lisp=lisp)
     target = resolve(call.state, arguments.repl_session_key)
+    check_tree(call, target, who, arguments.repl_session_key)
     if arguments.isolate:
         target = await isolated(call, target, who)
     elif arguments.repl_session_key is None:
@@ -182,6 +183,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     lisp = path.suffix != ".py" and speaks_lisp(call.state, arguments.repl_session_key)
     forms = await _forms(call, arguments.repl_session_key, text, lisp=lisp)
     target = resolve(call.state, arguments.repl_session_key)
+    check_tree(call, target, who, arguments.repl_session_key)
     if arguments.repl_session_key is None:
         target = in_lane(call, target, who)
     request = Request(

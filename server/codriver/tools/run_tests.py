@@ -25,7 +25,7 @@ from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.fresh_results import notes_of_fresh, outcomes
 from codriver.tools.lean_answers import Evaluating, lean, reader_of, wants_detail
-from codriver.tools.session_choice import evaluation_of, in_lane, key_of, resolve
+from codriver.tools.session_choice import check_tree, evaluation_of, in_lane, key_of, resolve
 from codriver.tools.stale_objects import notes_of_tests
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     """Run tests, and say what failed first."""
     target = resolve(call.state, arguments.repl_session_key)
     who = call.who(arguments.who)
+    check_tree(call, target, who, arguments.repl_session_key)
     if arguments.repl_session_key is None:
         target = in_lane(call, target, who)
     profile = target.repl.profile

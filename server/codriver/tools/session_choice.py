@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codriver.core import lanes
 from codriver.core.actions import LaneWanted, SessionOpened
 from codriver.core.evaluation_queue import session_key
+from codriver.core.repl_connections import other_tree
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.net.seen_clients import OWN_NAMES
@@ -56,10 +57,12 @@ class AmbiguousSessionError(RefusedError):
 
     reason = "ambiguous-session"
 
-    def __init__(self, keys: Sequence[str]) -> None:
+    def __init__(self, repls: Sequence[Repl]) -> None:
+        keys = [repl.key for repl in repls]
+        shown = [f"{repl.key} (of another working tree)" if other_tree(repl) else repl.key for repl in repls]
         super().__init__(
             f"there are {len(keys)} REPL sessions, and replSessionKey was not given",
-            hint=f"call again with replSessionKey set to one of: {', '.join(keys)}",
+            hint=f"call again with replSessionKey set to one of: {', '.join(shown)}",
             details={"sessions": list(keys), "count": len(keys)},
         )
 
@@ -86,6 +89,21 @@ class ReplStoppedError(RefusedError):
         super().__init__(
             f"the REPL {repl.key} is stopped: {repl.note or 'no reason is known'}",
             hint="call restart_repl if it is a process that codriver starts; else start the REPL itself",
+        )
+
+
+class OtherTreeError(RefusedError):
+    """The REPL that a port file led to runs in another working tree of the workspace's repository."""
+
+    reason = "other-worktree"
+
+    def __init__(self, target: Target, tree: str) -> None:
+        super().__init__(
+            f"nothing was evaluated: the REPL {target.key} runs in the working tree {tree}, and this workspace is in "
+            "another one of the same repository, so the code it has loaded is not this one's",
+            hint=f"to use it all the same, give replSessionKey {target.key}; else start a REPL here, and delete the "
+            f"port file {target.repl.origin.text} if it is left over",
+            details={"sessionKey": target.key},
         )
 
 
@@ -116,7 +134,7 @@ def resolve(state: State, key: str | None, *, may_leave: bool = False) -> Target
         if not reachable:
             raise NoReplError(tuple(state.repls.values()))
         if len(reachable) > 1:
-            raise AmbiguousSessionError([repl.key for repl in reachable])
+            raise AmbiguousSessionError(reachable)
         return Target(reachable[0], reachable[0].sessions[MAIN_SESSION])
     for repl in state.repls.values():
         for session in repl.sessions.values():
@@ -172,15 +190,31 @@ def _lane(call: Call, who: str) -> Lane | None:
     return Lane(call.client_name, who, call.conversation)
 
 
+def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
+    """Refuse to evaluate in a REPL of another working tree, until this caller has named it, and so means it.
+
+    Raises:
+        OtherTreeError: it is one, and was not named since it was connected.
+    """
+    repl, tree = target.repl, other_tree(target.repl)
+    if tree is None or named is not None:
+        return
+    asked = (repl.id, repl.generation, call.client, who)
+    if not any((one.repl, one.generation, one.client, one.who) == asked for one in call.state.evaluations.values()):
+        raise OtherTreeError(target, tree)
+
+
 def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str | None:
     """The connected REPL that serves a file; None when none does; in words which could, when that is not clear.
 
     Of those that speak the likeliest dialect it is the one whose project is nearest to the file.
     """
     dialects = dialects_by_suffix().get(file.suffix, ())
-    able = [repl for repl in repls if repl.phase == "connected" and repl.dialect in dialects]
+    speaking = [repl for repl in repls if repl.phase == "connected" and repl.dialect in dialects]
+    able = [repl for repl in speaking if other_tree(repl) is None]
     if not able:
-        return None
+        there = next(iter(speaking), None)
+        return f"{there.key} runs in another working tree" if there else None
 
     def distance(repl: Repl) -> tuple[int, int]:
         home = _home(repl, workspace)

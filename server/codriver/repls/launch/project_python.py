@@ -13,17 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codriver import files
-from codriver.files import Links, Rules
 from codriver.repls.kinds import PYTHON
+from codriver.repls.launch.working_trees import main_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 AUTO: Final = "auto"
 ENVIRONMENTS: Final = (".venv", "venv")
-LINK_RULES: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE, is_granting=True)
-"""Such a file leads to a program that is run: it is the user's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +66,3 @@ def _caution(workspace: Path, python: str) -> str | None:
         f"this project has no environment of its own (.venv, venv), so its code runs in {python}, perhaps without its "
         "packages: make one, or choose an interpreter by `codriver serve --python PATH` or python = … in codriver.toml"
     )
-
-
-def main_checkout(workspace: Path) -> Path | None:
-    """The checkout whose linked working tree `workspace` is; None when it is none.
-
-    Source: gitrepository-layout(5), "gitdir" and "commondir".
-    """
-    try:
-        pointer = _line_of(workspace / ".git", workspace)
-        if not pointer.startswith("gitdir: "):
-            return None
-        own = Path(os.path.normpath(workspace / pointer.removeprefix("gitdir: ")))
-        back = Path(os.path.normpath(own / _line_of(own / "gitdir", own)))
-        common = Path(os.path.normpath(own / _line_of(own / "commondir", own)))
-        if os.path.realpath(back) != os.path.realpath(workspace / ".git") or common.name != ".git":
-            return None
-    except (OSError, ValueError):
-        return None
-    return common.parent
-
-
-def _line_of(path: Path, root: Path) -> str:
-    return files.read_text(path, LINK_RULES, root=root).strip()

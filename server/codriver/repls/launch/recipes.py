@@ -19,7 +19,8 @@ from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, by_word
 from codriver.repls.launch.processes import SUPERVISED
-from codriver.repls.launch.project_python import AUTO, find_python, main_checkout
+from codriver.repls.launch.project_python import AUTO, find_python
+from codriver.repls.launch.working_trees import main_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

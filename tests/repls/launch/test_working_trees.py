@@ -1,0 +1,121 @@
+"""Whether two folders are in two working trees of one repository: what real git made, and what a stranger claims."""
+
+import os
+
+import pytest
+from linked_tree import git
+
+from codriver.repls.launch.working_trees import main_checkout, other_tree
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory):
+    """A folder with the checkout `main`, and its trees `linked`, `third` and `main/trees/inner`, as git makes them."""
+    folder = tmp_path_factory.mktemp("trees")
+    git("init", str(folder / "main"))
+    git("-C", str(folder / "main"), "commit", "--allow-empty", "-m", "first")
+    for name in ("linked", "third", "main/trees/inner"):
+        git("-C", str(folder / "main"), "worktree", "add", str(folder / name))
+    (folder / "main" / "src").mkdir()
+    return folder
+
+
+@pytest.fixture
+def main(trees):
+    return trees / "main"
+
+
+@pytest.fixture
+def linked(trees):
+    return trees / "linked"
+
+
+@pytest.fixture(autouse=True)
+def _no_git_is_run(trees, monkeypatch, tmp_path):
+    """First on the path is a `git` that leaves a mark."""
+    program, mark = tmp_path / "bin" / "git", tmp_path / "git was run"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch '{mark}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    yield
+    assert not mark.exists()
+
+
+def test_the_main_checkout_and_a_linked_tree_are_two_trees_of_one_repository(main, linked):
+    assert other_tree(linked, main) == main
+    assert other_tree(linked / "no" / "such", main / "src") == main
+    assert other_tree(main, linked) == linked
+
+
+def test_a_tree_that_lies_in_the_main_checkout_is_another_one_all_the_same(main):
+    inner = main / "trees" / "inner"
+    assert other_tree(inner, main / "src") == main
+    assert other_tree(main, inner) == inner
+
+
+def test_two_linked_trees_are_two_and_folders_of_one_tree_are_one(main, linked, trees):
+    assert other_tree(linked, trees / "third") == trees / "third"
+    assert other_tree(main, main / "src") is None
+    assert other_tree(linked, linked) is None
+
+
+def test_another_repository_or_none_is_no_other_tree(main, linked, tmp_path):
+    (tmp_path / "else" / ".git").mkdir(parents=True)
+    (tmp_path / "bare").mkdir()
+    for folder in ("else", "bare", "missing"):
+        assert other_tree(linked, tmp_path / folder) is None
+        assert other_tree(tmp_path / folder, linked) is None
+
+
+def test_a_link_to_a_tree_is_that_tree(main, linked, tmp_path):
+    (tmp_path / "short").symlink_to(linked)
+    assert other_tree(tmp_path / "short", main) == main
+    assert other_tree(main, tmp_path / "short") == linked
+    assert other_tree(linked, tmp_path / "short") is None
+
+
+def claim(folder, text):
+    folder.mkdir()
+    (folder / ".git").write_bytes(text)
+    return folder
+
+
+def test_a_tree_that_its_repository_does_not_know_is_none(main, linked, tmp_path):
+    """A stranger's `.git` that points into a repository of the user's, as one in an archive can."""
+    own = next((main / ".git" / "worktrees").iterdir())
+    for name, pointer in (("a", own), ("b", own.with_name("none")), ("c", main / ".git"), ("d", own / "..")):
+        stranger = claim(tmp_path / name, b"gitdir: " + os.fsencode(pointer))
+        assert other_tree(stranger, main) is None
+        assert other_tree(main, stranger) is None
+        assert main_checkout(stranger) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"", b"gitdir:", b"gitdir: ", b"gitdir: /", b"gitdir: /dev/zero", b"gitdir: worktrees/x", b"\xff\xfe",
+        b"gitdir: /a\0b/worktrees/c", b"gitdir: /dev/fd/worktrees/0", b"gitdir: " + b"../" * 1300 + b"x",
+        b"gitdir: x\ngitdir: y", b"x" * 9999,
+    ],
+    ids=lambda text: repr(text[:20]),
+)  # fmt: skip
+def test_a_hostile_git_file_is_no_tree_and_does_no_harm(main, tmp_path, text):
+    stranger = claim(tmp_path / "stranger", text)
+    assert other_tree(stranger, main) is None
+    assert other_tree(main, stranger) is None
+    assert main_checkout(stranger) is None
+
+
+@pytest.mark.parametrize("shape", ["pipe", "link to a file", "link to a repository", "link to itself"])
+def test_a_git_that_is_no_plain_file_is_not_opened(main, linked, tmp_path, shape):
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    if shape == "pipe":
+        os.mkfifo(stranger / ".git")
+    else:
+        targets = {"link to a file": linked / ".git", "link to a repository": main / ".git"}
+        (stranger / ".git").symlink_to(targets.get(shape, stranger / ".git"))
+    assert other_tree(stranger, main) is None
+    assert other_tree(main, stranger) is None
+    assert main_checkout(stranger) is None

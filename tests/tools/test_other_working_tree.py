@@ -1,0 +1,84 @@
+"""An agent in one working tree, and a port file that leads to the REPL of another: refused until the agent means it."""
+
+from types import SimpleNamespace
+
+import pytest
+from linked_tree import git
+from live_server import serving, until
+from real_repls import fresh
+
+from codriver.core.repl_connections import stray
+from codriver.core.state import Life, Origin, Repl, State
+from codriver.core.values import Profile
+from codriver.tools.session_choice import AmbiguousSessionError, OtherTreeError, Target, check_tree, resolve, server_of
+
+WORKSPACE = State(life=Life(workspace="/w/main/trees/b"))
+
+
+def found(kind="port-file", key="py", tree="/w/main"):
+    profile = Profile(dialect="python", project_root="/w/main", other_tree=tree)
+    return Repl(f"file:{key}", key, Origin(kind, "/w/main/trees/b/.nrepl-port"), phase="connected", profile=profile)
+
+
+def call_with(repl):
+    return SimpleNamespace(client="c1", state=SimpleNamespace(evaluations={}, repls={repl.id: repl}))
+
+
+@pytest.mark.parametrize("repl", [found(kind="address"), found(kind="process"), found(tree=None)])
+def test_a_repl_that_was_named_is_ours_or_cannot_be_compared_is_not_refused(repl):
+    check_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
+    assert stray(WORKSPACE, repl) is None
+
+
+def test_a_refusal_names_the_tree_the_argument_that_means_it_and_the_port_file():
+    repl = found()
+    with pytest.raises(OtherTreeError) as refused:
+        check_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
+    assert "runs in the working tree /w/main, and" in refused.value.message
+    assert "give replSessionKey py;" in refused.value.hint
+    assert "/w/main/trees/b/.nrepl-port" in refused.value.hint
+
+
+def test_it_is_told_of_though_it_runs_above_the_workspace():
+    assert "in the working tree /w/main, and this workspace is in another one" in stray(WORKSPACE, found())
+
+
+def test_it_serves_no_file_that_nobody_loads_there(tmp_path):
+    assert server_of(tmp_path / "a.py", [found()], tmp_path) == "py runs in another working tree"
+    own = found(key="own", tree=None)
+    assert server_of(tmp_path / "a.py", [found(), own], tmp_path) is own
+
+
+def test_who_has_to_choose_learns_which_it_is():
+    repls = {repl.id: repl for repl in (found(), found(key="own", tree=None))}
+    with pytest.raises(AmbiguousSessionError) as refused:
+        resolve(State(repls=repls), None)
+    assert refused.value.hint.endswith(": py (of another working tree), own")
+
+
+@pytest.mark.slow
+def test_an_agent_evaluates_in_the_repl_of_another_tree_only_when_it_names_it(tmp_path):
+    with fresh("python") as repl:
+        git("init", str(repl.folder))
+        git("-C", str(repl.folder), "commit", "--allow-empty", "-m", "first")
+        git("-C", str(repl.folder), "worktree", "add", str(tmp_path / "workspace"))
+        (tmp_path / "workspace" / ".nrepl-port").write_text(str(repl.endpoint.port))
+        (tmp_path / "workspace" / "low.py").write_text("mark = 1\n")
+        with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            asked = {"evaluate_code": {"code": "1"}, "load_file": {"filePath": "low.py"}, "run_tests": {}}
+            for tool, arguments in asked.items():
+                refused = client.call(tool, **arguments)
+                assert (refused["ok"], refused["reason"], refused["sessionKey"]) == (False, "other-worktree", "py")
+                assert str(repl.folder.resolve()) in refused["message"]
+            assert client.call("server_health")["evaluations"]["accepted"] == 0
+            assert client.call("list_sessions")["sessions"][0]["elsewhere"] is True
+            meant = client.call("evaluate_code", code="1", replSessionKey="py")
+            assert meant["ok"]
+            assert [note for note in meant["notes"] if "another one of the same repository" in note]
+            assert client.call("evaluate_code", code="2")["ok"]
+            assert client.call("evaluate_code", code="3", who="other")["reason"] == "other-worktree"
+            by_hand = live.run("eval", "1 + 1")
+            assert by_hand.returncode == 1
+            assert "to use it all the same, name it with --session py; else start a REPL here" in by_hand.stderr
+            assert live.run("eval", "--session", "py", "1 + 1").stdout == "2\n"
