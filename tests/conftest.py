@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-os.environ["CODRIVER_TESTS_FORK"] = "1"
+os.environ["TESTS_OF_CODRIVER_FORK"] = "1"
 from live_server import serving  # it starts servers in the way that the variable says
 
 # How long an example takes says more of the machine than of the code.

@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-CAN_FORK = sys.platform == "linux" and "CODRIVER_TESTS_FORK" in os.environ
+CAN_FORK = sys.platform == "linux" and "TESTS_OF_CODRIVER_FORK" in os.environ
 """Tests say so in `conftest.py`; benchmarks measure what starts from nothing."""
 PROGRAM = Path(__file__).with_name("prepared_process.py")
 MAX_BYTES = 1 << 20

@@ -34,11 +34,11 @@ def main():
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
-        ready, _, _ = select.select([link, awake], [], [])
+        ready, _, _ = select.select([link.fileno(), awake], [], [])
         if awake in ready:
             os.read(awake, 4096)
             report_ended(link)
-        if link in ready:
+        if link.fileno() in ready:
             told, descriptors, _, _ = socket.recv_fds(link, MAX_BYTES, 3)
             if not told:
                 return
