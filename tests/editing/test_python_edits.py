@@ -141,6 +141,12 @@ def test_insertions_stand_beside_what_they_name_in_their_order_with_the_gaps_tha
     )
 
 
+def test_what_comes_in_at_one_place_stands_innermost_first():
+    text = "class A:\n    def f(self): ...\n"
+    both = InsertDef(None, "x = 1"), InsertDef("A", "def g(self): ...", side="in")
+    assert edited(text, *both) == f"{text}\n    def g(self): ...\n\n\nx = 1\n"
+
+
 def test_what_is_taken_away_takes_its_gap_with_it():
     text = "def a(): ...\n\n\ndef b(): ...\n\n\ndef c(): ...\n"
     assert edited(text, ReplaceDef("b", "")) == "def a(): ...\n\n\ndef c(): ...\n"

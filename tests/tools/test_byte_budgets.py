@@ -9,8 +9,8 @@ from real_repls import repl
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
-    "python, tools/list and instructions": (12_529, 8_039),
-    "python, tools/list and instructions, claude": (12_605, 8_039),
+    "python, tools/list and instructions": (12_677, 8_187),
+    "python, tools/list and instructions, claude": (12_753, 8_187),
     "python, output schemas": (1_168, 0),
     "python, output schemas, codex": (0, 0),
     "python, output schemas, cline": (0, 0),
@@ -25,17 +25,17 @@ BUDGETS = {
     "python, 10 MB printed": (12_214, 6039),
     "python, 200,000 lines": (13_166, 6038),
     "python, list of 1,000,000": (651, 259),
-    "clojure, tools/list and instructions": (13_639, 8_700),
-    "clojure, tools/list and instructions, claude": (13_715, 8_700),
-    "clojure, tools/list and instructions, codex": (12_524, 8_918),
-    "clojure, tools/list and instructions, qwen": (14_117, 8_918),
+    "clojure, tools/list and instructions": (13_787, 8_848),
+    "clojure, tools/list and instructions, claude": (13_863, 8_848),
+    "clojure, tools/list and instructions, codex": (12_672, 9_066),
+    "clojure, tools/list and instructions, qwen": (14_265, 9_066),
     "clojure, output schemas": (1238, 0),
     "clojure, output schemas, codex": (0, 0),
     "clojure, output schemas, qwen": (1273, 0),
     "clojure, output schemas, cline": (0, 0),
     "clojure, 1+2, codex": (120, 24),
     "clojure, 1+2, cline": (120, 24),
-    "clojure, tools/list and instructions, lean": (5_768, 4_381),
+    "clojure, tools/list and instructions, lean": (5_916, 4_529),
     "clojure, output schemas, lean": (748, 0),
     "clojure, 0, a client's first call": (225, 51),
     "clojure, 1+2": (165, 24),
@@ -44,8 +44,8 @@ BUDGETS = {
     "clojure, 10 MB printed": (12_248, 6054),
     "clojure, 200,000 lines": (13_172, 6040),
     "clojure, list of 1,000,000": (571, 220),
-    "the two skills": (8196, 7543),
-    "the skills with all their pages": (17_288, 15_937),
+    "the two skills": (8_257, 7_611),
+    "the skills with all their pages": (17_315, 15_969),
 }
 """Of every client; a row with a profile behind it, such as `python, 1+2, codex`, is the bound of that client alone."""
 

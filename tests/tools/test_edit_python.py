@@ -1,7 +1,7 @@
 """`edit_files` in a project of Python: definitions are changed in the file, and only they are loaded."""
 
 import pytest
-from live_server import serving
+from live_server import own_settings, serving, until
 
 SHOP = """\
 from __future__ import annotations
@@ -23,7 +23,9 @@ class Order:
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("live"), "--repl", "python") as running:
+    folder = tmp_path_factory.mktemp("live")
+    own_settings(folder).write_text("evaluateTimeoutMs = 2000\n")
+    with serving(folder, "--repl", "python") as running:
         yield running
 
 
@@ -88,3 +90,94 @@ def test_a_refused_edit_names_what_there_is_and_touches_nothing(client, shop):
         {"type": "insert_def", "side": "in", "code": "x"},
     ):
         assert edit(client, shop, wrong)["reason"] == "bad-arguments"
+
+
+class TestAsOneAct:
+    """With `test` and `onFailure` a change is kept only if it holds."""
+
+    @pytest.fixture
+    def tests(self, shop):
+        file = shop.parent / f"test_{shop.name}"
+        file.write_text(
+            f"from {shop.stem} import rate\n\n\ndef test_rate():\n    assert rate(None) > 1\n"
+            "\n\ndef test_more():\n    assert rate(None) < 9\n"
+        )
+        yield file
+        file.unlink()
+
+    @pytest.fixture
+    def picture(self, client, shop):
+        """What is to be as before; it is asked again by calling it."""
+        code = (
+            "import sys\nif 'then' not in vars(): then = {}\n"
+            "now = shop.rate, shop.Order, type(order), shop.rate.__code__, sorted(vars(shop))\n"
+            f"then.setdefault({shop.stem!r}, now) == now"
+        )
+        assert evaluate(client, code) == "True"
+        return lambda: (evaluate(client, code), shop.read_text(), evaluate(client, "shop.sold")) == ("True", SHOP, "7")
+
+    @pytest.mark.parametrize("name", ["affected", "file", "node"])
+    def test_what_passes_is_kept_and_named(self, client, shop, tests, name):
+        chosen = {"affected": "affected", "file": tests.name, "node": f"{tests.name}::test_rate"}[name]
+        answer = edit(client, shop, RATE, load=True, test=[chosen], onFailure="restore")
+        assert answer["ok"], answer
+        named = [f"{tests.name}/{one}" for one in ("test_rate", "test_more")]
+        assert answer["tests"] == (named[:1] if name == "node" else named)
+        assert answer.get("chosen") == ("by the names of the changed files" if name == "affected" else None)
+        assert answer.keys() - {"chosen"} == {"ok", "files", "count", "tests"}
+        assert answer["files"][0].keys() == {"filePath", "applied", "edits", "diff"}
+        assert evaluate(client, "order.total(), shop.sold") == "(3, 7)"
+        assert client.call("undo_edit")["ok"]
+
+    def test_what_fails_is_told_once_and_all_is_as_before(self, client, shop, tests, picture):
+        wrong = {**RATE, "code": "def rate(order):\n    return 0\n\n\nadded = 1"}
+        answer = edit(client, shop, wrong, HALF, load=True, test=["affected"], onFailure="restore")
+        assert (answer["ok"], answer["reason"], answer["failed"]) == (False, "tests-failed", 1)
+        assert [row["test"] for row in answer["results"]] == ["test_rate"]
+        assert answer["files"] == [{"filePath": shop.name, "applied": False}]
+        assert answer["restored"].startswith("files and definitions are as before; what loading or tests did")
+        assert picture()
+        assert client.call("undo_edit")["reason"] == "nothing-to-undo"
+
+    def test_without_restore_what_failed_stays_to_be_looked_at(self, client, shop, tests):
+        answer = edit(client, shop, {**RATE, "code": "def rate(order): return 0"}, load=True, test=[tests.name])
+        assert (answer["reason"], "restored" in answer, answer["files"][0]["applied"]) == ("tests-failed", False, True)
+        assert "return 0" in shop.read_text()
+
+    @pytest.mark.parametrize(
+        ("code", "reason"),
+        [("made = 1\n\n\nrate = made / 0", "evaluation-failed"), ("while True:\n    rate = 1", "timed-out")],
+    )
+    def test_a_load_that_fails_or_does_not_end_is_put_back(self, client, shop, picture, code, reason):
+        answer = edit(client, shop, {**RATE, "code": code}, HALF, load=True, onFailure="restore")
+        assert (answer["ok"], answer["reason"]) == (False, reason), answer
+        assert picture()
+
+    def test_tests_that_are_not_there_are_a_failure(self, client, shop, picture):
+        answer = edit(client, shop, RATE, load=True, test=["test_nowhere.py"], onFailure="restore")
+        assert (answer["ok"], "restored" in answer) == (False, True), answer
+        assert picture()
+
+    def test_a_file_that_is_new_is_gone_with_its_module(self, client, shop, picture):
+        new = {"type": "create", "filePath": "fresh_one.py", "content": "value = 1\n1 / 0\n"}
+        answer = edit(client, shop, RATE, new, load=True, onFailure="restore")
+        assert answer["error"]["class"] == "ZeroDivisionError"
+        assert picture()
+        assert not (shop.parent / "fresh_one.py").exists()
+        assert evaluate(client, "'fresh_one' in sys.modules") == "False"
+
+    def test_what_cannot_be_put_back_is_refused_before_anything_is_written(self, live, client, shop):
+        form = {"type": "create", "filePath": "a.clj", "content": "(ns a)\n"}
+        refused = client.call("edit_files", edits=[form], load=True, onFailure="restore")
+        assert (refused["reason"], "nothing was written" in refused["message"]) == ("no-repl", True)
+        assert not (live.workspace / "a.clj").exists()
+        for wrong in ({"test": ["x"]}, {"onFailure": "restore"}):
+            assert edit(client, shop, RATE, **wrong)["reason"] == "bad-arguments"
+
+    def test_a_repl_that_dies_has_the_file_as_before_when_it_comes_again(self, client, shop):
+        dying = {**RATE, "code": "import os\nos._exit(3)"}
+        answer = edit(client, shop, dying, load=True, onFailure="restore")
+        assert (answer["ok"], shop.read_text()) == (False, SHOP)
+        assert answer["restored"].startswith("files are as before; definitions were not put back: the REPL py")
+        client.call("restart_repl")
+        until(lambda: client.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")

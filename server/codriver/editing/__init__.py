@@ -3,6 +3,7 @@
 All edits of a batch are checked before any file is touched, and all of them are done or none.
 """
 
+from codriver.editing.acts import Act, Ended, PutBack
 from codriver.editing.batch import HY, Create, EditsRefusedError, FileResult, Limits, Wanted
 from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Editor, NothingToUndoError, Outcome
@@ -13,11 +14,13 @@ from codriver.editing.python_edits import InsertDef, ReplaceDef
 
 __all__ = [
     "HY",
+    "Act",
     "Create",
     "Diagnostics",
     "Editor",
     "EditsRefusedError",
     "Elsewhere",
+    "Ended",
     "FileEdit",
     "FileResult",
     "FilesChangedError",
@@ -26,6 +29,7 @@ __all__ = [
     "Limits",
     "NothingToUndoError",
     "Outcome",
+    "PutBack",
     "ReplaceDef",
     "Wanted",
     "lint",

@@ -17,6 +17,7 @@ from codriver.editing.file_changes import (
     MISSING,
     Change,
     FilesChangedError,
+    FilesUnwritableError,
     NotEditableError,
     UnreadableError,
     commit,
@@ -94,7 +95,7 @@ class Editor:
         problems += self._spread(paths, elsewhere, wanted)
         async with self._locked(paths):
             results = await self._in_thread(partial(self._plan, paths, limits, problems, wanted))
-            changes = tuple(result.change for result in results if result.change.before.data != result.change.after)
+            changes = _changes(results)
             if not dry_run:
                 with anyio.CancelScope(shield=True):  # what is done must be known, so that it can be taken back
                     if changes:
@@ -125,6 +126,19 @@ class Editor:
                 files = await self._in_thread(partial(self._take_back, batch))
                 batches.pop()
         return Outcome(files), len(batches)
+
+    async def put_back(self, caller: str, outcome: Outcome) -> list[str]:
+        """Make each file of a batch of `caller` as it was before it; the files that stay, as answers show them.
+
+        A file stays that is not as the batch left it, or cannot be written. The batch is not to be taken back any more.
+        """
+        changes = _changes(outcome.files)
+        async with self._locked([change.path for change in changes]):
+            with anyio.CancelScope(shield=True):
+                left = await self._in_thread(partial(self._put_back, changes))
+        batches = self._done.get(caller, [])
+        self._done[caller] = [batch for batch in batches if batch is not changes and batch != changes]
+        return left
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         """Do what waits for a disk in one of the editor's own threads."""
@@ -210,6 +224,21 @@ class Editor:
             raise EditsRefusedError(sorted(problems, key=lambda problem: problem[0]), len(wanted))
         return results
 
+    def _put_back(self, batch: tuple[Change, ...]) -> list[str]:
+        try:
+            self._take_back(batch)
+        except (FilesChangedError, FilesUnwritableError):
+            pass
+        else:
+            return []
+        left = []
+        for change in batch:
+            try:
+                self._take_back((change,))
+            except (FilesChangedError, FilesUnwritableError):
+                left.append(show(self._workspace, change.path))
+        return left
+
     def _take_back(self, batch: tuple[Change, ...]) -> tuple[FileResult, ...]:
         backward = []
         changed = []
@@ -261,3 +290,8 @@ class Editor:
                 lock = self._locks.setdefault(path, anyio.Lock())
                 await stack.enter_async_context(lock)
             yield
+
+
+def _changes(results: Iterable[FileResult]) -> tuple[Change, ...]:
+    """What a batch changes on the disk."""
+    return tuple(result.change for result in results if result.change.before.data != result.change.after)

@@ -67,6 +67,8 @@ class _Splice:
     gap: int = 0
     behind: int = 0
     wide_end: int = 0
+    depth: int = 0
+    """How far it is indented: of what comes in at one place, the innermost is first."""
 
 
 def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
@@ -82,7 +84,7 @@ def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
             splices.append(_splice(source, number, edit))
         except ProblemError as error:
             problems.append((number, error.problem))
-    splices.sort(key=lambda one: (one.start, one.end))
+    splices.sort(key=lambda one: (one.start, one.end, -one.depth))
     problems += _conflicts(splices)
     if problems:
         return Refused(tuple(sorted(problems, key=itemgetter(0))))
@@ -157,7 +159,7 @@ def _insertion(source: PythonSource, piece: Piece, at: int, margin: str, gap: in
     above = next((line for line in reversed(lines[:at]) if line.strip()), None)
     is_opened = above is None or len(margin_of(above)) < len(margin)  # by the head of what it stands in
     behind = gap if at < len(lines) and lines[at].strip() else 0
-    return _Splice(at, at, tuple(text), number, 0 if is_opened else gap, behind, at)
+    return _Splice(at, at, tuple(text), number, 0 if is_opened else gap, behind, at, len(margin))
 
 
 def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, Problem]]:

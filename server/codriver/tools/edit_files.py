@@ -9,14 +9,15 @@ from pydantic import ConfigDict, Field, model_validator
 
 from codriver.core.actions import Say
 from codriver.core.values import LISP, PYTHON
-from codriver.editing import HY, Create, InsertDef, Limits, ReplaceDef, Wanted, lint
+from codriver.editing import HY, Act, Create, InsertDef, Limits, ReplaceDef, Wanted, lint
 from codriver.editing.batch import cut
 from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver.lisp.targeting import Target
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Given, Tool, answer_schema
-from codriver.tools.edit_loads import EditLoads, Gone, unwatched
+from codriver.tools.edit_acts import LiveSteps, put_files, told
+from codriver.tools.edit_loads import Gone, unwatched
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
 from codriver.tools.gate import switched_off
 from codriver.tools.lean_answers import Evaluating
@@ -38,6 +39,7 @@ HY_NOTE = (
 )
 MAX_TEXT_CHARS = 8 * 2**20
 MAX_EDITS = 200
+MAX_TESTS = 20
 EVALUATE = EVALUATING[0]
 """The tool whose switch holds for what is loaded, too."""
 
@@ -132,6 +134,14 @@ class EditFilesArguments(Evaluating):
     edits: list[EditArguments] = Field(min_length=1, max_length=MAX_EDITS)
     dry_run: bool = False
     load: bool = False
+    test: list[str] = Field(default_factory=list, max_length=MAX_TESTS, description='Names, or ["affected"].')
+    on_failure: Literal["keep", "restore"] = "keep"
+
+    @model_validator(mode="after")
+    def _check_load(self) -> Self:
+        if not self.load and (self.test or self.on_failure == "restore"):
+            raise ValueError("test and onFailure need load: true, as they are about what is loaded")
+        return self
 
 
 class UndoArguments(Arguments):
@@ -183,26 +193,51 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         allow_outside=settings.allow_edits_outside_workspace,
         dry_run=arguments.dry_run,
     )
-    outcome = await (unwatched(call, edit) if arguments.load else edit())
+    if not arguments.load or arguments.dry_run:
+        outcome = await edit()
+        rows, fields = await _describe(call, arguments, wanted, outcome)
+        return Answer(fields)
+    restores = arguments.on_failure == "restore"
+    steps = LiveSteps(call, who, arguments, arguments.test, partial(_gone, wanted=wanted), restores=restores)
+    await steps.check(want.file for want in wanted)
+    act = Act(partial(put_files, call, _caller(call, arguments.who)), steps, restores=restores)
+    ended = await act.run(partial(unwatched, call, edit))
+    failed = "reason" in steps.fields
+    if ended.put_back is not None:
+        _tell(call, arguments.who, "took back what failed in", ended.outcome.files)
+        rows = [{"filePath": one.shown, "applied": False} for one in ended.outcome.files]
+        return Answer({"files": rows, "count": len(rows), **steps.fields, **told(ended.put_back)}, ok=False)
+    rows, fields = await _describe(call, arguments, wanted, ended.outcome)
+    for place, row in enumerate(rows):
+        row.update(_of_load(steps.rows.get(place, {}), is_tested="tests" in steps.fields))
+    return Answer({**fields, **steps.fields}, ok=not failed)
+
+
+async def _describe(
+    call: Call, arguments: EditFilesArguments, wanted: Sequence[Wanted], outcome: Outcome
+) -> tuple[list[dict[str, object]], dict[str, object]]:
+    """The rows of an answer and its fields, with what linters say, after the log was told."""
     types = [edit.type for edit in arguments.edits]
     rows = _rows(outcome.files, types, applied=not arguments.dry_run)
     _add_elsewhere(rows, wanted, outcome.elsewhere)
     fields: dict[str, object] = {"files": rows, "count": len(rows)}
     if arguments.dry_run:
         fields["dryRun"] = True
-    else:
-        changes = [result.change for result in outcome.files]
-        texts = {change.path: change.after for change in changes if change.after is not None}
-        diagnostics = await lint(services.workspace, texts)
-        _add_diagnostics(fields, rows, outcome.files, diagnostics)
-        _tell(call, arguments.who, "edited", outcome.files)
-    if not arguments.load or arguments.dry_run:
-        return Answer(fields)
-    loads = EditLoads(call, who, arguments)
-    await loads.run(outcome.files, _gone(outcome, wanted))
-    for place, row in enumerate(rows):
-        row.update(loads.rows.get(place, {}))
-    return Answer({**fields, **loads.failure}, ok=not loads.failure)
+        return rows, fields
+    changes = [result.change for result in outcome.files]
+    texts = {change.path: change.after for change in changes if change.after is not None}
+    diagnostics = await lint(call.services.workspace, texts)
+    _add_diagnostics(fields, rows, outcome.files, diagnostics)
+    _tell(call, arguments.who, "edited", outcome.files)
+    return rows, fields
+
+
+def _of_load(row: Mapping[str, object], *, is_tested: bool) -> dict[str, object]:
+    """What the answer says of a file's load: after tests passed, only what went otherwise than was asked."""
+    load = row.get("load")
+    if is_tested and isinstance(load, dict):
+        return {"load": {"notes": load["notes"]}} if load.get("notes") else {}
+    return dict(row)
 
 
 async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
@@ -322,8 +357,8 @@ TOOLS = (
         name="edit_files",
         title="Edit files",
         description=(
-            "Edit Python by definitions (name: Order.total), Lisp by top-level forms, all or none. "
-            "line, targetLineText: a form's first line now. load runs what changed."
+            "Edit Python by definitions (name: Order.total), Lisp by top-level forms (targetLineText: the first line), "
+            "all or none. load runs them; then test, onFailure."
         ),
         arguments=EditFilesArguments,
         output=answer_schema(files=ROWS, count="integer", problems={"type": "array"}, error="object"),

@@ -25,9 +25,9 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answer_budget import budget
 from codriver.tools.evaluate_code import begin
 from codriver.tools.evaluation_answers import describe
-from codriver.tools.evaluation_waits import wait
+from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.gate import await_search
-from codriver.tools.session_choice import Target, in_lane, server_of
+from codriver.tools.session_choice import Target, evaluation_of, in_lane, server_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -71,15 +71,28 @@ class EditLoads:
     """The loads of one batch, for the caller `who`: what the row of each file says of it, and the failure, if any."""
 
     def __init__(
-        self, call: Call, who: str, asked: Evaluating, *, by: str = "edit_files", wait_s: float | None = None
+        self,
+        call: Call,
+        who: str,
+        asked: Evaluating,
+        *,
+        by: str = "edit_files",
+        wait_s: float | None = None,
+        hold: str = "",
     ) -> None:
-        """`by` is what edited, for the log; `wait_s` how long loads are waited for, if not as any evaluation is."""
+        """`by` is what edited, for the log; `wait_s` how long loads are waited for, if not as any evaluation is.
+
+        `hold`: the id under which the REPLs keep what the loads change, which are then ended when their time is over.
+        """
         self.rows: dict[int, dict[str, object]] = {}
         self.failure: dict[str, object] = {}
         self._call = call
         self._who = who
         self._asked = asked
         self._by = by
+        self._hold = hold
+        self.repls: dict[str, tuple[str, int]] = {}
+        """The REPLs that were asked to load something: by id, the key and the generation that it had."""
         self._wait_s = call.services.settings.evaluate_timeout_ms / 1000 if wait_s is None else wait_s
 
     async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[Gone]]) -> None:
@@ -116,19 +129,28 @@ class EditLoads:
             file=str(path),
             kind="load-file" if is_of_python else "load-forms",
             lines=tuple(form.line for form in file.forms) if is_of_python else None,
+            hold=self._hold,
             description=f"{self._by} loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
         )
+        self.repls[repl.id] = repl.key, repl.generation
         try:
             target = in_lane(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who)
             begin(call, target, self._who, replace(request, session=target.session.name))
             current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()))
+            if self._hold and not current.over:
+                await stop(call, request.id, "it took too long")
+                current = evaluation_of(call.state, request.id)
+                self.failure = {"reason": "timed-out", "message": f"{file.name} took longer to load than is waited for"}
         except (RefusedError, ReplDisconnectedError) as error:
             self.rows[file.place] = {"notLoaded": f"{error}: load_file when that is mended"}
+            if self._hold:
+                reason = error.reason if isinstance(error, RefusedError) else "repl-disconnected"
+                self.failure = {"reason": reason, "message": f"{file.name} was not loaded: {error}"}
             return False
         told = await describe(call, current, self._asked, max_images=0, max_bytes=budget(call) // 2)
         self.rows[file.place] = {"load": {key: value for key, value in told.fields.items() if key not in FAILURE}}
         if not told.ok:
-            self.failure = {key: told.fields[key] for key in FAILURE if key in told.fields}
+            self.failure = {key: told.fields[key] for key in FAILURE if key in told.fields} | self.failure
         return current.status == "done"
 
 

@@ -46,7 +46,7 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
     changed, settings = services.edits_noted.take(who), services.settings
     if not (changed and settings.hook_gate and settings.enable_mcp_repl_evaluation):
         return ""
-    targets = await services.work.files.run(call.client, partial(_all_targets, services.workspace, changed))
+    targets = await services.work.files.run(call.client, partial(targets_of, services.workspace, changed))
     ends_at = anyio.current_time() + wait_s
     said = await _load_edited(call, changed, ends_at)
     for path, namespace in targets:
@@ -107,8 +107,8 @@ async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer 
         return None
 
 
-def _all_targets(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
-    """The tests of the files that changed. Blocks."""
+def targets_of(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
+    """The tests of the files that changed, by the names of files and namespaces. Blocks."""
     found = {name: path for path in changed for name in _targets(workspace, path)}
     return tuple((path, name) for name, path in found.items())
 

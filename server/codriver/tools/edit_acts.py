@@ -1,0 +1,228 @@
+"""Acts of `edit_files` in a live REPL: what was written is loaded and tested, and put back where that fails.
+
+Nothing of the user's runs a second time for it: the REPL kept the objects that the load replaced, and has them again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
+from codriver.repls.errors import CapabilityMissingError
+from codriver.repls.kinds import dialects_by_suffix
+from codriver.tools.edit_loads import EditLoads, unwatched_save
+from codriver.tools.gate import await_search
+from codriver.tools.run_tests import TestArguments, run_tests
+from codriver.tools.session_choice import server_of
+from codriver.tools.turn_gate import targets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from codriver.core.state import Repl
+    from codriver.editing import Outcome, PutBack
+    from codriver.tools.base import Call
+    from codriver.tools.edit_loads import Gone
+    from codriver.tools.lean_answers import Evaluating
+
+AFFECTED: Final = "affected"
+"""In the place of tests' names: those of the files that change, as far as their names tell."""
+TESTS_S: Final = 50.0
+"""For all tests of one act: a client waits a minute."""
+TEST_S: Final = 25.0
+LEAST_S: Final = 1.0
+MOST_NAMED: Final = 20
+TOLD: Final = ("reason", "message", "hint", "evaluationId", "failed", "errors", "results", "omitted", "stdout", "notes",
+               "stoppedIn", "stacks")  # fmt: skip
+"""What an answer tells of tests that failed."""
+NO_TESTS: Final = ("no-tests", "unknown-namespace")
+PUT_BACK: Final = "files and definitions are as before; what loading or tests did beyond them is not undone"
+
+
+class NothingToLoadError(RefusedError):
+    """Files are to be put back with their definitions, and nobody can load one of them."""
+
+    reason = "no-repl"
+
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__(
+            f"{why or f'no connected REPL serves {file}'}, so nothing was written",
+            hint="start one (see list_sessions), or leave test and onFailure out",
+        )
+
+
+class LiveSteps:
+    """The steps of one act in the REPLs that serve its files. See `codriver.editing.acts.LiveSide`.
+
+    `rows` is what the answer says of each file's load by its place, `fields` what it says of tests and failures.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        who: str,
+        asked: Evaluating,
+        tests: Sequence[str],
+        gone: Callable[[Outcome], Mapping[int, Sequence[Gone]]],
+        *,
+        restores: bool,
+    ) -> None:
+        self.fields: dict[str, object] = {}
+        self._call = call
+        self._tests = tests
+        self._gone = gone
+        self._hold = uuid.uuid4().hex if restores else ""
+        self._loads = EditLoads(call, who, asked, hold=self._hold)
+        self._who = who
+
+    @property
+    def rows(self) -> Mapping[int, Mapping[str, object]]:
+        """What each load says."""
+        return self._loads.rows
+
+    async def check(self, files: Iterable[str]) -> None:
+        """See before anything is written that all can be done.
+
+        Raises:
+            NothingToLoadError, CapabilityMissingError: it cannot.
+        """
+        await await_search(self._call.services.core)
+        for file in dict.fromkeys(files):
+            path = self._call.services.workspace / file
+            if not dialects_by_suffix().get(path.suffix):
+                continue
+            repl = self._server(path)
+            if not isinstance(repl, str):
+                for capability in (*(["restore"] if self._hold else []), *(["test"] if self._tests else [])):
+                    _require(repl, capability)
+            elif self._hold or self._tests:
+                raise NothingToLoadError(file, repl)
+
+    async def load(self, outcome: Outcome) -> bool:
+        """Load what changed."""
+        await self._loads.run(outcome.files, self._gone(outcome))
+        self.fields = dict(self._loads.failure)
+        return not self.fields
+
+    async def test(self, outcome: Outcome) -> bool:
+        """Run the tests, one name after the other, until one fails."""
+        if not self._tests:
+            return True
+        call, is_affected = self._call, list(self._tests) == [AFFECTED]
+        passed: list[str] = []
+        ends_at = anyio.current_time() + TESTS_S
+        for repl, name in await self._targets(outcome, is_affected=is_affected):
+            left_s = min(TEST_S, ends_at - anyio.current_time())
+            if left_s < LEAST_S:
+                self.fields = {"reason": "timed-out", "message": f"no time was left for the tests of {name}"}
+                return False
+            given = {"namespace": name, "replSessionKey": repl, "timeoutMs": int(left_s * 1000), "passed": True}
+            try:
+                answer = await run_tests(call, TestArguments.model_validate(given))
+                found, is_well = dict(answer.fields), answer.ok
+            except (RefusedError, ReplDisconnectedError) as error:
+                found, is_well = _words_of(error), False
+            if not is_well and is_affected and found.get("reason") in NO_TESTS:
+                continue
+            if not is_well:
+                self.fields = _failure(found, name)
+                return False
+            passed += [f"{row['ns']}/{row['test']}" for row in found["results"]]
+        more = [f"{len(passed) - MOST_NAMED} more"] if len(passed) > MOST_NAMED else []
+        self.fields = {"tests": [*passed[:MOST_NAMED], *more]}
+        if is_affected:
+            self.fields["chosen"] = "by the names of the changed files"
+        return True
+
+    async def keep(self) -> None:
+        """Let go of what the definitions were."""
+        await self._end_holds(keep=True)
+
+    async def put_back(self) -> tuple[Sequence[str], str]:
+        """Put back the definitions."""
+        return await self._end_holds(keep=False)
+
+    async def _end_holds(self, *, keep: bool) -> tuple[Sequence[str], str]:
+        left: list[str] = []
+        why = []
+        for repl, (key, generation) in self._loads.repls.items() if self._hold else ():
+            now = self._call.state.repls.get(repl)
+            if now is None or now.phase != "connected" or now.generation != generation:
+                why.append(f"the REPL {key} is another one now, or none, and holds nothing of this")
+                continue
+            try:
+                left += await self._call.services.repls.adapter(repl).restore(self._hold, keep=keep)
+            except CodriverError as error:
+                why.append(f"{key}: {error}")
+        return left, "; ".join(why)
+
+    async def _targets(self, outcome: Outcome, *, is_affected: bool) -> list[tuple[str, str]]:
+        """The REPL and the name of each run."""
+        services = self._call.services
+        changed = [result.change.path for result in outcome.files]
+        if is_affected:
+            found = await services.work.files.run(self._call.client, partial(targets_of, services.workspace, changed))
+            servers = [(self._server(path), name) for path, name in found]
+            return [(repl.key, name) for repl, name in servers if not isinstance(repl, str)]
+        loaded = [key for key, _ in self._loads.repls.values()]
+        own = [repl.key for path in changed if not isinstance(repl := self._server(path), str)]
+        key = (loaded or own or [""])[0]
+        return [(key, name) for name in self._tests]
+
+    def _server(self, path: Path) -> Repl | str:
+        """The REPL that serves a file, or in words why none does."""
+        call = self._call
+        return server_of(path, call.state.repls.values(), call.services.workspace) or ""
+
+
+def told(put_back: PutBack) -> dict[str, object]:
+    """What an answer says of an act that was put back."""
+    words = PUT_BACK
+    if put_back.why:
+        words = f"files are as before; definitions were not put back: {put_back.why}"
+    fields: dict[str, object] = {"restored": words}
+    if put_back.files or put_back.names:
+        fields["leftAsNewer"] = [*put_back.files, *put_back.names]
+    return fields
+
+
+async def put_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
+    """Put the files of a batch back, so that no watcher loads them; those that stay."""
+    services = call.services
+    services.saves.under_way += 1
+    try:
+        left = await services.editor.put_back(caller, outcome)
+        for result in outcome.files:
+            await services.work.files.run(call.client, partial(unwatched_save, services, result.change.path))
+        return left
+    finally:
+        services.saves.under_way -= 1
+
+
+def _require(repl: Repl, capability: str) -> None:
+    profile = repl.profile
+    if profile is not None and capability not in profile.capabilities:
+        message = f"{repl.key} cannot {'run tests' if capability == 'test' else 'put definitions back'}"
+        why = profile.missing.get(capability)
+        raise CapabilityMissingError(capability, why, message=f"{message}: nothing was written")
+
+
+def _failure(found: Mapping[str, object], name: str) -> dict[str, object]:
+    """What failed, without the tests that passed."""
+    rows = found.get("results")
+    failed = [row for row in rows if row.get("outcome") != "pass"] if isinstance(rows, list) else []
+    fields = {key: found[key] for key in TOLD if key in found and key != "results"}
+    if failed:
+        fields["results"] = failed
+    return fields if failed or "message" in fields else {**fields, "message": f"the tests of {name} did not pass"}
+
+
+def _words_of(error: RefusedError | ReplDisconnectedError) -> dict[str, object]:
+    if isinstance(error, RefusedError):
+        return {"reason": error.reason, "message": error.message, "hint": error.hint}
+    return {"reason": "repl-disconnected", "message": str(error), "hint": "see list_sessions"}
