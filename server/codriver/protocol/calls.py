@@ -93,9 +93,9 @@ class Caller:
         tool: Tool,
         arguments: dict[str, Any],
         progress: Progress,
-        lasting: Lasting | None = None,
-        *,
         conversation: str | None = None,
+        *,
+        lasting: Lasting | None = None,
     ) -> Answered:
         """What `tool` answers to this client; what leaves the server passes here, so secrets are taken out here.
 
@@ -225,7 +225,7 @@ class PlainCalls:
                 self._client.outbox.offer(_as_line(said))
 
         try:
-            answered = await self._caller.run(self._client, tool, arguments, report, conversation=conversation)
+            answered = await self._caller.run(self._client, tool, arguments, report, conversation)
         except Exception:
             logger.exception("the call of %s failed", tool.name)
             error = {"code": INTERNAL_ERROR, "message": FAULT}

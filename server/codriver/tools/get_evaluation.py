@@ -179,11 +179,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         evaluation = evaluation_of(call.state, arguments.evaluation_id).id
     elif arguments.repl_session_key is not None:
         target = resolve(call.state, arguments.repl_session_key, may_leave=True)
-        running = [
-            e.id
-            for e in call.state.unfinished()
-            if e.status in HELD and (e.repl, e.session) == (target.repl.id, target.session.name)
-        ]
+        running = [e.id for e in call.state.unfinished() if e.status in HELD and _is_in(e, target)]
         if not running:
             about = {"sessionKey": target.key} if wants_detail(call, arguments) else {}
             return Answer({**about, "notes": [f"nothing runs in this session{_beside(call.state, target)}"]})
@@ -205,6 +201,15 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         "hint": "it still runs: see notes for what can end it",
     }
     return Answer(fields, ok=False)
+
+
+def _is_in(evaluation: Evaluation, target: Target) -> bool:
+    """Whether an evaluation runs in a session; tests that were begun in a lane run where all of them do."""
+    if evaluation.repl != target.repl.id:
+        return False
+    begun = target.repl.sessions.get(evaluation.session)
+    is_of_all = evaluation.kind == "run-tests" and begun is not None and begun.lane is not None
+    return evaluation.session == target.session.name or (is_of_all and target.session.name == MAIN_SESSION)
 
 
 def _beside(state: State, target: Target) -> str:
