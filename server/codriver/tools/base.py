@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 from codriver.errors import RefusedError
 from codriver.net.fair_threads import Work
 from codriver.tools.client_traits import traits_of
+from codriver.tools.conflict_ledger import Conflicts
 from codriver.tools.lisp_drift import LispKnown
 from codriver.tools.standing_queries import Waits
 
@@ -140,6 +141,7 @@ class Services:
     """The queries that stand."""
     saves: Saves = field(default_factory=Saves)
     edits_noted: EditsNoted = field(default_factory=EditsNoted)
+    conflicts: Conflicts = field(default_factory=Conflicts)
     lisp: LispKnown = field(default_factory=LispKnown)
     withheld: Callable[[], tuple[str, ...]] = tuple
     """What the workspace's settings say and what does not count, as its user has not accepted them, a sentence each."""

@@ -16,6 +16,7 @@ from codriver.lisp.balance import balance
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver.lisp.targeting import Target
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Given, Tool, answer_schema
+from codriver.tools.conflicts import notes_of_edits
 from codriver.tools.edit_acts import LiveSteps, put_files, told
 from codriver.tools.edit_loads import Gone, unwatched
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
@@ -229,6 +230,8 @@ async def _describe(
     diagnostics = await lint(call.services.workspace, texts)
     _add_diagnostics(fields, rows, outcome.files, diagnostics)
     _tell(call, arguments.who, "edited", outcome.files)
+    if notes := await notes_of_edits(call, call.who(arguments.who), outcome.files):
+        fields["notes"] = notes
     return rows, fields
 
 

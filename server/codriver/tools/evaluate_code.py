@@ -20,6 +20,7 @@ from codriver.repls.kinds import suffixes_of
 from codriver.tools.answer_budget import budget
 from codriver.tools.base import TEXTS, Answer, Call, Schema, Tool, answer_schema
 from codriver.tools.client_traits import traits_of
+from codriver.tools.conflicts import note_sent
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.lean_answers import Evaluating
@@ -224,6 +225,7 @@ def begin(call: Call, target: Target, who: str, request: Request) -> None:
     shown = f"load-file {request.file}" if request.file else request.code
     transcript = call.services.transcripts.open(request.id, asked, shown)
     call.dispatch(Evaluate(target.repl.id, request, transcript.head, target.lane), who=who)
+    note_sent(call, target, who, request)
 
 
 async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:

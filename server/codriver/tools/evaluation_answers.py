@@ -21,6 +21,7 @@ from codriver.tools.answer_notes import (
     notes_of_repetition,
 )
 from codriver.tools.base import Answer, Call
+from codriver.tools.conflicts import notes_of_conflicts
 from codriver.tools.evaluation_waits import queue_notes
 from codriver.tools.lean_answers import lean, reader_of, wants_detail
 from codriver.tools.session_choice import key_of
@@ -109,6 +110,7 @@ async def describe(
     who = evaluation.who if is_own else call.who(asked.who)
     reader = reader_of(call, asked, who, evaluation)
     session, stands = key_of(call.state, evaluation), Seen(evaluation.generation, namespace or reader.namespace_seen)
+    said += await notes_of_conflicts(call, evaluation)
     told = [*notes_of_others(call, who, session, stands), *notes_of_background(call, who, evaluation)]
     fields["notes"] = [*said, *notes, *told]
     failed = evaluation.status in ("failed", "lost", "interrupted")

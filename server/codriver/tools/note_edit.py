@@ -19,6 +19,7 @@ from codriver.editing.file_changes import NotEditableError, editable_path, show
 from codriver.log.handoff import MOST_BYTES
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.tools.base import Answer, Arguments, Tool, answer_schema
+from codriver.tools.conflicts import note_of_write
 from codriver.tools.edit_patches import MOST_FILES, PatchedFile, patched_files
 from codriver.tools.edited_lisp import Edit, fault_of, is_lisp, read_edited, reload
 from codriver.tools.handoff import handoff
@@ -124,6 +125,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
         shown = show(services.workspace, path)
         services.edits_noted.add(who, path)
         call.dispatch(Say(f"{who} edited {shown}", who=who))
+        said.append(note_of_write(call, who, path, shown))
         edit = Edit(path, shown, arguments.before, file.replaced, is_whole=file.added is not None)
         said.append(await _judge(call, who, edit, arguments.wait_s))
     return "\n".join(filter(None, said))[:FAULT_CHARACTERS]

@@ -1,0 +1,216 @@
+"""The names that a piece of code makes and uses, by its language: read, and never run.
+
+A name belongs to a *space*: a namespace of Lisp, a module of Python. What cannot be read makes and uses nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import symtable
+import warnings
+from dataclasses import dataclass
+from difflib import unified_diff
+from functools import partial
+from itertools import takewhile
+from operator import eq
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
+
+from codriver.lisp.definitions import ONCE, definitions
+from codriver.lisp.reader import TooManyFormsError, read
+from codriver.lisp.rename import find_references, namespace_of
+from codriver.lisp.rename.binding_forms import occurrences
+from codriver.lisp.rename.references import Renamed
+from codriver.lisp.source_text import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Language = Literal["lisp", "hy", "python"]
+T = TypeVar("T")
+
+WORDS: Final = {
+    "lisp": re.compile(r"[^\s()\[\]{}\"';,@^`~#\\/]+"),
+    "hy": re.compile(r"[^\s()\[\]{}\"';,@^`~#\\/.]+"),
+    "python": re.compile(r"[^\W\d]\w*"),
+}
+TOKENS: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\w.+*/!?<>=:&%$-]+|\S")
+HEADERS: Final = re.compile(r"\((?:ns|require|use|import)\s|\bimport\s")
+DELTA_CHARACTERS: Final = 40
+DIFF_CHARACTERS: Final = 600
+UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError, TooManyFormsError)
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """One name that code makes. `text` is the top-level form or statement; two with the same `form` do the same.
+
+    `is_kept`: where the name is there already, it stays as it was, as with `defonce`.
+    """
+
+    space: str
+    name: str
+    text: str
+    form: object
+    is_kept: bool = False
+
+
+def words(code: str, language: Language) -> set[str]:
+    """Every word in the code that could be a name, without what stands before a slash or a dot."""
+    return set(WORDS[language].findall(code))
+
+
+def makings(code: str, language: Language, space: str) -> tuple[Making, ...]:
+    """The names that the code makes, in its order, when it is run in `space`."""
+    makes = _python_makings if language == "python" else _lisp_makings
+    return _readable(lambda: tuple(makes(code, space)), ())
+
+
+def header(code: str, language: Language) -> str:
+    """The statements of the code by which other spaces' names are known in it: `ns`, `require`, `import`."""
+    if HEADERS.search(code) is None:
+        return ""
+    heads = _python_heads if language == "python" else _lisp_heads
+    return _readable(lambda: "\n".join(heads(code)), "")
+
+
+def uses(code: str, language: Language, space: str, name: tuple[str, str], *, known: str = "") -> bool:
+    """Whether the code, run in `space`, uses a name, given with its own space; `known` is the header before it.
+
+    Local names of the same word are none. A name that stands in quoted data or a string is not used.
+    """
+    asks = partial(_python_uses, code, space, name, known)
+    if language != "python":
+        asks = partial(_lisp_uses, code, space, name, known, is_hy=language == "hy")
+    return _readable(asks, False)  # noqa: FBT003  # it is what is given where nothing can be read
+
+
+def delta(before: str, after: str) -> str:
+    """What one form has in the place of another, in a few words: `43 → 100`; blank where it is more than that."""
+    old, new = TOKENS.findall(before), TOKENS.findall(after)
+    first = len(list(takewhile(bool, map(eq, old, new))))
+    last = len(list(takewhile(bool, map(eq, reversed(old[first:]), reversed(new[first:])))))
+    gone, come = (" ".join(tokens[first : len(tokens) - last]) for tokens in (old, new))
+    is_short = gone and come and max(len(gone), len(come)) <= DELTA_CHARACTERS
+    return f"{gone} → {come}" if is_short else ""
+
+
+def diff(before: str, after: str) -> str:
+    """The lines in which two texts differ, as a unified diff without its head, cut where it is long."""
+    lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)][2:]
+    text = "\n".join(line for line in lines if not line.startswith("@@"))
+    return text if len(text) <= DIFF_CHARACTERS else f"{text[: DIFF_CHARACTERS - 1]}…"
+
+
+def _readable(read_it: Callable[[], T], otherwise: T) -> T:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return read_it()
+    except UNREADABLE:
+        return otherwise
+
+
+def _lisp_makings(code: str, space: str) -> Iterator[Making]:
+    found = definitions(code, space)
+    forms = [form for form in read(code).forms if form.kind != "discard"]
+    begin = 0
+    for form, end in zip(forms, found.ends, strict=True):
+        for one in found.found[begin:end]:
+            for name in () if one.is_undoing else dict.fromkeys((one.name, *one.makes)):
+                yield Making(one.namespace, name, code[form.start : form.end], one.digest, one.head in ONCE)
+        begin = end
+
+
+def _lisp_heads(code: str) -> Iterator[str]:
+    for form in read(code).forms:
+        text = code[form.start : form.end]
+        if HEADERS.match(text):
+            yield text
+
+
+def _lisp_uses(code: str, space: str, name: tuple[str, str], known: str, *, is_hy: bool) -> bool:
+    home, word = name
+    document = Document(code, is_hy=is_hy)
+    if home == space or f"(ns {home}" in code or f"(in-ns '{home}" in code:
+        found = occurrences(document, document.reading.forms, (word, ""), [word, f"{home}/{word}"])
+        if any(one.role in ("reference", "global") and (one.scope.old is None or "/" in one.word) for one in found):
+            return True
+    whole = Document(f"{known}\n{code}", is_hy=is_hy)
+    if namespace_of(whole) == home:
+        return False
+    found_elsewhere = find_references(whole, Renamed(home, word, word), checks=False)
+    return any(start > len(known) for start, _, _ in found_elsewhere.places)
+
+
+def _statements(code: str) -> list[ast.stmt]:
+    return ast.parse(code).body
+
+
+def _python_makings(code: str, space: str) -> Iterator[Making]:
+    lines = code.splitlines()
+    for node in _statements(code):
+        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+        for name in _defined(node):
+            text = "\n".join(lines[first - 1 : node.end_lineno])
+            yield Making(space, name, text, ast.dump(node))
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    names = [one for target in targets for one in ast.walk(target)]
+    return [one.id for one in names if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
+
+
+def _python_heads(code: str) -> Iterator[str]:
+    for node in _statements(code):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield ast.unparse(node)
+
+
+def _python_uses(code: str, space: str, name: tuple[str, str], known: str) -> bool:
+    home, word = name
+    tree = ast.parse(code)
+    if home == space and _is_global(symtable.symtable(code, "<code>", "exec"), word):
+        return any(isinstance(one, ast.Name) and one.id == word for one in ast.walk(tree))
+    imported = dict(_imported([*_statements(known), *ast.walk(tree)]))
+    wanted = f".{home}.{word}"
+    for one in ast.walk(tree):
+        dotted = _dotted(one)
+        root, _, rest = dotted.partition(".")
+        whole = f"{imported[root]}.{rest}".strip(".") if root in imported else ""
+        if whole and wanted.endswith(f".{whole}"):
+            return True
+    return False
+
+
+def _is_global(table: symtable.SymbolTable, word: str) -> bool:
+    """Whether the module's own name is read by this word somewhere."""
+    if word in table.get_identifiers():
+        symbol = table.lookup(word)
+        if symbol.is_referenced() and (table.get_type() == "module" or symbol.is_global()):
+            return True
+    return any(_is_global(inner, word) for inner in table.get_children())
+
+
+def _imported(nodes: list[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """The names that imports bind, each with what it stands for."""
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for one in node.names:
+                yield one.asname or one.name, f"{node.module}.{one.name}"
+        elif isinstance(node, ast.Import):
+            for one in node.names:
+                root = one.name.partition(".")[0]
+                yield (one.asname, one.name) if one.asname else (root, root)
+
+
+def _dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+        owner = _dotted(node.value)
+        return f"{owner}.{node.attr}" if owner else ""
+    return ""

@@ -1,0 +1,281 @@
+"""The ledger of conflicts: what each caller sent to a REPL or wrote to a file, and where that meets another's.
+
+Code is only kept as long as one caller works alone; of more, names are found by a glance, and code is read where one of
+them is in another's code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Final
+
+from codriver.editing import code_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from codriver.core.state import Repl, State
+    from codriver.editing.code_names import Language, Making
+
+MOST_KEPT: Final = 1000
+"""Evaluations of one REPL that are looked through."""
+MOST_CHARACTERS: Final = 4 * 2**20
+"""Of their code together, the newest; and of one that is read at all."""
+MOST_OF_NAME: Final = 8
+MOST_TOLD: Final = 2000
+HEADER_CHARACTERS: Final = 2**13
+MOST_FILES: Final = 100
+MOST_EDITS: Final = 4
+DEFINES: Final = {
+    "lisp": re.compile(r"\((?:[^\s()/]+/)?def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)"),
+    "hy": re.compile(r"\((?:def[^\s()]*|setv)\s+(?:\[[^\]]*\]\s+)?([^\s()\[\]{}\"';,@^`~]+)"),
+    "python": re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE),
+}
+"""What may define a name, at a glance."""
+NAMES_SPACE: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)")
+
+
+@dataclass(slots=True, eq=False)
+class Said:
+    """One piece of code that a caller sent, or wrote to a file."""
+
+    evaluation: str
+    number: int
+    who: str
+    client: str | None
+    at_ms: int
+    code: str
+    language: Language
+    space: str
+    is_file: bool = False
+    """All of a file was loaded: its first load is nobody's change."""
+    head: str = ""
+    """What other spaces' names are known by in it, where it does not say so itself."""
+    place: str = ""
+    """The file that it was written to, in words, where it was not evaluated."""
+    found: tuple[Making, ...] | None = None
+
+    def makings(self) -> tuple[Making, ...]:
+        """The names that it makes; read once."""
+        if self.found is None:
+            self.found = code_names.makings(self.code, self.language, self.space)
+        return self.found
+
+    def names(self) -> set[str]:
+        """The names that it may make, at a glance."""
+        pattern = DEFINES[self.language]
+        return {name for match in pattern.finditer(self.code) for name in match.groups() if name}
+
+
+@dataclass(slots=True)
+class Life:
+    """One life of a REPL: what was sent to it, in its order."""
+
+    generation: int
+    said: deque[Said] = field(default_factory=deque)
+    characters: int = 0
+    callers: set[tuple[str | None, str]] = field(default_factory=set)
+    glanced: int = 0
+    """The number of the newest one whose names are known."""
+    by_name: dict[str, list[Said]] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    """By space: what other spaces' names are known by in it."""
+
+    modules: set[str] = field(default_factory=set)
+    """The modules of Python that were loaded as files, by their paths in the workspace."""
+
+    def module(self, name: str) -> str:
+        """The module that a name means: one that was loaded from a file whose path ends so, else itself."""
+        return next((module for module in self.modules if module.endswith(f".{name}")), name)
+
+    def add(self, said: Said) -> None:
+        """Keep it, and let go of the oldest where it is too much."""
+        self.said.append(said)
+        self.callers.add((said.client, said.who))
+        self.characters += len(said.code)
+        while len(self.said) > MOST_KEPT or self.characters > MOST_CHARACTERS:
+            oldest = self.said.popleft()
+            self.characters -= len(oldest.code)
+            for name in oldest.names() if oldest.number <= self.glanced else ():
+                self.by_name[name] = [one for one in self.by_name.get(name, ()) if one is not oldest]
+
+    def glance(self) -> None:
+        """Know the names of all that was sent."""
+        news = [*takewhile(lambda one: one.number > self.glanced, reversed(self.said))]
+        for said in reversed(news):
+            self.glanced = said.number
+            for name in said.names():
+                known = self.by_name.setdefault(name, [])
+                known.append(said)
+                del known[: len(known) - MOST_OF_NAME]
+            if head := code_names.header(said.code, said.language):
+                named = None if said.language == "python" else NAMES_SPACE.search(head)
+                space = named[1] if named else said.space
+                self.headers[space] = f"{self.headers.get(space, '')}\n{head}"[-HEADER_CHARACTERS:]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One edit of a file. `before` and `after` are its texts, where they are known and short enough to be kept."""
+
+    who: str
+    client: str | None
+    at_ms: int
+    before: str | None = None
+    after: str | None = None
+
+
+@dataclass(slots=True)
+class Conflicts:
+    """What every caller sent to the REPLs of one server, for its life."""
+
+    lives: dict[str, Life] = field(default_factory=dict)
+    edits: dict[Path, tuple[Edit, ...]] = field(default_factory=dict)
+    """By file, its newest edits."""
+    told: dict[tuple[object, ...], None] = field(default_factory=dict)
+
+    def life(self, repl: Repl) -> Life:
+        """What was sent to a REPL since it was connected; to one on its way, what will run when it is."""
+        generation = repl.generation + (repl.profile is None)
+        known = self.lives.get(repl.id)
+        if known is None or known.generation != generation:
+            known = self.lives[repl.id] = Life(generation)
+        return known
+
+    def edited(self, path: Path, edit: Edit) -> tuple[Edit, ...]:
+        """The edits of a file before this one, which is kept from now on; of very many the oldest are forgotten."""
+        before = self.edits.pop(path, ())
+        self.edits[path] = (*before, edit)[-MOST_EDITS:]
+        while len(self.edits) > MOST_FILES or sum(map(len, self.edits.values())) > MOST_FILES:
+            del self.edits[next(iter(self.edits))]
+        return before
+
+    def is_news(self, *key: object) -> bool:
+        """Whether this is told for the first time; from now on it is told."""
+        if key in self.told:
+            return False
+        self.told[key] = None
+        if len(self.told) > MOST_TOLD:
+            del self.told[next(iter(self.told))]
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """One definition of another caller's that somebody uses, or replaces by `text`. `before`: what it replaced."""
+
+    evaluation: str
+    who: str
+    at_ms: int
+    name: str
+    made: str
+    before: str | None = None
+    text: str | None = None
+    place: str = ""
+    """The file that it was written to, where it was not evaluated."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it is told of once."""
+        return self.evaluation or self.at_ms, self.place, self.name
+
+    def told(self, now: int) -> str:
+        """It in words."""
+        age = ago(now - self.at_ms)
+        what = f"eval {self.evaluation}" if self.evaluation else self.place
+        change = code_names.delta(self.before, self.made) if self.before is not None else ""
+        verb = "redefined" if self.before is not None or self.text is None else "defined"
+        words = f"{self.who} {verb} `{self.name}` {age} ago ({what}{', ' + change if change else ''})"
+        if self.text is None:
+            return words
+        return f"{words}, and this replaces it:\n{code_names.diff(self.made, self.text)}"
+
+
+def found(state: State, life: Life, said: Said) -> list[Conflict]:
+    """The conflicts of a piece of code with what others sent before it."""
+    life.glance()
+    met: list[Conflict] = []
+    for name in code_names.words(said.code, said.language) & life.by_name.keys():
+        earlier = [one for one in life.by_name[name] if one.number < said.number and one.language == said.language]
+        if all(is_own(state, said, one) for one in earlier):
+            continue
+        chains: dict[str, list[tuple[Said, Making]]] = {}
+        for one in earlier:
+            for making in one.makings() if _counts(state, one) else ():
+                if making.name == name:
+                    chains.setdefault(making.space, []).append((one, making))
+        for chain in chains.values():
+            met += _of_chain(state, life, said, chain)
+    return sorted(met, key=lambda one: (one.at_ms, one.name), reverse=True)
+
+
+def _of_chain(state: State, life: Life, said: Said, chain: list[tuple[Said, Making]]) -> Iterator[Conflict]:
+    """What is to be told of one name, by its makings in their order."""
+    last, made = chain[-1]
+    theirs = [*takewhile(lambda one: not is_own(state, said, one[0]), reversed(chain))]
+    if not theirs:
+        return
+    place = len(chain) - len(theirs)
+    if made.is_kept and len(chain) > 1:
+        return  # it is as it was before
+    first = max(place - 1, 0)
+    before = chain[first][1] if first < len(chain) - 1 else None
+    is_changed = before is not None and before.form != made.form
+    told = (last.evaluation, last.who, last.at_ms, _qualified(said, made), made.text)
+    conflict = partial(Conflict, *told, place=last.place)
+    mine = next((one for one in reversed(said.makings()) if (one.space, one.name) == (made.space, made.name)), None)
+    if mine is not None:
+        if mine.form != made.form and not mine.is_kept and (is_changed or not last.is_file):
+            yield conflict(before.text if before is not None and is_changed else None, mine.text)
+        return
+    if before is not None and not is_changed:
+        return
+    if before is None and (last.is_file or not _knew(state, life, said, last, made)):
+        return
+    client = state.clients.get(said.client or "")
+    if client is not None and client.since >= last.number:
+        return  # whoever came later knows nothing else
+    if _uses(life, said, made):
+        yield conflict(before.text if before else "")
+
+
+def _knew(state: State, life: Life, said: Said, last: Said, made: Making) -> bool:
+    """Whether a caller used a name before another made it, so that it was there before what is known of it."""
+    earlier = (one for one in life.said if one.number < last.number and made.name in one.code)
+    own = (one for one in earlier if is_own(state, said, one) and _counts(state, one))
+    return any(_uses(life, one, made) for one in islice(own, MOST_OF_NAME))
+
+
+def _uses(life: Life, said: Said, made: Making) -> bool:
+    name, known = (made.space, made.name), said.head or life.headers.get(said.space, "")
+    return code_names.uses(said.code, said.language, said.space, name, known=known)
+
+
+def is_own(state: State, said: Said | Edit, one: Said | Edit) -> bool:
+    """Whether two pieces of code are of one caller, also after it connected again."""
+    return one.who == said.who and (one.client == said.client or one.client not in state.clients)
+
+
+def _counts(state: State, said: Said) -> bool:
+    """Whether what it makes is there: it has run, or runs."""
+    evaluation = state.evaluations.get(said.evaluation)
+    return evaluation is None or evaluation.status in ("done", "running", "needs-input")
+
+
+def _qualified(said: Said, made: Making) -> str:
+    if said.language == "lisp":
+        return f"{made.space}/{made.name}"
+    return made.name if made.space in ("__main__", "Hy") else f"{made.space}.{made.name}"
+
+
+def ago(ms: int) -> str:
+    """How long ago something was, in words."""
+    seconds = max(0, ms) // 1000
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"

@@ -1,0 +1,116 @@
+"""What lanes and the notes on conflicts cost an evaluation where nothing conflicts: microseconds, medians side by side.
+
+`python tests/bench/lanes_bench.py`
+"""
+
+import statistics
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+from codriver.core import effects
+from codriver.core.actions import ClientConnected, Evaluate, EvaluationEnded, ReplConnected, ReplFound
+from codriver.core.dispatch import Core
+from codriver.core.evaluation_queue import next_id
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Life, Origin, State
+from codriver.core.values import Capability, Profile, Request
+from codriver.settings.model import Settings
+from codriver.tools.base import Call
+from codriver.tools.conflict_ledger import Conflicts
+from codriver.tools.conflicts import note_sent, notes_of_conflicts
+from codriver.tools.session_choice import in_lane, resolve
+
+TIMES = 2000
+CODES = ("(+ 1 2)", "(total (map :qty (orders 12)))", "(defn total-{0} [orders] (reduce + (map :qty orders)))")
+CAN = {"evaluate": Capability("eval"), "interrupt": Capability("interrupt")}
+
+
+def server(*, lanes):
+    """The core and the services that choosing a session and telling of conflicts need."""
+    core = Core(
+        state=State(life=Life(phase="started", session_id="abcdef")),
+        settings=Settings(),
+        now=lambda: 1000,
+        handlers=HANDLERS,
+        performers=lambda _: dict.fromkeys(effects.EFFECTS, lambda _effect: None),
+    )
+    core.dispatch(
+        {},
+        (
+            ReplFound("r1", "clj", Origin("address", "x:1"), "x:1"),
+            ReplConnected("r1", Profile("clojure", capabilities=CAN), "x:1"),
+        ),
+    )
+    return SimpleNamespace(
+        core=core,
+        settings=Settings(lanes=lanes),
+        workspace=Path("/w"),
+        now=lambda: 1000,
+        conflicts=Conflicts(),
+    )
+
+
+def client(services, name):
+    services.core.dispatch({}, (ClientConnected(name),))
+    return Call(services, name, name, None)
+
+
+def evaluate(call, code, times):
+    """One evaluation as the tools begin and describe it; the parts are timed apart."""
+    core = call.services.core
+
+    def timed(part, act):
+        began = time.perf_counter_ns()
+        value = act()
+        times.setdefault(part, []).append((time.perf_counter_ns() - began) / 1000)
+        return value
+
+    target = timed("session", lambda: in_lane(call, resolve(call.state, None), call.client_name))
+    request = Request(next_id(core.state), code, target.session.name)
+    timed(
+        "core",
+        lambda: call.dispatch(Evaluate("r1", request, code[:80], target.lane), who=call.client_name),
+    )
+    timed("kept", lambda: note_sent(call, target, call.client_name, request))
+    core.dispatch({}, (EvaluationEnded(request.id, "done", "user"),))
+    notes = notes_of_conflicts(call, core.state.evaluations[request.id])
+    found = timed("told", lambda: run_now(notes))
+    assert found == []
+
+
+def run_now(coroutine):
+    """What a coroutine gives that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits")
+
+
+def measure(*, lanes, clients):
+    services = server(lanes=lanes)
+    calls = [client(services, f"c{number}") for number in range(clients)]
+    times = {}
+    for number in range(TIMES):
+        evaluate(calls[number % clients], CODES[number % len(CODES)].format(number), times)
+    return {part: statistics.median(values) for part, values in times.items()}
+
+
+def main():
+    rows = {
+        "one session for all, one client": partial(measure, lanes=False, clients=1),
+        "lanes, one client": partial(measure, lanes=True, clients=1),
+        "lanes, two clients": partial(measure, lanes=True, clients=2),
+        "lanes, 64 clients": partial(measure, lanes=True, clients=64),
+    }
+    for name, run in rows.items():
+        parts = run()
+        shown = ", ".join(f"{part} {value:.1f}" for part, value in parts.items())
+        sys.stdout.write(f"{name}: {sum(parts.values()):.1f} µs ({shown})\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Which names a piece of code makes and uses, by its language."""
+
+import pytest
+
+from codriver.editing.code_names import delta, diff, header, makings, uses, words
+
+PRICE = ("shop.core", "price")
+
+
+def names(code, language, space="user"):
+    return [(one.space, one.name) for one in makings(code, language, space)]
+
+
+@pytest.mark.parametrize(
+    ("code", "made"),
+    [
+        ("(def a 1) (defn ^:private b [] 2)", [("user", "a"), ("user", "b")]),
+        ("(ns shop.core) (def price 43)", [("shop.core", "price")]),
+        ("(do (def a 1) (def b 2)) (println 1)", [("user", "a"), ("user", "b")]),
+        ("(let [a 1] a) ; (def b 2)", []),
+    ],
+)
+def test_lisp_makes_what_its_forms_define(code, made):
+    assert names(code, "lisp") == made
+
+
+@pytest.mark.parametrize(
+    ("code", "made"),
+    [
+        ("x = 1\ny: int = 2", ["x", "y"]),
+        ("def f(): pass\nclass C: pass\nasync def g(): pass", ["f", "C", "g"]),
+        ("a, (b, *c) = 1, (2, 3)", ["a", "b", "c"]),
+        ("def f():\n    inner = 1\nx += 1\nx.y = 2", ["f"]),
+        ("def f(:", []),
+    ],
+)
+def test_python_makes_what_its_statements_bind(code, made):
+    assert [name for _, name in names(code, "python", "__main__")] == made
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "language"),
+    [
+        ("(defn f [x]  x)", "(defn f [x] ; the same\n  x)", "lisp"),
+        ("def f(x): return x", "def f(x):\n    # the same\n    return x", "python"),
+    ],
+)
+def test_layout_and_comments_make_no_other_form(one, other, language):
+    (first,), (second,) = makings(one, language, "user"), makings(other, language, "user")
+    assert first.form == second.form
+
+
+@pytest.mark.parametrize(
+    ("code", "space", "known", "used"),
+    [
+        ("(inc price)", "shop.core", "", True),
+        ("(inc shop.core/price)", "user", "", True),
+        ("(inc price)", "user", "", False),
+        ("(c/price)", "user", "(ns user (:require [shop.core :as c]))", True),
+        ("(price)", "user", "(ns user (:require [shop.core :refer [price]]))", True),
+        ("(require '[shop.core :as c]) (c/price)", "user", "", True),
+        ("(c/price)", "user", "", False),
+        ("(in-ns 'shop.core) (inc price)", "user", "", True),
+        ("(let [price 1] price)", "shop.core", "", False),
+        ("(fn [{:keys [price]}] price)", "shop.core", "", False),
+        ('[:price \'price "price"]', "shop.core", "", False),
+    ],
+)
+def test_lisp_uses_a_name_by_its_namespace_alias_or_reference(code, space, known, used):
+    assert uses(code, "lisp", space, PRICE, known=known) is used
+
+
+@pytest.mark.parametrize(
+    ("code", "space", "known", "used"),
+    [
+        ("price + 1", "shop.core", "", True),
+        ("price + 1", "__main__", "", False),
+        ("price + 1", "__main__", "from shop.core import price", True),
+        ("import shop.core as c\nc.price", "__main__", "", True),
+        ("import shop.core\nshop.core.price()", "__main__", "", True),
+        ("from other import price as p\np", "__main__", "", False),
+        ("def f(price): return price", "shop.core", "", False),
+        ("def f(): return price", "shop.core", "", True),
+        ("order.price", "shop.core", "", False),
+        ("price = 3", "shop.core", "", False),
+        ("'price'", "shop.core", "", False),
+    ],
+)
+def test_python_uses_a_name_by_its_module_or_import(code, space, known, used):
+    assert uses(code, "python", space, PRICE, known=known) is used
+
+
+def test_a_module_is_the_same_by_its_path_in_the_workspace():
+    assert uses("from shop.core import price\nprice", "python", "__main__", ("src.shop.core", "price"))
+
+
+@pytest.mark.parametrize("language", ["lisp", "hy", "python"])
+@pytest.mark.parametrize("code", ["(", ")", '"', "\0", "(" * 5000, "def f(:", "x" * 1000 + "("])
+def test_what_cannot_be_read_makes_and_uses_nothing(code, language):
+    assert not uses(code, language, "user", ("user", "nothing"))
+    assert header(code, language) == ""
+    assert isinstance(makings(code, language, "user"), tuple)
+    assert isinstance(words(code, language), set)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("(def price 43)", "(def price 100)", "43 → 100"),
+        ("def f(x):\n    return x + 1", "def f(x):\n    return x * 2", "+ 1 → * 2"),
+        ("(def price 43)", "(def price 43)", ""),
+        ("(def a 1)", f"(def a {list(range(40))})", ""),
+    ],
+)
+def test_a_small_difference_is_told_in_a_few_words(before, after, told):
+    assert delta(before, after) == told
+
+
+def test_a_difference_is_told_by_its_lines():
+    assert diff("(defn f []\n  1)", "(defn f []\n  2)") == "-  1)\n+  2)"

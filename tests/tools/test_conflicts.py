@@ -1,0 +1,194 @@
+"""Conflicts between callers: told to whoever uses or replaces what another one redefined, once, and to nobody else."""
+
+import pytest
+
+from codriver.core.state import Client, State
+from codriver.core.values import Evaluation
+from codriver.tools.conflict_ledger import MOST_CHARACTERS, MOST_KEPT, Conflicts, Life, Said, found
+
+FILE = "(ns shop.core)\n(def price 43)\n(defn total [n] (* n price))"
+
+
+class Room:
+    """Callers at one REPL, whose code is told in the order in which it was sent."""
+
+    def __init__(self, language="lisp", space="shop.core"):
+        self.life, self.conflicts = Life(1), Conflicts()
+        self.language, self.space = language, space
+        self.clients, self.evaluations = {}, {}
+
+    def joins(self, *who):
+        for one in who:
+            self.clients[one] = Client(one, since=len(self.life.said))
+
+    def says(self, who, code, *, space=None, is_file=False, status="done"):
+        if who not in self.clients:
+            self.joins(who)
+        number = len(self.life.said) + 1
+        said = Said(
+            f"e{number}", number, who, who, 1000 * number, code, self.language, space or self.space, is_file=is_file
+        )
+        self.evaluations[said.evaluation] = Evaluation(
+            said.evaluation, number, "r", "main", who, who, None, code[:20], status
+        )
+        self.life.add(said)
+        state = State(clients=self.clients, evaluations=self.evaluations)
+        return [one.told(20_000) for one in found(state, self.life, said)]
+
+
+@pytest.fixture
+def room():
+    made = Room()
+    made.joins("claude", "copilot")
+    made.says("claude", FILE, is_file=True)
+    return made
+
+
+REDEFINED = "copilot redefined `shop.core/price` 18 s ago (eval e2, 43 → 100)"
+
+
+def test_who_uses_what_another_redefined_is_told(room):
+    assert room.says("copilot", "(def price 100)") == []
+    assert room.says("claude", "(total price)") == [REDEFINED]
+
+
+def test_who_replaces_it_is_told_with_the_difference(room):
+    room.says("copilot", "(def price 100)")
+    told = f"{REDEFINED}, and this replaces it:\n-(def price 100)\n+(def price 50)"
+    assert room.says("claude", "(def price 50)") == [told]
+
+
+def test_who_loads_the_file_as_it_was_is_told_what_that_reverts(room):
+    room.says("copilot", "(def price 100)")
+    (told,) = room.says("claude", FILE, is_file=True)
+    assert told.startswith(REDEFINED)
+    assert told.endswith("-(def price 100)\n+(def price 43)")
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["(total 1)", "(let [price 1] price)", "(def other 1)", "(def price 100)", "(other/price)", ":price", "(inc 1)"],
+)
+def test_who_has_nothing_to_do_with_it_is_told_nothing(room, code):
+    room.says("copilot", "(def price 100)")
+    assert room.says("claude", code) == []
+
+
+def test_nobody_is_told_of_what_is_the_same_in_another_layout(room):
+    room.says("copilot", "(def  price ; cents\n  43)")
+    assert room.says("claude", "price") == []
+
+
+def test_nobody_is_told_of_what_is_back_as_it_was(room):
+    room.says("copilot", "(def price 100)")
+    room.says("copilot", "(def price 43)")
+    assert room.says("claude", "price") == []
+
+
+def test_several_redefinitions_are_told_as_one_from_what_was_known(room):
+    room.says("copilot", "(def price 100)")
+    room.says("copilot", "(def price 200)")
+    assert room.says("claude", "price") == ["copilot redefined `shop.core/price` 17 s ago (eval e3, 43 → 200)"]
+
+
+@pytest.mark.parametrize("status", ["failed", "interrupted", "lost", "queued"])
+def test_code_that_did_not_run_to_its_end_redefined_nothing(room, status):
+    room.says("copilot", "(def price 100)", status=status)
+    assert room.says("claude", "price") == []
+
+
+def test_who_came_later_is_told_only_before_replacing_it(room):
+    room.says("copilot", "(def price 100)")
+    assert room.says("late", "price") == []
+    assert len(room.says("late", "(def price 50)")) == 1
+
+
+def test_ones_own_redefinitions_are_not_told_also_after_a_reconnect(room):
+    room.says("copilot", "(def price 100)")
+    del room.clients["copilot"]
+    room.joins("copilot-again")
+    again = Said("e9", 9, "copilot", "copilot-again", 9000, "(def price 1)", "lisp", "shop.core")
+    room.life.add(again)
+    assert found(State(clients=room.clients, evaluations=room.evaluations), room.life, again) == []
+
+
+def test_what_was_used_before_the_log_knew_its_definition_counts_as_redefined():
+    room = Room()
+    room.says("claude", "(inc price)")
+    room.joins("copilot")
+    room.says("copilot", "(def price 100)")
+    assert room.says("claude", "(dec price)") == ["copilot redefined `shop.core/price` 18 s ago (eval e2)"]
+
+
+def test_a_new_definition_concerns_nobody_who_only_uses_it(room):
+    room.says("copilot", "(def discount 5)")
+    assert room.says("claude", "(- price discount)") == []
+    (told,) = room.says("claude", "(def discount 6)")
+    assert told.startswith("copilot defined `shop.core/discount` 18 s ago (eval e2), and this replaces it")
+
+
+def test_defonce_redefines_nothing(room):
+    room.says("claude", "(defonce state 1)")
+    room.says("copilot", "(defonce state 2)")
+    assert room.says("claude", "state") == []
+
+
+def test_a_namespace_that_requires_it_uses_it_by_its_alias(room):
+    room.says("claude", "(ns app (:require [shop.core :as c]))", space="user")
+    room.says("copilot", "(def price 100)")
+    assert len(room.says("claude", "(* 2 c/price)", space="app")) == 1
+
+
+def test_python_is_read_by_its_own_syntax():
+    room = Room("python", "__main__")
+    room.joins("claude", "copilot")
+    room.says("claude", "def price():\n    return 43")
+    room.says("copilot", "def price():\n    return 100")
+    assert room.says("claude", "price() + 1") == ["copilot redefined `price` 18 s ago (eval e2, 43 → 100)"]
+    assert room.says("claude", "def f(price): return price") == []
+
+
+def test_what_is_kept_has_bounds(room):
+    for _ in range(MOST_KEPT + 10):
+        room.life.add(Said("e", len(room.life.said) + 5000, "a", "a", 0, "(def x 1)", "lisp", "user"))
+    assert len(room.life.said) == MOST_KEPT
+    room.life.add(Said("e", 10_000, "a", "a", 0, " " * MOST_CHARACTERS, "lisp", "user"))
+    assert room.life.characters <= MOST_CHARACTERS
+    assert not any(room.life.by_name.values())
+
+
+def test_each_conflict_is_news_once():
+    told = Conflicts()
+    assert [told.is_news("claude", "e1", "price") for _ in range(2)] == [True, False]
+
+
+def test_over_a_real_server_each_caller_is_told_once(live):
+    with live.client(name="claude") as claude, live.client(name="copilot") as copilot:
+        claude.call("evaluate_code", code="def price():\n    return 43")
+        alone = claude.call("evaluate_code", code="price()", detail=False)
+        copilot.call("evaluate_code", code="def price():\n    return 100")
+        told = claude.call("evaluate_code", code="price()")["notes"]
+        assert [note for note in told if "copilot redefined `price` 0 s ago" in note]
+        assert not [note for note in claude.call("evaluate_code", code="price()")["notes"] if "redefined" in note]
+        assert "notes" not in alone
+        claude.call("evaluate_code", code="price = 50", isolate=True)
+        assert not [note for note in copilot.call("evaluate_code", code="price()")["notes"] if "redefined" in note]
+
+
+def test_of_two_clients_that_edit_one_file_the_second_is_told(live):
+    file = live.workspace / "shop.clj"
+    file.write_text("(ns shop)\n\n(def price 43)\n")
+
+    def edited(client, before, after):
+        edit = {"type": "replace", "filePath": str(file), "line": 3, "targetLineText": before, "newForm": after}
+        answer = client.call("edit_files", edits=[edit])
+        assert answer["ok"], answer
+        return answer.get("notes", [])
+
+    with live.client(name="claude") as claude, live.client(name="copilot") as copilot:
+        assert edited(copilot, "(def price 43)", "(def price 100)") == []
+        (told,) = edited(claude, "(def price 100)", "(def price 50)")
+        assert told.startswith("copilot redefined `shop/price` 0 s ago (in shop.clj, 43 → 100), and this replaces it")
+        assert edited(claude, "(def price 50)", "(def price 60)") == []
+        (told,) = edited(copilot, "(def price 60)", "(def price 60)\n(def other 1)")
+        assert told == "claude edited shop.clj 0 s ago"
