@@ -208,3 +208,17 @@ def test_a_namespace_that_is_gone_is_forgotten(world):
     assert world.ask() == []
     world.write("(ns shop)")
     assert world.drift.compare(Loaded(BEGAN_MS, frozenset(), (), ()), {}, world.now_ms) == ()
+
+
+def test_dependents_come_behind_those_that_they_require():
+    drift = LispDrift()
+    requires = {"a": [], "b": ["a"], "c": ["b", "a"], "d": ["c"], "e": [], "0": ["d", "b"]}
+    texts = {name: f"(ns {name} (:require {' '.join(f'[{one}]' for one in of)}))" for name, of in requires.items()}
+    spaces = tuple(LoadedNamespace(name, "1", (f"/w/{name}.clj",)) for name in requires)
+    sources = {
+        f"/w/{name}.clj": Source(f"/w/{name}.clj", (0, 0, 0), definitions(text), str) for name, text in texts.items()
+    }
+    drift.compare(Loaded(BEGAN_MS, frozenset(requires), spaces, ()), sources, BEGAN_MS)
+    assert [name for name, _ in drift.dependents("a")] == ["b", "c", "d", "0"]
+    assert drift.dependents("b")[0] == ("c", "/w/c.clj")
+    assert drift.dependents("e") == drift.dependents("nowhere") == []

@@ -52,6 +52,9 @@ def live(request, tmp_path_factory):
         yield running
 
 
+HINT = "dependents: true loads the namespaces that require it, too"
+
+
 def path(live, name):
     return live.workspace / f"{name}.{ENDING[live.kind]}"
 
@@ -130,10 +133,41 @@ def test_types_of_a_former_load_and_what_holds_them_are_told(live, client):
         "shop.high/Square implements the former protocol shop.low/Shape: load shop.high, too",
     }
     for found in (notes, ask(client)):
-        [living] = set(found) - told
+        [living] = set(found) - told - {HINT}
         # In Basilisp some of the tests before may live on, too: it finds all of them.
         assert re.fullmatch(r"(1 of .* lives|\d of .* live) on", living)
         assert "of the former class shop.low.Circle" in living
         assert told < set(found)
     assert not told & set(load(live, client, "high"))
     assert not told & set(ask(client))
+
+
+def test_dependents_are_loaded_in_order_and_what_the_file_has_no_more_is_taken_out_where_asked(live, client):
+    top = "(ns shop.top (:require [shop.high :as high]))\n(defn all [] (high/total 2))\n"
+    load(live, client, "top", top)
+    path(live, "low").write_text(LOW.replace("(def rate 2)\n(defn cost [x] (* x rate))", "(defn cost [x] (* x 7))"))
+    file = str(path(live, "low"))
+    first = client.call("load_file", filePath=file)["notes"]
+    assert HINT in first
+    assert "not in the file any more: shop.low/rate; prune: true takes that out" in first
+    client.call("evaluate_code", code="(def extra 1)", namespace="shop.low", who="bob")
+    notes = client.call("load_file", filePath=file, dependents=True, prune=True)["notes"]
+    done = ["taken out, as the file has it no more: rate", "loaded, too: shop.high, shop.top"]
+    assert [note for note in notes if note in done] == done
+    assert not any("still the old" in note or "any more" in note for note in notes)
+    code = "[(shop.top/all) (ns-resolve 'shop.low 'rate) (some? (ns-resolve 'shop.low 'extra))]"
+    assert client.call("evaluate_code", code=code)["result"] == "[14 nil true]"
+    said = [one["text"] for one in client.call("repl_output_log", query=EVALUATED)["result"]]
+    assert "(ns-unmap 'shop.low 'rate)" in said
+    client.call("evaluate_code", code="(remove-ns 'shop.top)")
+
+
+EVALUATED = """[:find [(pull ?e [:output/text]) ...] :where [?e :output/category "evaluatedCode"]]"""
+
+
+def test_a_dependent_that_does_not_load_ends_it_and_is_the_answer(live, client):
+    path(live, "high").write_text(HIGH[live.kind] + "(no-such-function)\n")
+    answer = client.call("load_file", filePath=str(path(live, "low")), dependents=True)
+    assert answer["reason"] == "evaluation-failed"
+    assert "no-such-function" in answer["error"]["message"]
+    assert "shop.high did not load" in answer["notes"]

@@ -13,12 +13,14 @@ from pydantic import Field
 from codriver import files
 from codriver.core import evaluation_queue
 from codriver.core.actions import Evaluate
-from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request
+from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request, replace
 from codriver.errors import RefusedError
+from codriver.lisp.definitions import definitions
 from codriver.lisp.reader import top_level_forms
 from codriver.repls.kinds import suffixes_of
+from codriver.tools import dependent_loads
 from codriver.tools.answer_budget import budget
-from codriver.tools.base import TEXTS, Answer, Call, Schema, Tool, answer_schema
+from codriver.tools.base import TEXTS, UNLISTED, Answer, Call, Schema, Tool, answer_schema
 from codriver.tools.client_traits import traits_of
 from codriver.tools.conflicts import note_sent
 from codriver.tools.evaluation_answers import describe
@@ -126,6 +128,10 @@ class LoadFileArguments(Evaluating):
     """Arguments of `load_file`."""
 
     file_path: str
+    dependents: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether the loaded namespaces of Lisp that require the file's are loaded after it."""
+    prune: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether what the file has no more is taken out of its namespace, in Lisp."""
     repl_session_key: str | None = None
     timeout_ms: int | None = Field(None, ge=1000, le=600_000)
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
@@ -179,30 +185,63 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     """Load a file into a session, as that file, wait, and say how it stands."""
     who = call.who(arguments.who)
     path = call.services.workspace / arguments.file_path
-    text = await call.services.work.files.run(call.client, partial(_read, path))
-    _check_language(path, resolve(call.state, arguments.repl_session_key).repl)
-    lisp = path.suffix != ".py" and speaks_lisp(call.state, arguments.repl_session_key)
-    forms = await _forms(call, arguments.repl_session_key, text, lisp=lisp)
-    target = resolve(call.state, arguments.repl_session_key)
-    check_tree(call, target, who, arguments.repl_session_key)
-    if arguments.repl_session_key is None:
-        target = in_lane(call, target, who)
-    request = Request(
-        id=evaluation_queue.next_id(call.state),
-        code=text,
-        session=target.session.name,
-        forms=forms,
-        file=str(path),
-        kind="load-file",
-        max_length=arguments.max_length,
-        default_limits=_default_limits(call, target),
-        description=f"load {path}",
-    )
-    settings = call.services.settings
-    begin(call, target, who, request)
-    current = await wait(call, request.id, (arguments.timeout_ms or settings.evaluate_timeout_ms) / 1000, may_last=True)
-    stale = await notes_of_load(call, target.repl) if current.status == "done" else ()
-    return await describe(call, current, arguments, max_images=0, max_bytes=budget(call), notes=stale)
+    repl = resolve(call.state, arguments.repl_session_key).repl
+    is_followed = arguments.dependents or arguments.prune
+    if is_followed:
+        dependent_loads.check(repl)
+    loads = _Loads(call, who, arguments)
+    current = await loads.file(path)
+    repl = call.state.repls.get(repl.id, repl)
+    followed = dependent_loads.Followed()
+    if current.status == "done" and is_followed:
+        asked = {"prune": arguments.prune, "dependents": arguments.dependents}
+        followed = await dependent_loads.follow(call, repl, loads.namespace, loads, **asked)
+    shown = followed.unfinished or current
+    stale = await notes_of_load(call, repl) if shown.status == "done" else ()
+    notes = (*followed.notes, *stale)
+    return await describe(call, shown, arguments, max_images=0, max_bytes=budget(call), notes=notes)
+
+
+class _Loads:
+    """The evaluations of one call of `load_file`, within its time."""
+
+    def __init__(self, call: Call, who: str, arguments: LoadFileArguments) -> None:
+        self._call = call
+        self._who = who
+        self._arguments = arguments
+        timeout_ms = arguments.timeout_ms or call.services.settings.evaluate_timeout_ms
+        self._ends_at = anyio.current_time() + timeout_ms / 1000
+        self.namespace = ""
+        """The one of the file that was loaded first, where it names one."""
+
+    async def file(self, path: Path) -> Evaluation:
+        """Load a file; the evaluation when it is over, or its time is."""
+        call, arguments = self._call, self._arguments
+        text = await call.services.work.files.run(call.client, partial(_read, path))
+        _check_language(path, resolve(call.state, arguments.repl_session_key).repl)
+        lisp = path.suffix != ".py" and speaks_lisp(call.state, arguments.repl_session_key)
+        forms = await _forms(call, arguments.repl_session_key, text, lisp=lisp)
+        if arguments.prune or arguments.dependents:
+            read = partial(definitions, text)
+            self.namespace = self.namespace or (await call.services.work.texts.run(call.client, read)).namespace
+        request = Request("", text, forms=forms, file=str(path), kind="load-file", max_length=arguments.max_length)
+        return await self._run(replace(request, description=f"load {path}"))
+
+    async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
+        """Evaluate forms in a namespace; the evaluation when it is over, or its time is."""
+        code = "\n".join([form.said for form in forms])
+        return await self._run(Request("", code, forms=forms, kind="load-forms", namespace=namespace))
+
+    async def _run(self, asked: Request) -> Evaluation:
+        call = self._call
+        target = resolve(call.state, self._arguments.repl_session_key)
+        check_tree(call, target, self._who, self._arguments.repl_session_key)
+        if self._arguments.repl_session_key is None:
+            target = in_lane(call, target, self._who)
+        limits, identity = _default_limits(call, target), evaluation_queue.next_id(call.state)
+        request = replace(asked, id=identity, session=target.session.name, default_limits=limits)
+        begin(call, target, self._who, request)
+        return await wait(call, request.id, max(0.0, self._ends_at - anyio.current_time()), may_last=True)
 
 
 def _default_limits(call: Call, target: Target) -> PrintLimits | None:

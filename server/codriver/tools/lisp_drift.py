@@ -101,6 +101,31 @@ class LispDrift:
         kept = [space.loaded for space in self._spaces.values()]
         return {file for namespace in (*kept, *loaded.changed) for file in namespace.files}
 
+    def dependents(self, namespace: str) -> list[tuple[str, str]]:
+        """The namespaces that require another, directly or not, each with its file and behind those it requires."""
+        homes = {
+            name: source
+            for name, space in self._spaces.items()
+            for source in space.sources
+            if source.definitions.namespace == name
+        }
+        requires = {name: set(source.definitions.requires) for name, source in homes.items()}
+        found: set[str] = set()
+        waiting = [namespace]
+        while waiting:
+            now = waiting.pop()
+            new = {name for name, required in requires.items() if now in required and name != namespace} - found
+            found |= new
+            waiting += new
+        ordered: list[tuple[str, str]] = []
+        left = sorted(found)
+        while left:
+            # Those that require one another, which no REPL would load, come as they are named.
+            name = next((one for one in left if not requires[one] & (set(left) - {one})), left[0])
+            left.remove(name)
+            ordered.append((name, homes[name].path))
+        return ordered
+
     def compare(self, loaded: Loaded, sources: Mapping[str, Source], asked_ms: int) -> tuple[Difference, ...]:
         """The differences of what was loaded when it was asked for, at `asked_ms`, from the files as they are read."""
         floor_ms = (self._asked_ms or loaded.began_ms) - SLACK_MS
@@ -195,7 +220,7 @@ class _Comparison:
         elif var.file:
             yield self._row(name, "edited")
         else:
-            yield self._row(name, "redefined", known.made)
+            yield self._row(name, "redefined", known.made, evaluated=True)
 
     def _find(self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], *, is_once: bool) -> _Known:
         """The form that a var has, from what is the newest evidence of it."""
@@ -258,14 +283,14 @@ class _Comparison:
         made = self._making(var.name, var)
         if not var.file:
             if var.line is not None or made is not None:
-                yield self._row(var.name, "gone", made)
+                yield self._row(var.name, "gone", made, evaluated=True)
             return
         source = next((one for one in self._sources if one.path == var.file), None)
         is_told = made is not None or (source is not None and source.definitions.is_plain)
         if is_told and source is not None and not mentions(source.text(), var.name):
             yield self._row(var.name, "gone")
 
-    def _row(self, name: str, kind: DriftKind, made: Made | None = None) -> Difference:
+    def _row(self, name: str, kind: DriftKind, made: Made | None = None, *, evaluated: bool = False) -> Difference:
         at = time.strftime("%H:%M:%S", time.localtime(made.at_ms / 1000)) if made is not None else ""
         by = f"{made.who}, {made.evaluation}, {at}" if made is not None else ""
-        return Difference(self._loaded.name, name, kind, by=by, joint="/")
+        return Difference(self._loaded.name, name, kind, evaluated, by=by, joint="/")

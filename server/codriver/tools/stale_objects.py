@@ -28,6 +28,10 @@ async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
     removed = [one.full for one in found if one.kind == "removed"]
     told = [f"renewed elsewhere: {few(renewed)}"] if renewed else []
     told += [f"removed, as the file has it no more: {few(removed)}"] if removed else []
+    gone = [one.full for one in found if one.joint == "/" and one.kind == "gone" and not one.evaluated]
+    told += [f"not in the file any more: {few(gone)}; prune: true takes that out"] if gone else []
+    if any(one.joint == "/" and one.kind in ("old", "former") for one in found):
+        told.append("dependents: true loads the namespaces that require it, too")
     return (*told, *_bounded(stale_line(one) for one in found if one.kind in STALE))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from codriver.core.values import NOT_LISP
 from codriver.tools.answer_budget import budget, fit
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import resolve
@@ -50,7 +51,8 @@ def _of_modules(call: Call, repl: Repl, found: Iterable[Difference]) -> list[str
     modules: dict[str, dict[str, list[str]]] = {}
     for one in found:
         if one.kind in HEADS:
-            by = _defined_by(call, repl, one.name) if one.evaluated else f" ({one.by})" if one.by else ""
+            is_searched = one.evaluated and repl.dialect in NOT_LISP
+            by = f" ({one.by})" if one.by else _defined_by(call, repl, one.name) if is_searched else ""
             modules.setdefault(one.module, {}).setdefault(one.kind, []).append(one.name + by)
     return [
         f"{module}: " + "; ".join(f"{HEADS[kind]}: {few(kinds[kind], MOST_NAMES)}" for kind in HEADS if kind in kinds)
