@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "net": {"core", "errors", "files"},
     "log": {"core", "datalog", "errors", "files"},
     "editing": {"errors", "files", "lisp"},
+    "export": {"errors", "lisp"},
     "skills": {"errors", "files"},
     "repls": {"core", "errors", "files", "lisp", "log", "net", "wire"},
     "settings": {"errors", "files", "net", "repls"},
@@ -34,7 +35,7 @@ MAY_IMPORT = {
     "app": {
         "core", "editing", "errors", "files", "log", "net", "protocol", "repls", "settings", "skills", "tools",
     },
-    "commands": {"app", "errors", "files", "log", "net", "repls", "settings", "setup"},
+    "commands": {"app", "errors", "export", "files", "log", "net", "repls", "settings", "setup"},
     "__main__": {"commands"},
 }  # fmt: skip
 
@@ -50,7 +51,7 @@ DOORS = {
 }
 
 # Rooms without I/O: they get time, ids and limits as arguments.
-SANS_IO = {"core", "wire", "lisp", "datalog"}
+SANS_IO = {"core", "wire", "lisp", "datalog", "export"}
 IO_MODULES = {
     "socket", "subprocess", "asyncio", "anyio", "os", "pathlib", "logging", "threading", "signal", "random", "datetime",
 }  # fmt: skip
@@ -165,6 +166,7 @@ OPENERS = {
     "commands/server.py": "/dev/null",
     "commands/demo.py": "a folder of its own, made for the demonstration",
     "editing/diagnostics.py": "a folder of its own, made for a linter",
+    "repls/fresh_repl.py": "a folder of its own, made for a REPL that writes its port there",
 }
 OPENING_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 OPENING_MODULES = {"tempfile", "shutil.copy", "shutil.copyfile", "shutil.copytree", "shutil.move", "io.FileIO"}

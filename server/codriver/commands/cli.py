@@ -26,6 +26,8 @@ COMMANDS = {
     "load": "call",
     "test": "testing",
     "drift": "drift",
+    "export": "export",
+    "replay": "replay",
     "call": "call",
     "tools": "call",
     "log": "log",

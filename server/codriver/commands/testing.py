@@ -97,7 +97,7 @@ def test_command(  # noqa: PLR0913  # one argument an option
                 outputs.append(str(answer.get("stdout", "")))
             statuses.append(exit_status(answer))
     if junit is not None:
-        _write(junit, xml_of(cases, began, "".join(outputs)), here)
+        write_report(junit, xml_of(cases, began, "".join(outputs)), here)
     _print(cases, outputs, here, is_quiet=is_quiet)
     if not is_quiet:
         say(_summary(cases, (datetime.now(UTC) - began).total_seconds()))
@@ -144,7 +144,7 @@ def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case
     return [*cases, Case(namespace, WHOLE_RUN, "error", why, "\n".join([why, *rest]))]
 
 
-def _write(junit: Path, content: bytes, workspace: Path) -> None:
+def write_report(junit: Path, content: bytes, workspace: Path) -> None:
     """Write the report: in the workspace through no link that leads out of it, as a checkout may have any."""
     path = Path(os.path.normpath(Path.cwd() / junit))
     if path.is_relative_to(workspace):

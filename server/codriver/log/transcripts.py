@@ -13,12 +13,12 @@ import anyio
 
 from codriver.core.evaluation_queue import HEAD_CHARACTERS
 from codriver.log.growing_text import Piece, Stream, Text
+from codriver.log.redaction import Redactor
 from codriver.log.spill import SpillRoom, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Mapping
 
-    from codriver.log.redaction import Redactor
 
 __all__ = [
     "Late",
@@ -284,3 +284,8 @@ class Transcripts:
             gone.forget()
             if self._newest.get(gone.asked) == oldest:
                 del self._newest[gone.asked]
+
+
+def cleaner(environ: Mapping[str, str]) -> Callable[[str], str]:
+    """What takes secrets out of a text of a REPL that no server's log knows, by the environment that it was given."""
+    return Redactor.from_environment(environ)

@@ -1,0 +1,284 @@
+"""`codriver export`: a part of the output log as a test file, a script, a comment, a notebook or a recording.
+
+Exit status: 0 it was written, 1 it was not, 2 wrong usage, 3 no server.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from codriver.commands.answer_reading import reading
+from codriver.commands.call import session_option
+from codriver.commands.log import run_entries
+from codriver.commands.log_follower import WHOLE, FollowError
+from codriver.commands.options import workspace_option
+from codriver.commands.terminal import patience, say
+from codriver.errors import CodriverError
+from codriver.export.documents import Format, Origin, summary
+from codriver.export.recordings import NothingChosenError, Recording, as_lines, of_ids, recorded, since_checkpoint
+from codriver.files import Links, whole_files
+from codriver.files.paths import workspace_state_folder
+from codriver.net import client
+from codriver.repls.kinds import dialect_of_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from codriver.export.recordings import Recorded
+    from codriver.net.client import Connection
+
+FORMATS = (*get_args(Format), "recording")
+SUFFIXES = {".ipynb": "notebook", ".jsonl": "recording"}
+MOST_ENTRIES = 10_000
+STDOUT = "-"
+
+
+class OutsideError(CodriverError):
+    """A file to be written does not lie in the workspace."""
+
+    def __init__(self, path: Path, workspace: Path) -> None:
+        super().__init__(f"{path} is not in the workspace {workspace}: name a file in it, or - for standard output")
+
+
+class ExistsError(CodriverError):
+    """A file to be written is there already."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is there already: name another file, or add --force to replace it")
+
+
+class SeveralSessionsError(CodriverError):
+    """The evaluations chosen are of several sessions, or of none that was named."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        super().__init__(f"these evaluations are of several sessions: choose one with --session: {', '.join(keys)}")
+
+
+class KindUnknownError(CodriverError):
+    """Nobody can tell which REPL a session had."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"nobody can tell which kind of REPL the session {key} had: say it with --repl, as `serve` does"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The evaluations chosen, of one session."""
+
+    key: str
+    recording: Recording
+
+
+@click.command(
+    "export",
+    short_help="Make a test, script or notebook of a session.",
+    epilog="Exit status: 0 written, 1 not written, 2 wrong usage, 3 no server.",
+)
+@click.argument("ids", nargs=-1, metavar="[EVALUATION]...")
+@click.option("--last", type=click.IntRange(1, MOST_ENTRIES), metavar="N", help="The last N evaluations.")
+@click.option("--since", metavar="NAME", help="From the checkpoint NAME on: described as `checkpoint: NAME`.")
+@click.option("--query", metavar="EDN", help="Those whose ids (:output/evaluation) a Datalog query finds.")
+@click.option("--run", metavar="RUN", help="Of an earlier run: -1 for the last, or as `codriver runs` says.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="By default what the FILE is called, else test.")
+@click.option("--output", "-o", metavar="FILE", default=STDOUT, help="A file in the workspace, or - (default).")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--repl", metavar="WORDS", help="What starts the fresh REPL, as for `serve`.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1, 600),
+    default=60.0,
+    metavar="SECONDS",
+    help="How long each step may take in it, 1 to 600 (60).",
+)
+@session_option
+@workspace_option
+def export_command(  # noqa: PLR0913  # one argument an option
+    *,
+    ids: tuple[str, ...],
+    last: int | None,
+    since: str | None,
+    query: str | None,
+    run: str | None,
+    form: str | None,
+    output: str,
+    force: bool,
+    repl: str | None,
+    timeout: float,
+    session: str | None,
+    workspace: Path,
+) -> None:
+    """Make a test file, script, rich comment, notebook or recording of what was evaluated; EVALUATION is an id.
+
+    It is verified before it is written: the code RUNS AGAIN, with all its effects, in fresh REPLs of the same kind that
+    are started for it and ended after it (a recording is only copied). What does not reproduce is marked or left out.
+    """
+    if sum(map(bool, (ids, last, since, query))) > 1:
+        raise click.UsageError("choose by ids, --last, --since or --query, one of them")
+    if run and query:
+        raise click.UsageError(
+            "--query asks a server, which has no earlier run's log: leave out --run, or choose by ids"
+        )
+    workspace = workspace.resolve()
+    file = _file(output, workspace, force=force)
+    chosen = _chosen(workspace, ids, last, since, query, run, session, repl)
+    form = form or SUFFIXES.get(Path(output).suffix, "test")
+    if form == "recording":
+        text, told = as_lines(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
+    else:
+        text, told = _document(chosen, form, _namespace(output), workspace, timeout)  # type: ignore[arg-type]
+    if file is None:
+        say(text, end="")
+    else:
+        _write(file, text, workspace, force=force)
+        if form == "recording":
+            _remember(file, chosen, workspace)
+    say(f"{file or 'exported'}: {told}", err=True)
+
+
+def _file(output: str, workspace: Path, *, force: bool) -> Path | None:
+    """The file to write; None for standard output."""
+    if output == STDOUT:
+        return None
+    file = Path(os.path.normpath(Path.cwd() / output))
+    if not file.is_relative_to(workspace):
+        raise OutsideError(file, workspace)
+    if os.path.lexists(file) and not force:
+        raise ExistsError(file)
+    return file
+
+
+def _write(file: Path, text: str, workspace: Path, *, force: bool) -> None:
+    if os.path.lexists(file) and not force:
+        raise ExistsError(file)
+    whole_files.replace(file, text.encode(), links=Links.WITHIN, root=workspace, mode=None, make_mode=0o777)
+
+
+def _remember(file: Path, chosen: Slice, workspace: Path) -> None:
+    """List the recording among what is remembered of the workspace."""
+    from codriver.log.memory import Document, Memory  # noqa: PLC0415  # TinyDB is for this alone
+
+    memory = Memory(
+        workspace_state_folder(workspace), is_repairing=False, report=lambda problem: say(problem, err=True)
+    )
+    about = f"{len(chosen.recording.evaluations)} evaluations of {chosen.key}"
+    memory.remember(Document("recording", file.relative_to(workspace).as_posix(), time.time_ns() // 1_000_000, about))
+
+
+def _namespace(output: str) -> str:
+    """The namespace of a file of a Lisp, by its path below the source folder."""
+    if output == STDOUT:
+        return "exported-test"
+    parts = list(Path(output).with_suffix("").parts)
+    while len(parts) > 1 and (parts[0] in {"src", "test", "tests", "dev", ".", ".."} or Path(parts[0]).is_absolute()):
+        parts.pop(0)
+    name = ".".join(parts[-1:] if Path(output).is_absolute() else parts).replace("_", "-")
+    return re.sub(r"[^\w.*+!?<>=-]", "-", name)
+
+
+def _document(chosen: Slice, form: Format, name: str, workspace: Path, timeout_s: float) -> tuple[str, str]:
+    """The document, verified, and how far it reproduces in words."""
+    import anyio  # noqa: PLC0415  # a recording is only copied
+
+    from codriver.commands.fresh_runs import FreshRuns, tell  # noqa: PLC0415  # as above
+
+    recording = chosen.recording
+    runs = FreshRuns(workspace, recording.repl, timeout_s)
+    origin = Origin(chosen.key, recording.repl, datetime.now(UTC).strftime("%Y-%m-%d"), name)
+    with patience(lambda: f"a fresh REPL is started ({recording.repl}), in which the code runs again"):
+        checked = anyio.run(runs.verify, recording.evaluations, recording.dialect)
+        settled = anyio.run(runs.settle, checked, recording.dialect, form, origin)
+    tell(settled.checked)
+    return settled.text, summary(settled.checked)
+
+
+# Choosing
+
+
+def _chosen(
+    workspace: Path,
+    ids: tuple[str, ...],
+    last: int | None,
+    since: str | None,
+    query: str | None,
+    run: str | None,
+    session: str | None,
+    repl: str | None,
+) -> Slice:
+    """The evaluations that the options choose, of one session.
+
+    Raises:
+        CodriverError: they choose none, or of several sessions.
+    """
+    rows: Sequence[Mapping[str, Any]]
+    if run:
+        rows, known = [entry.to_json() for entry in run_entries(workspace, run)], {}
+    else:
+        with client.connect(workspace, name="codriver-export") as connection:
+            rows, known = _entries(connection), _repls(connection)
+            ids = ids or tuple(_found(connection, query) if query else ())
+    if query and not ids:
+        raise NothingChosenError("is found by the query")
+    with reading("repl_output_log"):
+        keys = {str(row["evaluation"]): str(row.get("repl-session-key", "")) for row in rows if "evaluation" in row}
+        evaluations = [one for one in recorded(rows) if session in (None, keys[one.id])]
+    picked = since_checkpoint(evaluations, since) if since else of_ids(evaluations, ids) if ids else tuple(evaluations)
+    picked = picked[-last:] if last else picked
+    sessions = sorted({keys[one.id] for one in picked})
+    if len(sessions) != 1:
+        raise SeveralSessionsError(sessions) if sessions else NothingChosenError("is of this session")
+    return Slice(sessions[0], _recording(picked, sessions[0], known, repl))
+
+
+def _recording(
+    picked: tuple[Recorded, ...], key: str, known: Mapping[str, Mapping[str, Any]], repl: str | None
+) -> Recording:
+    from codriver.commands.fresh_runs import words_of  # noqa: PLC0415  # it loads what REPLs are started by
+
+    row = known.get(key.partition("/")[0], {})
+    dialect = str(row.get("dialect") or dialect_of_key(key) or "")
+    ours = str(row.get("origin", "")) if row.get("kind") == "process" else ""
+    words = repl or ours or words_of(dialect)
+    if not words or not dialect:
+        raise KindUnknownError(key)
+    return Recording(dialect, words, picked)
+
+
+def _entries(connection: Connection) -> list[dict[str, Any]]:
+    answer = connection.call("repl_output_log", {"limit": MOST_ENTRIES, "maxTextBytes": WHOLE})
+    if not answer.get("ok"):
+        raise FollowError(answer)
+    with reading("repl_output_log"):
+        rows: list[dict[str, Any]] = answer["result"]
+    return rows
+
+
+def _repls(connection: Connection) -> dict[str, Mapping[str, Any]]:
+    with reading("server_health"):
+        return {str(row["key"]): row for row in connection.call("server_health", {})["repls"]}
+
+
+def _found(connection: Connection, query: str) -> Iterator[str]:
+    """The texts in a query's answer: ids of evaluations."""
+    answer = connection.call("repl_output_log", {"query": query, "limit": MOST_ENTRIES, "maxTextBytes": WHOLE})
+    if not answer.get("ok"):
+        raise FollowError(answer)
+    with reading("repl_output_log"):
+        waiting: list[object] = [answer["result"]]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, list):
+            waiting += one
+        elif isinstance(one, dict):
+            waiting += one.values()

@@ -1,0 +1,156 @@
+"""Fresh runs: recorded evaluations and documents of them, run in a REPL that is started for it and ended after it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from codriver.app.wiring import CONNECTORS
+from codriver.commands.terminal import say
+from codriver.export import python_documents
+from codriver.export.settling import Failed, Settled, settling
+from codriver.export.verification import Observed, Question, Raised, verifying
+from codriver.log.control_characters import one_line
+from codriver.log.transcripts import cleaner
+from codriver.repls.fresh_repl import FreshRepl, fresh_repl
+from codriver.repls.kinds import KINDS, PYTHON
+from codriver.repls.launch.recipes import recipe
+from codriver.settings.layers import load
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from codriver.export.documents import Format, Origin, Page
+    from codriver.export.recordings import Recorded
+    from codriver.export.settling import Settling
+    from codriver.export.verification import Checked
+    from codriver.repls.fresh_repl import Ran
+
+SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
+"""How the file of a document would end, by dialect, where not with `.clj`."""
+MODULE: Final = "codriver_exported"
+"""The name of a Python document's module while it is verified."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreshRuns:
+    """Fresh REPLs of one kind for one workspace: `words` start one, and each evaluation may take `timeout_s`."""
+
+    workspace: Path
+    words: str
+    timeout_s: float
+
+    def repl(self) -> AbstractAsyncContextManager[FreshRepl]:
+        """A fresh REPL, for as long as the context lasts."""
+        python = load(self.workspace, environ=os.environ).settings.python
+        how = recipe(self.words, self.workspace, os.environ, python=python)
+        return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s)
+
+    @property
+    def clean(self) -> Callable[[str], str]:
+        """What takes the secrets out of all that a fresh REPL says, as they are taken out of the log."""
+        return cleaner(os.environ)
+
+    async def verify(self, evaluations: Sequence[Recorded], dialect: str) -> tuple[Checked, ...]:
+        """What a fresh REPL makes of evaluations."""
+        async with self.repl() as repl:
+            return await verified(repl, evaluations, dialect, self.clean)
+
+    async def settle(self, checked: Sequence[Checked], dialect: str, form: Format, origin: Origin) -> Settled:
+        """The document, which has run in one more fresh REPL."""
+        asking = settling(checked, dialect, form, origin)
+        try:
+            page = next(asking)
+        except StopIteration as stop:
+            return _settled(stop)
+        async with self.repl() as repl:
+            return await settled(asking, page, partial(self.run, repl, form, origin))
+
+    async def run(self, repl: FreshRepl, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
+        """Run a document, its tests too, and give what failed."""
+        if repl.dialect == PYTHON.dialect:
+            failed = await _run_python(repl, page)
+        else:
+            ending = SUFFIXES.get(repl.dialect, ".clj")
+            file = self.workspace / f"{origin.name.replace('-', '_').replace('.', '/')}{ending}"
+            failed = await _run_lisp(repl, page, form, origin, str(file))
+        clean = self.clean
+        return tuple(replace(one, error=clean(one.error)) for one in failed)
+
+
+async def verified(
+    repl: FreshRepl, evaluations: Sequence[Recorded], dialect: str, clean: Callable[[str], str] = str
+) -> tuple[Checked, ...]:
+    """What this REPL makes of evaluations, one after the other; `clean` is applied to all that it says."""
+    asking = verifying(evaluations, dialect)
+    try:
+        question = next(asking)
+        while True:
+            question = asking.send(await _answer(repl, question, clean))
+    except StopIteration as stop:
+        checked: tuple[Checked, ...] = stop.value
+        return checked
+
+
+async def _answer(repl: FreshRepl, question: Question, clean: Callable[[str], str]) -> Observed:
+    return _observed(await repl.run(question.code, namespace=question.namespace, file=question.file), clean)
+
+
+def _observed(ran: Ran, clean: Callable[[str], str]) -> Observed:
+    failure = ran.failure
+    raised = Raised(failure.type, clean(failure.message), failure.phase or "") if failure else None
+    return Observed(clean(ran.values[-1]) if ran.values else None, clean(ran.out), raised)
+
+
+async def settled(asking: Settling, page: Page, run: Callable[[Page], Awaitable[tuple[Failed, ...]]]) -> Settled:
+    """The document, run until it holds; `page` is what `asking` asked for first."""
+    try:
+        while True:
+            page = asking.send(await run(page))
+    except StopIteration as stop:
+        return _settled(stop)
+
+
+def _settled(stop: StopIteration) -> Settled:
+    found: Settled = stop.value
+    return found
+
+
+async def _run_python(repl: FreshRepl, page: Page) -> tuple[Failed, ...]:
+    await repl.run(python_documents.DRIVER)
+    ran = await repl.run(python_documents.driven(page.text, f"{MODULE}.py"))
+    if ran.failure is not None:
+        return (Failed("", (), f"{ran.failure.type}: {ran.failure.message}"),)
+    return tuple(Failed(test, tuple(lines), error) for test, lines, error in python_documents.failures(ran.values[-1]))
+
+
+async def _run_lisp(repl: FreshRepl, page: Page, form: Format, origin: Origin, file: str) -> tuple[Failed, ...]:
+    ran = await repl.run(page.text, file=file)
+    if ran.failure is not None:
+        lines = (ran.failure.line,) if ran.failure.line else ()
+        return (Failed("", lines, f"{ran.failure.type}: {ran.failure.message}"),)
+    if form != "test":
+        return ()
+    run = await repl.run_tests(origin.name)
+    wrong = [result for result in run.results if result.outcome != "pass"]
+    return tuple(
+        Failed(one.test, (one.line,) if one.line else (), f"expected {one.expected}, actual {one.actual}")
+        for one in wrong
+    )
+
+
+def words_of(dialect: str) -> str:
+    """The words that start a REPL of a dialect; blank where none do."""
+    return next((kind.repl for kind in KINDS if kind.dialect == dialect), "")
+
+
+def tell(checked: Sequence[Checked]) -> None:
+    """Say on standard error what does not reproduce, and why."""
+    for one in checked:
+        if one.note and not one.is_typo:
+            head = one.step.text.strip().partition("\n")[0]
+            say(one_line(f"{one.of.id} {head[:60]}: {one.note}"), err=True)

@@ -1,0 +1,121 @@
+"""`codriver export` and `codriver replay`: from a session that ran to a test, and a recording run once more."""
+
+import os
+import subprocess
+import sys
+from xml.etree import ElementTree as ET
+
+import pytest
+from live_server import serving
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("export"), "--repl", "python") as running:
+        (running.workspace / "shop.py").write_text("def price(n):\n    return n * 3\n")
+        with running.client() as client:
+            for code, why in [
+                ("from shop import price", "checkpoint: prices"),
+                ("price(2)", None),
+                ("price('a', 'b')", None),
+                ("prize(2)", None),
+                ("import os\nos.getpid()", None),
+            ]:
+                client.call("evaluate_code", code=code, **({"description": why} if why else {}))
+            log = client.call("repl_output_log", category=["evaluatedCode"])["result"]
+        running.ids = [entry["evaluation"] for entry in log]
+        yield running
+
+
+def written(live, name, *options):
+    done = live.run("export", *options, "-o", str(live.workspace / name))
+    return done, live.workspace / name
+
+
+def test_a_session_becomes_a_test_file_that_is_green_and_turns_red(live):
+    done, file = written(live, "test_prices.py", "--since", "prices")
+    assert done.returncode == 0, done.stderr
+    text = file.read_text()
+    assert "assert price(2) == 6" in text
+    assert "with pytest.raises(TypeError, match=" in text
+    assert "prize" not in text.partition("# Left out:")[0]
+    assert "os.getpid()" in done.stderr, "what differs is said"
+    assert "1 differ and are marked" in done.stderr
+    assert is_green(live, file)
+    (live.workspace / "shop.py").write_text("def price(n):\n    return n * 4\n")
+    assert not is_green(live, file)
+    (live.workspace / "shop.py").write_text("def price(n):\n    return n * 3\n")
+
+
+def is_green(live, file):
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:basilisp_test_runner",
+        file.name,
+    ]
+    environ = {**os.environ, "PYTHONPATH": str(live.workspace), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(command, cwd=live.workspace, env=environ, timeout=60, check=False).returncode == 0
+
+
+def test_a_file_is_never_replaced_unless_it_is_said(live):
+    file = live.workspace / "kept.py"
+    file.write_text("mine\n")
+    done = live.run("export", "--last", "1", "-o", str(file))
+    assert done.returncode == 1
+    assert "--force" in done.stderr
+    assert file.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("where", ["outside", "link"])
+def test_nothing_is_written_outside_the_workspace(live, tmp_path, where):
+    file = tmp_path / "x.jsonl"
+    if where == "link":
+        (live.workspace / "away").symlink_to(tmp_path)
+        file = live.workspace / "away" / "x.jsonl"
+    done = live.run("export", "--last", "1", "-o", str(file))
+    assert done.returncode == 1
+    assert not (tmp_path / "x.jsonl").exists()
+
+
+def test_a_recording_is_listed_and_replayed_and_says_what_differs(live):
+    done, file = written(live, "prices.jsonl", *live.ids[:4])
+    assert done.returncode == 0, done.stderr
+    assert "recording: prices.jsonl" in live.run("forget").stdout
+    report = live.workspace / "replay.xml"
+    done = live.run("replay", str(file), "--junit", str(report))
+    assert done.returncode == 0, done.stdout
+    assert "4 evaluations: 4 the same, 0 differ" in done.stdout
+    assert ET.parse(report).getroot().attrib["tests"] == "4"
+    file.write_text(file.read_text().replace('["6"]', '["7"]'))
+    done = live.run("replay", str(file), "--junit", str(report), "--quiet")
+    assert done.returncode == 1
+    assert "recorded: 7; in a fresh REPL: 6" in done.stdout
+    assert ET.parse(report).getroot().attrib["failures"] == "1"
+
+
+def test_what_is_to_be_exported_is_chosen_in_one_way(live):
+    assert live.run("export", "--last", "1", "--since", "prices").returncode == 2
+    done = live.run("export", "--since", "nowhere")
+    assert done.returncode == 1
+    assert "checkpoint: nowhere" in done.stderr
+
+
+def test_a_query_chooses_by_the_ids_that_it_finds(live):
+    query = '[:find [?id ...] :where [?e :output/evaluation ?id] [?e :output/text "price(2)"]]'
+    done = live.run("export", "--query", query, "--format", "recording")
+    assert done.returncode == 0
+    assert [line.count("price(2)") for line in done.stdout.splitlines()] == [0, 1]
+
+
+def test_the_session_s_own_repl_is_left_alone(live):
+    with live.client() as client:
+        before = client.call("evaluate_code", code="import os\nos.getpid()")["result"]
+        live.run("export", live.ids[-1], "--format", "comment")
+        assert client.call("evaluate_code", code="os.getpid()")["result"] == before
+        assert len(client.call("list_sessions")["sessions"]) == 1

@@ -1,0 +1,237 @@
+"""Verification and documents, with the answers of a fresh REPL given by hand."""
+
+import ast
+import json
+
+import pytest
+
+from codriver.export import lisp_documents, python_documents
+from codriver.export.documents import Origin
+from codriver.export.layout import arrange
+from codriver.export.notebook import notebook
+from codriver.export.python_steps import python_steps
+from codriver.export.recordings import Recorded
+from codriver.export.settling import Failed, FormatUnknownError, NotSettledError, settling
+from codriver.export.verification import Observed, Raised, verifying
+
+ORIGIN = Origin("py", "python", "2026-01-02")
+
+
+def verified(evaluations, answers, dialect="python"):
+    """What comes of evaluations where each step's answer stands in `answers`, by its code; else it gives nothing."""
+    asking, asked = verifying(evaluations, dialect), []
+    try:
+        question = next(asking)
+        while True:
+            asked.append(question)
+            question = asking.send(answers.get(question.code, Observed()))
+    except StopIteration as stop:
+        return stop.value, asked
+
+
+def notes(checked):
+    return [(one.verdict, one.note) for one in checked]
+
+
+def settle(checked, answer, form="test", dialect="python"):
+    asking, pages = settling(checked, dialect, form, ORIGIN), []
+    try:
+        page = next(asking)
+        while True:
+            pages.append(page)
+            page = asking.send(answer(page))
+    except StopIteration as stop:
+        return stop.value, pages
+
+
+def line_of(page, text):
+    return next(number for number, line in enumerate(page.lines, 1) if text in line)
+
+
+def test_each_step_is_run_once_where_it_was_run_then():
+    _, asked = verified([Recorded("e-1", "x = 1\nx", namespace="shop", values=("1",))], {"x": Observed("1")})
+    assert [(one.code, one.namespace) for one in asked] == [("x = 1", "shop"), ("x", "shop")]
+
+
+def test_a_value_that_came_again_holds_and_another_is_marked_with_both():
+    checked, _ = verified(
+        [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": Observed("1"), "b()": Observed("3")}
+    )
+    assert notes(checked) == [("same", ""), ("differs", "recorded: 2; in a fresh REPL: 3")]
+
+
+def test_code_with_a_secret_taken_out_is_not_run_and_marked():
+    checked, asked = verified([Recorded("e-1", "login('<<redacted:API_KEY>>')", values=("True",))], {})
+    assert not asked
+    assert checked[0].verdict == "absent"
+    assert "<<redacted:API_KEY>>" in checked[0].note
+
+
+def test_a_value_with_a_secret_taken_out_is_not_asserted():
+    checked, _ = verified([Recorded("e-1", "f()", values=("'<<redacted:API_KEY>>'",))], {"f()": Observed("'abc'")})
+    assert checked[0].verdict == "differs"
+
+
+def test_an_error_that_came_again_is_expected_and_a_typo_left_out():
+    evaluations = [Recorded("e-1", "1/0\nx = 1", err="ZeroDivisionError: division by zero\n"),
+                   Recorded("e-2", "nope", err="NameError: name 'nope' is not defined\n")]  # fmt: skip
+    answers = {
+        "1/0": Observed(raised=Raised("ZeroDivisionError", "division by zero")),
+        "nope": Observed(raised=Raised("NameError", "name 'nope' is not defined")),
+    }
+    checked, asked = verified(evaluations, answers)
+    assert [one.verdict for one in checked] == ["raises", "absent"]
+    assert checked[1].is_typo
+    assert "x = 1" not in [one.code for one in asked], "what stood behind the failure did not run then either"
+
+
+@pytest.mark.parametrize(
+    ("err", "values", "answer"),
+    [
+        ("", ("1",), Observed(raised=Raised("ValueError", "no"))),
+        ("ValueError: no\n", (), Observed("1")),
+        ("ValueError: no\n", (), Observed(raised=Raised("ValueError", "something else"))),
+    ],
+)
+def test_a_failure_that_did_not_come_or_came_otherwise_is_marked(err, values, answer):
+    checked, _ = verified([Recorded("e-1", "f()", values=values, err=err)], {"f()": answer})
+    assert not checked[0].reproduces
+    assert "recorded:" in checked[0].note
+
+
+def test_output_is_part_of_what_has_to_come_again():
+    evaluation = Recorded("e-1", "f()", values=("1",), out="hello\n")
+    checked, _ = verified([evaluation], {"f()": Observed("1", "hello\n")})
+    assert (checked[0].verdict, checked[0].out) == ("same", "hello\n")
+    checked, _ = verified([evaluation], {"f()": Observed("1", "goodbye\n")})
+    assert notes(checked) == [("differs", "printed, recorded: hello; in a fresh REPL: goodbye")]
+
+
+def test_steps_that_share_what_changes_are_one_test_and_others_their_own():
+    codes = ["import random", "def f(x):\n    return x", "xs = []", "f(1)", "xs.append(2)", "random.seed(1)", "xs",
+             "random.random()", "f(2)"]  # fmt: skip
+    given = {"f(1)": "1", "xs.append(2)": "None", "random.seed(1)": "None", "xs": "[2]", "random.random()": "0.1", "f(2)": "2"}  # fmt: skip  # noqa: E501
+    evaluations = [Recorded(f"e-{number}", code, values=(given[code],) if code in given else ())
+                   for number, code in enumerate(codes)]  # fmt: skip
+    checked, _ = verified(evaluations, {code: Observed(value) for code, value in given.items()})
+    layout = arrange(checked, "python")
+    assert [one.step.text for one in layout.above] == codes[:2]
+    assert [[one.step.text for one in test] for test in layout.tests] == [
+        ["xs = []", "xs.append(2)", "xs"], ["f(1)"], ["random.seed(1)", "random.random()"], ["f(2)"],
+    ]  # fmt: skip
+
+
+def test_a_text_over_several_lines_keeps_them_where_it_is_moved():
+    code, value = "s = ['''a\n  b\n''']", "['a\\n  b\\n']"
+    checked, _ = verified([Recorded("e-1", f"{code}\ns", values=(value,))], {"s": Observed(value)})
+    document, _ = settle(checked, lambda _page: ())
+    assert "    s = ['''a\n  b\n''']\n    assert s == ['a\\n  b\\n']\n" in document.text
+
+
+def test_tests_that_do_not_hold_apart_are_written_as_one():
+    evaluations = [Recorded("e-1", "a()", values=("1",)), Recorded("e-2", "b()", values=("2",))]
+    checked, _ = verified(evaluations, {"a()": Observed("1"), "b()": Observed("2")})
+
+    def answer(page):
+        return (
+            (Failed("test_2", (line_of(page, "b()"),), "AssertionError"),) if page.text.count("def test_") > 1 else ()
+        )
+
+    document, pages = settle(checked, answer)
+    assert len(pages) == 2
+    assert document.text.count("def test_") == 1
+    assert all(one.reproduces for one in document.checked)
+
+
+def test_what_holds_in_no_file_of_its_own_loses_its_assertion_and_says_so():
+    checked, _ = verified(
+        [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": Observed("1"), "b()": Observed("2")}
+    )
+
+    def answer(page):
+        failing = [number for number, line in enumerate(page.lines, 1) if "assert b()" in line]
+        return tuple(Failed("test_1", (number,), "AssertionError: 3") for number in failing)
+
+    document, _ = settle(checked, answer)
+    assert "assert a() == 1" in document.text
+    assert "assert b()" not in document.text
+    assert "does not hold in a file of its own: AssertionError: 3" in document.text
+
+
+def test_a_document_that_never_holds_is_not_given():
+    checked, _ = verified([Recorded("e-1", "a()", values=("1",))], {"a()": Observed("1")})
+    with pytest.raises(NotSettledError):
+        settle(checked, lambda _page: (Failed("", (), "SyntaxError"),))
+
+
+def test_what_a_dialect_has_no_document_for_is_refused_with_the_way_on():
+    for form, dialect in (("notebook", "clojure"), ("test", "hy"), ("test", "squint")):
+        with pytest.raises(FormatUnknownError, match="--format script"):
+            settle((), lambda _page: (), form, dialect)
+
+
+def test_a_script_of_code_that_awaits_runs_as_python_does():
+    codes = ["import asyncio", "async def f():\n    return 3", "x = await f()", "x"]
+    evaluations = [Recorded(f"e-{number}", code, values=("3",) * (code == "x")) for number, code in enumerate(codes)]
+    checked, _ = verified(evaluations, {"x": Observed("3")})
+    document, _ = settle(checked, lambda _page: (), "script")
+    ast.parse(document.text)
+    assert "# => 3" in document.text
+
+
+def test_a_notebook_is_of_the_format_that_it_names():
+    evaluations = [Recorded("e-1", "print(1)\n2", values=("None", "2"), out="1\n", description="two steps"),
+                   Recorded("e-2", "1/0", err="ZeroDivisionError: division by zero")]  # fmt: skip
+    answers = {
+        "print(1)": Observed("None", "1\n"),
+        "2": Observed("2"),
+        "1/0": Observed(raised=Raised("ZeroDivisionError", "division by zero")),
+    }
+    checked, _ = verified(evaluations, answers)
+    book = json.loads(notebook(checked, ORIGIN))
+    assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
+    assert [cell["cell_type"] for cell in book["cells"]] == ["markdown", "markdown", "code", "code"]
+    assert len({cell["id"] for cell in book["cells"]}) == 4
+    code = book["cells"][2]
+    assert "".join(code["source"]) == "print(1)\n2"
+    assert [output["output_type"] for output in code["outputs"]] == ["stream", "execute_result"]
+    assert book["cells"][3]["outputs"][0]["ename"] == "ZeroDivisionError"
+
+
+def test_a_rich_comment_holds_forms_and_values_of_a_lisp():
+    evaluations = [Recorded("e-1", '(f "a\n  b")', values=("1",))]
+    checked, _ = verified(evaluations, {'(f "a\n  b")': Observed("1")}, "clojure")
+    text = lisp_documents.comment(checked, ORIGIN).text
+    assert text.startswith("(comment\n")
+    assert '  (f "a\n  b")\n  ;; => 1\n  )\n' in text
+
+
+def test_a_rich_comment_of_python_is_what_its_prompt_would_show():
+    checked, _ = verified([Recorded("e-1", "def f():\n    return 1\nf()", values=("1",))], {"f()": Observed("1")})
+    text = python_documents.comment(checked, ORIGIN).text
+    assert text.endswith("# >>> def f():\n# ...     return 1\n# >>> f()\n# 1\n")
+
+
+def test_a_namespace_of_a_lisp_document_requires_all_in_one_clause():
+    evaluations = [Recorded("e-1", "(ns shop (:require [clojure.set :as set]) (:import [java.util Date]))"),
+                   Recorded("e-2", "(set/union #{1} #{2})", namespace="shop", values=("#{1 2}",)),
+                   Recorded("e-3", "(price 1)", namespace="other.core", values=("3",))]  # fmt: skip
+    answers = {"(set/union #{1} #{2})": Observed("#{2 1}"), "(price 1)": Observed("3")}
+    checked, _ = verified(evaluations, answers, "clojure")
+    text = lisp_documents.test_file(arrange(checked, "clojure"), checked, ORIGIN, "clojure").text
+    assert text.count(":require ") == 1
+    for part in (
+        "[clojure.test :refer [deftest is]]",
+        "[clojure.set :as set]",
+        "[other.core :refer :all]",
+        "(:import ",
+    ):
+        assert part in text
+    assert "(is (= '#{2 1} (set/union #{1} #{2})))" in text
+
+
+def test_names_of_python_are_those_of_its_module():
+    (step,) = python_steps("def f(a, b=DEFAULT):\n    c = a\n    return [g(x) for x in c]")
+    assert step.gives == {"f"}
+    assert step.uses == {"DEFAULT", "g"}
+    assert step.needs == {"DEFAULT"}
