@@ -14,6 +14,7 @@ from codriver.editing import Act, Editor, InsertDef, Limits, ReplaceDef, Wanted
 from codriver.editing.batch import Create
 from codriver.editing.changed_statements import changed_statements
 from codriver.errors import RefusedError
+from codriver.repls.worker.closures import FormerClosures
 from codriver.repls.worker.file_definitions import assigned
 from codriver.repls.worker.held_definitions import Holds
 from codriver.repls.worker.module_loads import ModuleLoad
@@ -88,7 +89,8 @@ class Project:
 
     def load(self, name, text, lines, hold, before=lambda number: None):
         body = ast.parse(text).body
-        load = ModuleLoad(name, str(self.path(name)), assigned(ast.Module(body, [])), self.holds.of(hold))
+        written, held = assigned(ast.Module(body, [])), self.holds.of(hold)
+        load = ModuleLoad(name, str(self.path(name)), written, held, FormerClosures())
         load.begin()
         has_failed = True
         try:

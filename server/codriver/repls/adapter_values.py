@@ -149,8 +149,9 @@ class Source:
 
 OnlyOf = Literal["", "old", "edited"]
 DriftKind = Literal[
-    "edited", "redefined", "gone", "missing", "kept", "unknown", "old", "former", "instances", "renewed", "removed"
-]
+    "edited", "redefined", "gone", "missing", "kept", "unknown",
+    "old", "former", "instances", "closures", "renewed", "removed",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +160,9 @@ class Difference:
 
     `edited`: the file has another definition since. `redefined`: the live one was evaluated. `gone`: the file has none.
     `missing`: only the file has it. `old`: the name has an object of a former load, `of` being its successor.
-    `instances`: so many, `of`, live on of a former load's class. `renewed`, which is told once: a load since has put
-    its own in place of the name's object of a former load, or of the class of so many instances. `removed`, told once
+    `instances`: so many, `of`, live on of a former load's class. `closures`: so many of what a former load's function
+    has made. `renewed`, which is told once: a load since has put its own in place of the name's object of a former
+    load, of the class of so many instances, or of the code of so many closures. `removed`, told once
     too: a load since has taken it out, as the file has it no more. In Lisp there are also `kept`: the file has another
     form, and no load defines it anew, as it is a multimethod or of `defonce`; `former`: the type is of a protocol's
     former load, `of` being the protocol; `unknown`: nobody saw what was loaded or evaluated.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_STALE: Final = 3
 MOST_NAMES: Final = 5
-STALE: Final = ("old", "former", "instances", "kept")
+STALE: Final = ("old", "former", "instances", "closures", "kept")
 
 
 async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
@@ -43,13 +43,17 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
         if one.kind in ("edited", "missing"):
             edited.setdefault(one.module, []).append(one.name)
     stale = [f"{module} was edited since its load ({few(names)}): load_file it" for module, names in edited.items()]
-    return _bounded([*stale, *(stale_line(one) for one in found if one.kind in STALE)])
+    instead = ", or fresh: true" if repl.dialect == "python" else ""
+    return _bounded([*stale, *(stale_line(one) + instead for one in found if one.kind in STALE)])
 
 
 def stale_line(one: Difference) -> str:
     """One object of a former load, in words."""
     if one.kind == "instances":
         return f"{one.of} of the former class {one.full} {'lives' if one.of == '1' else 'live'} on"
+    if one.kind == "closures":
+        some = "1 closure" if one.of == "1" else f"{one.of} closures"
+        return f"{some} of the former {one.full} {'lives' if one.of == '1' else 'live'} on: make them anew"
     if one.kind == "kept":
         return f"{one.full} is defined once, and no load renews it: ns-unmap it, then load_file"
     if one.kind == "former":

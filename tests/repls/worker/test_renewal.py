@@ -5,6 +5,7 @@ import types
 
 import pytest
 
+from codriver.repls.worker.closures import FormerClosures
 from codriver.repls.worker.renewal import renew
 
 LOW = """
@@ -113,3 +114,54 @@ class Made(metaclass=Loud):
     assert {("high", "Made", None), ("low", "Made", "1")} <= rows
     assert type(high.made) is low.Made
     assert high.Sub.__mro__[1] is low.Made
+
+
+MAKERS = """
+def adder(n):
+    def add(x): return x + n
+    return add
+class Maker:
+    def make(self, n):
+        return lambda x: x * n
+    @staticmethod
+    def still(): return lambda: "same"
+def changed():
+    a = 1
+    return lambda: a
+def gone():
+    def one(): return 1
+    return one
+"""
+
+
+def test_closures_do_what_those_that_are_made_now_do(modules):
+    low, _ = modules("low", MAKERS)
+    add, times, same = low.adder(10), low.Maker().make(3), low.Maker.still()
+    _, rows = modules("low", MAKERS.replace("x + n", "x - n").replace("x * n", "-x * n"))
+    assert (add(1), times(2), same()) == (-9, -6, "same")
+    assert {("low", "adder", "1 closure"), ("low", "Maker.make", "1 closure")} <= rows
+    assert not any("still" in name for _, name, _ in rows)
+
+
+def test_closures_that_enclose_other_variables_or_have_no_heir_are_told_while_they_live(request):
+    former, name = FormerClosures(), f"low_{request.node.name}"
+    low = sys.modules[name] = types.ModuleType(name)
+    try:
+        exec(MAKERS, low.__dict__)
+        held = [low.changed(), low.gone(), low.gone()]
+        before = dict(low.__dict__)
+        text = MAKERS.replace("a = 1\n    return lambda: a", "a, b = 1, 2\n    return lambda: a + b")
+        exec(text.replace("def one(): return 1\n    return one", "return 1"), low.__dict__)
+        renew(low, before, former=former)
+
+        def told():
+            return {(one, count) for _, one, count in former.counts({name: (low, "low.py")})}
+
+        assert told() == {("changed", 1), ("gone", 2)}
+        assert held[0]() == 1
+        del held[1:]
+        assert told() == {("changed", 1)}
+        exec(MAKERS, low.__dict__)
+        assert told() == set(), "it is again what the function makes"
+    finally:
+        del sys.modules[name]

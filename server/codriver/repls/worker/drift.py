@@ -14,6 +14,8 @@ import sys
 import time
 import types
 
+from .closures import FormerClosures
+from .code_comparison import is_same_code
 from .file_definitions import ABSENT, Written, is_plain
 
 TYPE_CHECKING = False
@@ -29,9 +31,10 @@ CLOCKS_NS = 3 * 10**9
 """How far the clocks of files and of this process may be apart."""
 MOST_TEXT = 2**20
 """Characters of a file that is compared: a longer one was made, and not written."""
-EDITED, REDEFINED, GONE, MISSING, OLD, INSTANCES = "edited", "redefined", "gone", "missing", "old", "instances"
-"""Edited in the file since it was loaded; redefined in the REPL; not in the file; not loaded; an object of a former
-load under a name elsewhere; instances of a class of a former load."""
+EDITED, REDEFINED, GONE, MISSING = "edited", "redefined", "gone", "missing"
+"""Edited in the file since it was loaded; redefined in the REPL; not in the file; not loaded."""
+OLD, INSTANCES, CLOSURES = "old", "instances", "closures"
+"""Of a former load: an object under a name elsewhere; instances of a class; closures that a function made."""
 
 
 class Drift:
@@ -42,12 +45,13 @@ class Drift:
         self._began_ns = time.time_ns()
         self._compared: dict[str, tuple[Written, list[object], list[dict[str, str]]]] = {}
         """By module: what was compared, of the file and of what is loaded, and the rows that it gave."""
+        self.closures = FormerClosures()
         self._is_within: dict[tuple[str, str], bool] = {}
 
     def rows(self, root: str, only: str = "") -> list[dict[str, str]]:
         """A row for each difference: `module`, `name`, `kind`, and the `file` where the live code is from.
 
-        Of an old object the row's `of` is the name that has its successor; of instances it is their number. `only`:
+        Of an old object the row's `of` is the name that has its successor; else it is how many there are. `only`:
         `old`, these alone; `edited`, these and the differences of files that were written since the worker began.
         """
         modules = self._modules_in(root)
@@ -56,6 +60,8 @@ class Drift:
             if only != OLD and not (only == EDITED and self._is_as_it_was(file)):
                 found += self._of_module(module, file)
         found += _old_names(modules)
+        for module, name, count in self.closures.counts(modules):
+            found.append(_row(module, name, CLOSURES, of=str(count)))
         return [*found, *_old_instances(modules)]
 
     def _modules_in(self, root: str) -> dict[str, tuple[types.ModuleType, str]]:
@@ -131,12 +137,12 @@ def _loaded(module: types.ModuleType) -> list[object]:
             found += _parts(value)
         elif home_of(value) == module.__name__:
             for own, held in list(space_of(value).items()):
-                found += (own, *_parts(_function_in(held)))
+                found += (own, *_parts(function_in(held)))
     return found
 
 
 def _parts(value: object) -> Iterator[object]:
-    for one in _unwrapped(value):
+    for one in unwrapped(value):
         yield from (one.__code__, one.__defaults__, one.__kwdefaults__)
 
 
@@ -175,7 +181,7 @@ def _of_class(
     for key, held in list(space_of(value).items()):
         own = "__" + key[len(mangled) :] if key.startswith(mangled) else key
         live.add(own)
-        yield from _of_function(module, name + "." + own, _function_in(held), file, written)
+        yield from _of_function(module, name + "." + own, function_in(held), file, written)
     for dotted in sorted(written.codes):
         owner, _, own = dotted.rpartition(".")
         if owner == name and own not in live:
@@ -203,7 +209,8 @@ def home_of(value: object) -> Any:
     return space_of(value).get("__module__") if is_class(value) else value.__module__
 
 
-def _function_in(held: Any) -> object:
+def function_in(held: Any) -> object:
+    """The function that a name of a class stands for, where it is one; else what it is."""
     if type(held) in (staticmethod, classmethod):
         return held.__func__
     if type(held) is property:
@@ -215,7 +222,7 @@ def _of_function(
     module: types.ModuleType, name: str, value: object, file: str, written: Written
 ) -> Iterator[dict[str, str]]:
     """The difference of one function, if there is one and it can be told: a wrapper without `__wrapped__` hides it."""
-    functions = [one for one in _unwrapped(value) if one.__module__ == module.__name__]
+    functions = [one for one in unwrapped(value) if one.__module__ == module.__name__]
     own = [one for one in functions if one.__qualname__ in (name, name.rpartition(".")[2])]
     if not own:
         return
@@ -228,13 +235,13 @@ def _of_function(
             kind = EDITED if name in written.names else GONE
             yield _row(module, name, kind, source if source != file else "")
         return
-    same = [one for one in functions for code in known if _is_same_code(one.__code__, code)]
+    same = [one for one in functions for code in known if is_same_code(one.__code__, code)]
     if same and (len(known) > 1 or _has_defaults(same[0], written.defaults.get(name))):
         return
     yield _row(module, name, EDITED if source == file else REDEFINED, source if source != file else "")
 
 
-def _unwrapped(value: object) -> Iterator[types.FunctionType]:
+def unwrapped(value: object) -> Iterator[types.FunctionType]:
     """The functions that a decorated one consists of, outermost first; nothing is asked of the user's classes."""
     for _ in range(MOST_WRAPPERS):
         if type(value) is types.FunctionType:
@@ -264,31 +271,6 @@ def _is_same_value(written: object, live: object) -> bool:
     return not is_plain(live) or (type(written) is type(live) and repr(written) == repr(live))
 
 
-def _is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
-    """Whether two codes do the same."""
-    if one is other:
-        return True
-    if _shape(one) != _shape(other) or len(one.co_consts) != len(other.co_consts):
-        return False
-    return all(_is_same_constant(a, b) for a, b in zip(one.co_consts, other.co_consts))
-
-
-def _shape(code: types.CodeType) -> tuple[Any, ...]:
-    return (
-        code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount,
-        code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags,
-    )  # fmt: skip
-
-
-def _is_same_constant(one: object, other: object) -> bool:
-    if isinstance(one, types.CodeType) and isinstance(other, types.CodeType):
-        return _is_same_code(one, other)
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(_is_same_constant, one, other))
-    is_same = one == other if isinstance(one, frozenset) else repr(one) == repr(other)
-    return is_same and type(one) is type(other)
-
-
 # Objects of a former load
 
 
@@ -300,7 +282,7 @@ def _successor(value: object, modules: dict[str, tuple[types.ModuleType, str]]) 
         return value
     current = module[0].__dict__.get(name)
     is_heir = type(current) is type(value) and (home_of(current), qualname_of(current)) == (home, name)
-    if not is_heir or any(one is value for one in _unwrapped(current)):
+    if not is_heir or any(one is value for one in unwrapped(current)):
         return value
     return current
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import types
     from typing import Any
 
+    from .closures import FormerClosures
+
 
 def module_name(path: str, roots: list[str]) -> str | None:
     """The dotted name under which a file can be imported, from the project's `roots` or the path; None if it cannot."""
@@ -39,14 +41,15 @@ class ModuleLoad:
     """The load of a file, around whatever runs it: its `module`, None where the file is none.
 
     A new module that fails to load is not left behind. What others hold of a former load is `renewed` when it succeeds.
-    What changed is kept in `held` in any case.
+    What changed is kept in `held` in any case, and in `former` closures that could not be renewed.
     """
 
     module: types.ModuleType | None = None
 
-    def __init__(self, name: str | None, path: str, written: set[str], held: Held) -> None:
+    def __init__(self, name: str | None, path: str, written: set[str], held: Held, former: FormerClosures) -> None:
         self.renewed: list[dict[str, str]] = []
         self._name, self._path, self._written, self._held = name, path, written, held
+        self._former = former
         self._before: object = ABSENT
         self._snapshot: Snapshot | None = None
 
@@ -82,7 +85,7 @@ class ModuleLoad:
                 self.renewed += forget(module, self._snapshot.names, self._path, self._written)
             self._snapshot.note_changes(self._held)
             if not has_failed:
-                self.renewed += renew(module, self._snapshot.names, self._held)
+                self.renewed += renew(module, self._snapshot.names, self._held, self._former)
 
     def _end_new(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
         modules: dict[str, Any] = sys.modules

@@ -181,7 +181,8 @@ class Python(Dialect):
         value: object = None
         space = job.session.namespace.__dict__
         shown = f"<module {name or self.name_of(job.session.namespace)!r} from {path!r}>", ""
-        load = ModuleLoad(name, path, written, self._holds.of(message.get("codriver/hold")))
+        held = self._holds.of(message.get("codriver/hold"))
+        load = ModuleLoad(name, path, written, held, self._drift.closures)
         load.begin()
         has_failed = True
         try:

@@ -12,7 +12,8 @@ import gc
 import sys
 import types
 
-from .drift import MOST_WRAPPERS, home_of, is_class, qualname_of, space_of
+from .closures import FormerClosures, renew_closures
+from .drift import MOST_WRAPPERS, function_in, home_of, is_class, qualname_of, space_of, unwrapped
 from .held_definitions import Held
 
 TYPE_CHECKING = False
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def renew(module: types.ModuleType, before: dict[str, Any], held: Held | None = None) -> list[dict[str, str]]:
+def renew(
+    module: types.ModuleType, before: dict[str, Any], held: Held | None = None, former: FormerClosures | None = None
+) -> list[dict[str, str]]:
     """Renew what is held of the objects that the names of a module had `before` it was loaded again.
 
-    A row for each name in another module and each class whose instances are renewed, as `Drift.rows` has them, of the
-    kind `renewed`. No user code is run. What is changed is kept in `held`.
+    A row for each name in another module, each class whose instances are renewed and each function whose closures are,
+    as `Drift.rows` has them, of the kind `renewed`. No user code is run. What is changed is kept in `held`, closures
+    that cannot be renewed in `former`.
     """
-    held = held or Held([])
+    held, former = held or Held([]), former or FormerClosures()
     pairs = {
         id(old): (old, module.__dict__[name])
         for name, old in before.items()
@@ -37,6 +41,7 @@ def renew(module: types.ModuleType, before: dict[str, Any], held: Held | None = 
         return []
     rows = list(_names(module, pairs, held))
     classes = {key: pair for key, pair in pairs.items() if is_class(pair[0])}
+    rows += _closures(module, pairs, held, former)
     for old, new in pairs.values():
         if is_class(old):
             _methods(old, new, held)
@@ -81,6 +86,29 @@ def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], held: He
                 other.__dict__[own] = pair[1]
                 held.note_key(name + "." + own, other.__dict__, own, value)
                 yield {"module": name, "name": own, "kind": "renewed"}
+
+
+def _closures(
+    module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], held: Held, former: FormerClosures
+) -> Iterator[dict[str, str]]:
+    renewed, left = renew_closures(module.__name__, _functions(pairs), held.note)
+    for name, closure in left:
+        former.add(module.__name__, name, closure)
+    for name, count in renewed.items():
+        of = "1 closure" if count == 1 else str(count) + " closures"
+        yield {"module": module.__name__, "name": name, "kind": "renewed", "of": of}
+
+
+def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.FunctionType, types.FunctionType]]:
+    """Each function and method, by name, of the former load and of the new one."""
+    for old, new in pairs.values():
+        if not is_class(old):
+            yield from ((qualname_of(old), *both) for both in zip(unwrapped(old), unwrapped(new)))
+            continue
+        for name, value in list(space_of(old).items()):
+            method, other = function_in(value), function_in(space_of(new).get(name))
+            if type(method) is types.FunctionType and type(other) is types.FunctionType:
+                yield qualname_of(old) + "." + name, method, other
 
 
 def _function(old: types.FunctionType, new: types.FunctionType, held: Held) -> None:
