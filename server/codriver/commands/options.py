@@ -14,6 +14,7 @@ from codriver.commands.answer_reading import reading
 from codriver.commands.terminal import COLOUR, say
 from codriver.errors import CodriverError
 from codriver.files.paths import presence_folder
+from codriver.files.working_trees import is_linked_tree
 from codriver.log.control_characters import one_line
 from codriver.net import client, server_record
 
@@ -67,18 +68,18 @@ def _before(ctx: click.Context) -> Path | None:
 def workspace_above(folder: Path) -> Path | None:
     """The nearest folder above `folder` that is a workspace; None where `folder` is one itself, or none is.
 
-    A workspace has, or had, a server, or has `codriver.toml` or a project file. What lies beyond the user's own ground
-    is none: the home folder, folders for temporary files, those of other users or to which others may write, and
-    whatever is above these.
+    A workspace has, or had, a server, or has `codriver.toml` or a project file, or is a linked working tree of git,
+    whatever checkout it lies in. What lies beyond the user's own ground is none: the home folder, folders for temporary
+    files, those of other users or to which others may write, and whatever is above these.
     """
     from codriver_relay import is_border  # noqa: PLC0415  # as in `_is_workspace`; the relay has the same rule
 
-    if _is_workspace(folder) or is_border(str(folder)):
+    if _is_workspace(folder) or is_linked_tree(folder) or is_border(str(folder)):
         return None
     for above in folder.parents:
         if is_border(str(above)):
             return None
-        if _is_workspace(above):
+        if _is_workspace(above) or is_linked_tree(above):
             return above
     return None
 

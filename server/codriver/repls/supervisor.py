@@ -17,11 +17,11 @@ import anyio
 from codriver.core import actions, effects
 from codriver.core.values import replace
 from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.files.working_trees import other_tree
 from codriver.repls import kinds
 from codriver.repls.events import EventRecorder, Faults
 from codriver.repls.interrupt import Interrupter
 from codriver.repls.launch import processes, recipes
-from codriver.repls.launch.working_trees import other_tree
 from codriver.repls.runner import Runner
 
 if TYPE_CHECKING:

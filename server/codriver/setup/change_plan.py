@@ -5,12 +5,23 @@ from __future__ import annotations
 import difflib
 import stat
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.setup.clients import RELAY, Scope, entry_name, is_as_good, is_versioned, is_written_by_init, starts_relay
+from codriver.files.paths import port_file
+from codriver.setup.clients import (
+    RELAY,
+    Scope,
+    command_line,
+    entry_name,
+    is_as_good,
+    is_versioned,
+    is_written_by_init,
+    starts_relay,
+)
 from codriver.setup.config_document import (
     find_entry,
     foreign_key,
@@ -252,7 +263,8 @@ def _plan_entry(
             return replace(target.change("same", before, before), next=client.next if is_planned else "")
         if present is not None and not force and not is_ours:
             fix = f"codriver init --client {client.id} --force replaces it"
-            return target.change("refused", before, before, f"it has another entry {name}", fix)
+            other = f"it has another entry {name}{_leads_elsewhere(present, launch.workspace)}"
+            return target.change("refused", before, before, other, fix)
         if shared == () and not force and is_versioned(launch.workspace):
             return target.change("skipped", before, before, *_unshareable(client, launch))
         if problem := _no_place(target, before, launch, environment, texts):
@@ -263,6 +275,14 @@ def _plan_entry(
         return target.change(state, before, set_entry(client, before, launch, name))
     except (FileFaultError, OSError, UnicodeDecodeError) as error:
         return _refused(client, target.file, error)
+
+
+def _leads_elsewhere(present: object, workspace: Path) -> str:
+    """Words on an entry that names the port file of another folder's server, as one of another working tree does."""
+    ours = port_file(workspace)
+    found = (word for word in command_line(present) if word.endswith(f"/{ours.relative_to(workspace).as_posix()}"))
+    file = next(found, None) if starts_relay(present) else None
+    return "" if file in (None, str(ours)) else f", which leads to the server of {PurePath(str(file)).parents[2]}"
 
 
 def _unshareable(client: Client, launch: Launch) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from codriver.setup.change_plan import (
 )
 from codriver.setup.clients import RELAY, Environment, Launch, Scope, chosen_clients, found_clients, known_clients
 from codriver.setup.hooks import plan_hooks, plan_hooks_removal
-from codriver.setup.project import find_projects, running_repls
+from codriver.setup.project import describe_tree, find_projects, running_repls
 from codriver_relay import is_workspace
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
     projects = () if options.remove else find_projects(launch.workspace)
     lines = [f"workspace  {launch.workspace}"]
     if not options.remove:
+        lines += describe_tree(launch.workspace, environment.variables)
         lines += _describe(projects, launch.workspace, environment)
         repl = _repl_line(projects, launch.workspace, environment) if options.start_repl else ""
         lines += _grants(clients) if options.approve else []

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver import files
 from codriver.files import Links, Rules, toml_file
 from codriver.files.toml_file import TomlFileError
+from codriver.files.working_trees import main_checkout
 from codriver.files.workspace_walk import files_of
 from codriver.repls import kinds
+from codriver.repls.launch.project_python import find_python
 from codriver.setup.clients import is_there
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from codriver.setup.clients import Environment
@@ -150,3 +152,16 @@ def _text(workspace: Path, name: str, rules: Rules) -> str:
         return files.read_text(workspace / name, rules, root=workspace)
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    """What a linked working tree of git has of its own, in lines for a terminal; none for any other folder."""
+    main = main_checkout(workspace)
+    if main is None:
+        return
+    yield f"tree       linked to {main}; its server, REPLs, log and history are its own"
+    if any(is_there(workspace / mark) for mark in kinds.PYTHON.marks):
+        python = find_python(workspace, environ)
+        yield f"Python     {python.whose}"
+        if python.caution:
+            yield "           `python3 -m venv .venv`, and the project's packages in it, gives it one of its own"

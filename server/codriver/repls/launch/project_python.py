@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from codriver.files.working_trees import main_checkout
 from codriver.repls.kinds import PYTHON
-from codriver.repls.launch.working_trees import main_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

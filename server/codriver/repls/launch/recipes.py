@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
+from codriver.files.working_trees import main_checkout
 from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, by_word
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.project_python import AUTO, find_python
-from codriver.repls.launch.working_trees import main_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

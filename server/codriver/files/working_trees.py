@@ -10,6 +10,7 @@ Source: gitrepository-layout(5), "gitdir" and "commondir".
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -56,6 +57,15 @@ def main_checkout(workspace: Path) -> Path | None:
     return common.parent
 
 
+def is_linked_tree(folder: Path) -> bool:
+    """Whether a folder is a linked working tree, as its `.git` claims: nothing above it is its own."""
+    try:
+        tree = _tree_at(folder)
+    except (OSError, ValueError):
+        return False
+    return tree is not None and tree.own is not None
+
+
 def other_tree(workspace: Path, folder: Path) -> Path | None:
     """The working tree that `folder` is in, where it is another one of the repository of `workspace`. Blocks.
 
@@ -72,17 +82,24 @@ def other_tree(workspace: Path, folder: Path) -> Path | None:
 
 def _tree_of(folder: Path) -> WorkingTree | None:
     """The nearest working tree from a folder upward, as its `.git` claims; nothing beyond that is looked at."""
-    for place in _upward(folder):
-        if not os.path.lexists(place / GIT):
-            continue
-        if (place / GIT).is_dir() and not (place / GIT).is_symlink():
-            return WorkingTree(place, place / GIT)
-        pointer = _line_of(place / GIT, place, CLAIM)
-        if not pointer.startswith(POINTER):
-            return None
-        own = Path(os.path.normpath(place / pointer.removeprefix(POINTER)))
-        return WorkingTree(place, own.parents[1], own) if own.parent.name == LINKED else None
-    return None
+    place = next((place for place in _upward(folder) if os.path.lexists(place / GIT)), None)
+    return None if place is None else _tree_at(place)
+
+
+def _tree_at(place: Path) -> WorkingTree | None:
+    """The working tree that a folder is, as its `.git` claims; None of a submodule, or of what is none.
+
+    Raises:
+        OSError, ValueError: it has no `.git`, or one that is no plain small text.
+    """
+    status = os.lstat(place / GIT)
+    if stat.S_ISDIR(status.st_mode):
+        return WorkingTree(place, place / GIT)
+    pointer = _line_of(place / GIT, place, CLAIM)
+    if not pointer.startswith(POINTER):
+        return None
+    own = Path(os.path.normpath(place / pointer.removeprefix(POINTER)))
+    return WorkingTree(place, own.parents[1], own) if own.parent.name == LINKED else None
 
 
 def _upward(folder: Path) -> Iterator[Path]:

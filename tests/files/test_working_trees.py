@@ -5,7 +5,7 @@ import os
 import pytest
 from linked_tree import git
 
-from codriver.repls.launch.working_trees import main_checkout, other_tree
+from codriver.files.working_trees import main_checkout, other_tree
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,106 @@
+"""A linked working tree of git has a server and an environment of its own, wherever it lies."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from linked_tree import git, linked_tree
+from live_server import WAIT_S, environ
+
+from codriver.repls.launch.project_python import find_python
+from codriver.setup.clients import Environment, Launch
+from codriver.setup.init import InitOptions, run_init
+from codriver_relay import find_workspace
+
+RELAY = ("codriver-relay", "--workspace", "auto", "--start")
+
+
+@pytest.fixture(scope="module")
+def main(tmp_path_factory):
+    return tmp_path_factory.mktemp("trees") / "main"
+
+
+@pytest.fixture(scope="module")
+def inner(main):
+    """A tree within the main checkout, as agents make them."""
+    linked_tree(main, main / "trees" / "inner")
+    return main / "trees" / "inner"
+
+
+def init(folder, home, shared=RELAY):
+    launch = Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), folder, shared)
+    return run_init(launch, InitOptions(clients=("claude-code",)), Environment(home, "linux", {"PATH": "/usr/bin"}))
+
+
+def test_init_says_what_is_its_own_and_writes_an_entry_that_leads_to_it(main, inner, tmp_path, monkeypatch):
+    said = init(inner, tmp_path).text
+    assert f"linked to {main}; its server, REPLs, log and history are its own" in said
+    assert f"Python     .venv of the main checkout {main}, as this working tree has none" in said
+    assert "`python3 -m venv .venv`" in said
+    entry = json.loads((inner / ".mcp.json").read_text())["mcpServers"]["codriver"]
+    assert [entry["command"], *entry["args"]] == [*RELAY]
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+    for folder in (inner, inner / "src" / "own"):
+        monkeypatch.chdir(folder)
+        assert find_workspace() == str(inner)
+    assert "tree " not in init(main, tmp_path).text
+
+
+def test_an_entry_that_leads_to_the_server_of_another_tree_is_named_as_that(main, inner, tmp_path):
+    words = ["/r/codriver_relay.py", str(main / ".calva/mcp-server/port")]
+    (inner / ".mcp.json").write_text(
+        json.dumps(
+            {
+                "mcpServers": {
+                    "codriver": {
+                        "command": "/p",
+                        "args": words,
+                    }
+                }
+            }
+        )
+    )
+    said = init(inner, tmp_path, shared=()).text
+    assert f"it has another entry codriver, which leads to the server of {main};" in said
+
+
+def test_an_environment_of_its_own_is_the_one_that_its_code_runs_in(main, inner):
+    assert find_python(inner, {}).path == str(main / ".venv/bin/python")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", inner / ".venv"], check=True)
+    found = find_python(inner, {})
+    assert (found.path, found.whose, found.caution) == (str(inner / ".venv/bin/python"), "the project's .venv", None)
+
+
+@pytest.mark.slow
+def test_commands_in_a_tree_know_its_own_server_and_no_other(tmp_path):
+    env, main = environ(tmp_path), tmp_path / "main"
+    git("init", str(main))
+    (main / "codriver.toml").touch()
+    git("-C", str(main), "commit", "--allow-empty", "-m", "first")
+    git("-C", str(main), "worktree", "add", str(main / "trees" / "inner"))
+    inside = main / "trees" / "inner" / "src"
+    inside.mkdir()
+
+    def command(*words, folder):
+        done = subprocess.run(
+            [sys.executable, "-m", "codriver", *words], cwd=folder, env=env, capture_output=True, text=True,
+            timeout=WAIT_S, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    try:
+        assert command("serve", "--detach", "--port", "0", "--repl", "none", folder=main)[0] == 0
+        status, said, _ = command("status", folder=inside)
+        assert status == 3
+        assert f"no codriver server runs for {inside.parent}:" in said
+        assert command("serve", "--detach", "--port", "0", "--repl", "none", folder=inside.parent)[0] == 0
+        status, said, told = command("status", folder=inside)
+        assert (status, told) == (0, f"codriver: this is in the workspace {inside.parent}\n")
+        listed = command("status", "--all", folder=tmp_path)[1].splitlines()
+        assert [line.partition("  ")[0] for line in listed] == [str(main), str(inside.parent)]
+    finally:
+        for folder in (main, inside.parent):
+            command("stop", "-w", os.fspath(folder), folder=tmp_path)
