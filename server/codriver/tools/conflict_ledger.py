@@ -80,6 +80,7 @@ class Life:
     said: deque[Said] = field(default_factory=deque)
     characters: int = 0
     callers: set[tuple[str | None, str]] = field(default_factory=set)
+    """Who sent it; of many the first three, of whom two are others than anybody."""
     glanced: int = 0
     """The number of the newest one whose names are known."""
     by_name: dict[str, list[Said]] = field(default_factory=dict)
@@ -96,7 +97,8 @@ class Life:
     def add(self, said: Said) -> None:
         """Keep it, and let go of the oldest where it is too much."""
         self.said.append(said)
-        self.callers.add((said.client, said.who))
+        if len(self.callers) <= 2:
+            self.callers.add((said.client, said.who))
         self.characters += len(said.code)
         while len(self.said) > MOST_KEPT or self.characters > MOST_CHARACTERS:
             oldest = self.said.popleft()
