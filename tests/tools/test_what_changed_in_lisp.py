@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import pytest
 from jsonschema import validate
@@ -171,3 +172,16 @@ def test_a_dependent_that_does_not_load_ends_it_and_is_the_answer(live, client):
     assert answer["reason"] == "evaluation-failed"
     assert "no-such-function" in answer["error"]["message"]
     assert "shop.high did not load" in answer["notes"]
+
+
+def test_a_file_that_evaluated_code_loads_is_known_as_it_was_loaded(live, client):
+    file = path(live, "other")
+    file.write_text("(ns shop.other)\n(def a 1)\n(def b 2)\n")
+    # The clock of files may be behind by a tick.
+    until(lambda: time.time_ns() > file.stat().st_mtime_ns + 100_000_000, "the next tick")
+    answer = client.call("evaluate_code", code=f'(load-file "{file}")')
+    assert answer["ok"], answer
+    assert not any("shop.other" in line for line in ask(client))
+    file.write_text("(ns shop.other)\n(def a 1)\n(def b 3)\n")
+    assert "shop.other: edited in the file since: b" in ask(client)
+    client.call("evaluate_code", code="(remove-ns 'shop.other)")

@@ -27,7 +27,7 @@ from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.lean_answers import Evaluating
 from codriver.tools.session_choice import Target, check_tree, evaluation_of, in_lane, isolated, resolve
-from codriver.tools.stale_objects import notes_of_load
+from codriver.tools.stale_objects import look_at_load, notes_of_load
 from codriver.tools.syntax_check import check_brackets, check_python, speaks_lisp
 
 if TYPE_CHECKING:
@@ -152,8 +152,10 @@ class WrongLanguageError(RefusedError):
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     """Evaluate, wait, and say how it stands."""
     who = call.who(arguments.who)
-    resolve(call.state, arguments.repl_session_key)  # a wrong key is told before the code is judged
+    repl = resolve(call.state, arguments.repl_session_key).repl  # a wrong key is told before the code is judged
     lisp = speaks_lisp(call.state, arguments.repl_session_key)
+    if lisp:
+        await look_at_load(call, repl, arguments.code)
     forms = await _forms(call, arguments.repl_session_key, arguments.code, lisp=lisp)
     target = resolve(call.state, arguments.repl_session_key)
     check_tree(call, target, who, arguments.repl_session_key)
@@ -178,6 +180,8 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     current = await wait(call, request.id, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_late(call, request.id, timeout_ms, arguments)
+    if lisp:
+        await look_at_load(call, repl, arguments.code)
     return await describe(call, current, arguments, max_images=arguments.max_images, max_bytes=budget(call))
 
 

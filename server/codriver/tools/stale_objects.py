@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+
+import anyio
 
 from codriver.core.values import NOT_LISP
 from codriver.errors import CodriverError
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from codriver.repls.adapter_values import Difference, OnlyOf
     from codriver.tools.base import Call
 
+LOADS: Final = re.compile(r"\b(?:require|use|load|reload|load-file|refresh|requiring-resolve)\b")
+"""Words of Lisp code that may load files."""
+LOOK_S: Final = 3.0
 MOST_STALE: Final = 3
 MOST_NAMES: Final = 5
 STALE: Final = ("old", "former", "instances", "closures", "kept")
@@ -45,6 +51,16 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
     stale = [f"{module} was edited since its load ({few(names)}): load_file it" for module, names in edited.items()]
     instead = ", or fresh: true" if repl.dialect == "python" else ""
     return _bounded([*stale, *(stale_line(one) + instead for one in found if one.kind in STALE)])
+
+
+async def look_at_load(call: Call, repl: Repl, code: str) -> None:
+    """Look at what is loaded, before code that loads files and after it, so that each is known as it was loaded.
+
+    The log has the code and not the files. Other code costs nothing.
+    """
+    if LOADS.search(code) is not None:
+        with anyio.move_on_after(LOOK_S):
+            await _drift(call, repl, "old")
 
 
 def stale_line(one: Difference) -> str:

@@ -80,7 +80,19 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "clojure": BY_CIDER,
     "unknown": BY_CIDER,
     "python": {"macroexpand": "Python has no macros"},
-    "squint": {"test": "update squint-cljs, which brings clojure.test along today, or run the tests in a shell"},
+    "squint": {
+        "test": "update squint-cljs, which brings clojure.test along today, or run the tests in a shell",
+        "drift": "load_file what may have changed: squint has JavaScript's objects, which name no file",
+    },
+    "nbb": {
+        "drift": "load_file what may have changed: codriver does not compare nbb's definitions; "
+        "symbol_info tells the file and line that one is from"
+    },
+    "hy": {
+        "drift": "load_file what may have changed: Hy compiles to Python and keeps no forms; "
+        "what is evaluated is apart from the modules of files"
+    },
+    "basilisp": {"drift": "`codriver serve --repl lisp` runs Basilisp so that it is compared; else load_file"},
 }
 """What the other table says otherwise for some dialects."""
 
