@@ -70,6 +70,8 @@ def test_the_goals_are_the_descriptions_each_once_the_newest_first(log):
     log.evaluate("3", "e3", "bob", why="speed it\nup")
     log.evaluate("4", "e4", why="load /w/low.py")
     log.evaluate("5", "e5", why="checkpoint: here")
+    log.evaluate("6", "e6", why="an edit loads low.lpy, line 3, 7")
+    log.evaluate("7", "e7", why="edit_files loads src/low.lpy, line 3")
     assert log.line("Goals") == "speed it up (bob); find the leak (ann)"
 
 
@@ -175,6 +177,12 @@ def test_tests_are_red_until_a_run_that_has_them_is_green(log):
     assert log.line("Tests green") == "all tests; high; low.py::test_a"
 
 
+def test_a_run_in_a_new_process_counts_like_any(log):
+    log.test("low", "1 test, 0 passed, 1 failed, 0 errors: low/test_a", "e1")
+    log.test("low in a new process", "1 test, 1 passed, 0 failed, 0 errors", "e2")
+    assert log.line("Tests red") is None
+
+
 def test_a_red_run_without_names_is_red_by_its_selection(log):
     log.test("low", "0 tests, 0 passed, 0 failed, 1 error", "e1")
     assert log.line("Tests red") == "low (ann e1)"
@@ -211,6 +219,11 @@ def test_edited_files_are_named_the_newest_first(log):
     for who, path in (("ann", "low.py"), ("bob", "high.py"), ("ann", "low.py")):
         log.add("otherOutput", f"{who} edited {path}", who=who)
     assert log.line("Edited") == "low.py (ann); high.py (bob)"
+
+
+def test_each_file_of_a_batch_of_edits_is_named(log):
+    log.add("otherOutput", "ann edited src/low.py (2), b (1).py (1)", who="ann")
+    assert log.line("Edited") == "b (1).py (ann); src/low.py (ann)"
 
 
 def test_of_too_much_the_newest_is_told_and_the_rest_counted(log):

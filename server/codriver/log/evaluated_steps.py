@@ -26,7 +26,10 @@ RAN: Final = re.compile(
     re.DOTALL,
 )
 EDITED: Final = re.compile(r"(\S+) edited (.+)")
-LOADED: Final = re.compile(r"load (\S.*)")
+COUNTED: Final = re.compile(r"(.+?) \(\d+\)(?:, |\Z)")
+"""One of the files of a batch, behind which stands how many edits it got."""
+LOADED: Final = re.compile(r"(?:load|(?:an edit|edit_files) loads) (\S.*?)(?:, line [\d, ]+)?", re.DOTALL)
+"""A description that a tool gave: by it a file was loaded, or the forms of one that were edited."""
 WRONG: Final = re.compile(r"(?i)error|exception|traceback|interrupt")
 
 
@@ -109,8 +112,9 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
             begun.setdefault(entry.evaluation, lives.get(key, (0, "", None))[0])
             dialects.setdefault(entry.evaluation, lives.get(key, (0, "", None))[1])
         elif edited := EDITED.fullmatch(entry.text) if entry.category == "otherOutput" else None:
-            edits.pop((edited[1], edited[2]), None)
-            edits[edited[1], edited[2]] = None
+            for file in COUNTED.findall(edited[2]) or [edited[2]]:
+                edits.pop((edited[1], file), None)
+                edits[edited[1], file] = None
     found = (_step(one, of, known, begun[one], dialects[one]) for one, of in steps.items())
     lines = [entry.line for entry in ordered if entry.category != CHECKPOINT]
     return Story(

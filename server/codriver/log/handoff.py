@@ -24,6 +24,8 @@ MOST_BYTES: Final = 4000
 PART_CHARACTERS: Final = 200
 MOST_PARTS: Final = 12
 """Of each kind of thing, before what is too much is left out."""
+FRESH: Final = " in a new process"
+"""How the words of a run end that had a process of its own."""
 MOST_FAILURES: Final = 50
 """The newest, for each of which it is looked for what made up for it."""
 PART: Final = re.compile(r"[^\s./:]+")
@@ -220,7 +222,7 @@ def _selects(selection: str, name: str) -> bool:
     """Whether a run of this selection ran the test of this name: its namespace, its file, itself, or all."""
     if selection.startswith(("all tests", "what failed last")):
         return " matching " not in selection
-    asked, parts = _parts(selection), _parts(name)
+    asked, parts = _parts(selection.removesuffix(FRESH)), _parts(name)
     return any(parts[start : start + len(asked)] == asked for start in range(len(parts)))
 
 
