@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from codriver.tools.base import Services
 
 SEARCH_SHARE: Final = 0.7
-"""Of the time that the answer may take, for the search of source files."""
+"""Of the time that the answer may take, for what is remembered and for the search of source files."""
+MOST_ENTITIES: Final = 4000
+"""The newest, which are put together in a tenth of a second."""
 
 
 async def handoff(
@@ -43,10 +46,13 @@ async def handoff(
 
 def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
     """What was done, and which of the names that it defined are in a file. Blocks."""
+    ends_at = time.monotonic() + search_s
     over = [one for one in services.core.state.evaluations.values() if one.status in ("done", "failed")]
-    story = read_story((*services.remembered(), *services.log.entries()), {one.id: _failed(one) for one in over})
+    entries = (*services.remembered(), *services.log.entries())[-MOST_ENTITIES:]
+    story = read_story(entries, {one.id: _failed(one) for one in over})
     defined = {name for step in story.steps for name in step.names}
-    return story, names_on_disk(services.workspace, defined, tuple(dialects_by_suffix()), search_s)
+    left_s = ends_at - time.monotonic()
+    return story, names_on_disk(services.workspace, defined, tuple(dialects_by_suffix()), left_s)
 
 
 def _failed(evaluation: Evaluation) -> str | None:
