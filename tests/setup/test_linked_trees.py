@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 from linked_tree import git, linked_tree
 from live_server import WAIT_S, environ
@@ -85,10 +86,14 @@ def test_commands_in_a_tree_know_its_own_server_and_no_other(tmp_path):
     inside.mkdir()
 
     def command(*words, folder):
-        done = subprocess.run(
-            [sys.executable, "-m", "codriver", *words], cwd=folder, env=env, capture_output=True, text=True,
-            timeout=WAIT_S, check=False,
-        )  # fmt: skip
+        # A server that goes on in the background starts from nothing: it outlives what it was forked from.
+        if "--detach" in words:
+            done = subprocess.run(
+                [sys.executable, "-m", "codriver", *words], cwd=folder, env=env, capture_output=True, text=True,
+                timeout=WAIT_S, check=False,
+            )  # fmt: skip
+        else:
+            done = forked.run(words, env=env, cwd=folder, timeout=WAIT_S)
         return done.returncode, done.stdout, done.stderr
 
     try:
