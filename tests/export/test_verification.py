@@ -53,6 +53,16 @@ def test_each_step_is_run_once_where_it_was_run_then():
     assert [(one.code, one.namespace) for one in asked] == [("x = 1", "shop"), ("x", "shop")]
 
 
+def test_definitions_that_an_edit_loaded_are_those_of_their_file():
+    loaded = Recorded(
+        "e-1", "def price(n): ...", values=("<module 'shop' from '/w/shop.py'>",),
+        description="edit_files loads shop.py, line 1",
+    )  # fmt: skip
+    checked, asked = verified([loaded], {})
+    assert [one.code for one in asked] == ["import shop"]
+    assert [(one.verdict, one.step.role) for one in checked] == [("ran", "import")]
+
+
 def test_a_value_that_came_again_holds_and_another_is_marked_with_both():
     checked, _ = verified(
         [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": Observed("1"), "b()": Observed("3")}

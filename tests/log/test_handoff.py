@@ -183,6 +183,15 @@ def test_a_run_in_a_new_process_counts_like_any(log):
     assert log.line("Tests red") is None
 
 
+def test_tests_of_an_edit_that_was_taken_back_are_not_red_and_its_loads_no_goal(log):
+    log.test("test_shop.py", "1 test, 0 passed, 1 failed, 0 errors: test_shop.py/test_sum", "e1", "bob")
+    log.evaluate("def price(): ...", "e2", why="edit_files loads shop.py, line 1")
+    log.test("test_shop.py", "1 test, 0 passed, 1 failed, 0 errors: test_shop.py/test_price", "e3")
+    log.add("otherOutput", "ann took back what failed in shop.py (1)", who="ann")
+    assert log.line("Tests red") == "test_shop.py/test_sum (bob e1)"
+    assert log.line("Goals") is None
+
+
 def test_a_red_run_without_names_is_red_by_its_selection(log):
     log.test("low", "0 tests, 0 passed, 0 failed, 1 error", "e1")
     assert log.line("Tests red") == "low (ann e1)"

@@ -33,6 +33,8 @@ _TYPO_PHASES: Final = frozenset(
     {*("read", "read-source", "compile", "compilation"), *("compile-syntax-check", "macro-syntax-check")}
 )
 _TYPO_WORDS: Final = ("Unable to resolve symbol", "Could not resolve symbol", "No such var", "No such namespace")
+_EDIT_LOADED: Final = re.compile(r"edit_files loads ")
+"""How the log says that an edit loaded definitions of a module, which are in its file."""
 _NO_NAMESPACE: Final = re.compile(r"\A(?:no module '[^']*' is imported|there is no namespace )")
 """How a REPL says that it evaluated nothing."""
 _ENTERS: Final = re.compile(r"\(in-ns '([^\s()]+)\)")
@@ -133,7 +135,7 @@ def _verify(evaluation: Recorded, dialect: str) -> Generator[Question, Observed,
         why = f"nothing of it was evaluated: {_last_line(evaluation.err)}"
         steps = steps_of(evaluation.code, dialect)
         return [Checked(step, evaluation, "absent", note=why, is_typo=True) for step in steps]
-    if evaluation.file:
+    if evaluation.file or (dialect == "python" and _EDIT_LOADED.match(evaluation.description) and evaluation.values):
         return [(yield from _verify_load(evaluation))]
     namespace = None if evaluation.namespace in DEFAULT_NAMESPACES else evaluation.namespace
     values = list(evaluation.values)
@@ -150,9 +152,9 @@ def _verify(evaluation: Recorded, dialect: str) -> Generator[Question, Observed,
 
 
 def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]:
-    """Load the file as it was then; documents name the file as it is."""
-    observed = yield Question(evaluation.code, file=evaluation.file)
+    """Load the file as it was then, or as it is where an edit loaded parts of it; documents name the file as it is."""
     step = Step(_loading(evaluation), "import")
+    observed = yield Question(evaluation.code, file=evaluation.file) if evaluation.file else Question(step.text)
     if observed.raised is None:
         return Checked(step, evaluation, "ran")
     if str(observed.raised.message) in evaluation.err and evaluation.err:
