@@ -19,9 +19,12 @@ def live(tmp_path_factory):
                 ("price(2)", None),
                 ("price('a', 'b')", None),
                 ("prize(2)", None),
+                ("import time\nstarted = 1\ntime.sleep(600)", None),
+                ("started", None),
                 ("import os\nos.getpid()", None),
             ]:
-                client.call("evaluate_code", code=code, **({"description": why} if why else {}))
+                waiting = {"timeoutMs": 1000, "onTimeout": "interrupt"} if "sleep" in code else {}
+                client.call("evaluate_code", code=code, **waiting, **({"description": why} if why else {}))
             log = client.call("repl_output_log", category=["evaluatedCode"])["result"]
         running.ids = [entry["evaluation"] for entry in log]
         yield running
@@ -38,7 +41,11 @@ def test_a_session_becomes_a_test_file_that_is_green_and_turns_red(live):
     text = file.read_text()
     assert "assert price(2) == 6" in text
     assert "with pytest.raises(TypeError, match=" in text
-    assert "prize" not in text.partition("# Left out:")[0]
+    tests, _, left_out = text.partition("# Left out:")
+    assert "prize" not in tests
+    assert "sleep" not in tests, "what was interrupted has no end"
+    assert "it was interrupted" in left_out
+    assert "assert started == 1" in tests
     assert "os.getpid()" in done.stderr, "what differs is said"
     assert "1 differ and are marked" in done.stderr
     assert is_green(live, file)

@@ -75,6 +75,9 @@ def test_the_day_of_the_recording_is_no_constant_though_it_came_twice(text):
 def test_a_value_that_was_cut_is_reproduced_by_what_begins_so():
     assert compare("[0, 1, 2, ...]", "[0, 1, 2, 3, 4]", "python") == Match(is_cut=True)
     assert compare("[0, 1, 2, ...]", "[0, 1, 9, 3, 4]", "python") is None
+    assert compare("{'a': <dict of 1>}", "{'a': {'b': 1}}", "python") == Match(is_cut=True)
+    assert compare("{:a #}", "{:a {:b 1}}", "clojure") == Match(is_cut=True)
+    assert compare("#{1}", "#{2}", "clojure") is None
 
 
 def test_a_long_value_costs_no_more_than_reading_it():

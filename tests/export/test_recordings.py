@@ -61,7 +61,9 @@ def test_ids_are_taken_in_the_order_in_which_they_ran():
 
 
 def test_a_recording_comes_back_from_its_lines_as_it_was():
-    evaluation = Recorded("e-1", "f('ü')\n", "me", "shop", "why", "", ("1", "2"), "out\n", "err", 7)
+    evaluation = Recorded(
+        "e-1", "f('ü')\n", "me", "shop", "why", "", ("1", "2"), "out\n", "err", "it was interrupted", 7
+    )
     recording = Recording("python", "python", (evaluation, Recorded("e-2", "x")))
     assert from_lines(as_lines(recording)) == recording
 

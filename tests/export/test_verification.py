@@ -50,7 +50,8 @@ def line_of(page, text):
 
 def test_each_step_is_run_once_where_it_was_run_then():
     _, asked = verified([Recorded("e-1", "x = 1\nx", namespace="shop", values=("1",))], {"x": Observed("1")})
-    assert [(one.code, one.namespace) for one in asked] == [("x = 1", "shop"), ("x", "shop")]
+    assert [one.namespace for one in asked] == ["shop"] * 3
+    assert [one.code for one in asked] == ["'x' in globals()", "x = 1", "x"]
 
 
 def test_definitions_that_an_edit_loaded_are_those_of_their_file():
@@ -93,6 +94,36 @@ def test_an_error_that_came_again_is_expected_and_a_typo_left_out():
     assert [one.verdict for one in checked] == ["raises", "absent"]
     assert checked[1].is_typo
     assert "x = 1" not in [one.code for one in asked], "what stood behind the failure did not run then either"
+
+
+def test_what_redefines_a_name_of_another_module_is_no_part_of_a_test_file():
+    evaluation = Recorded("e-1", "def price(n):\n    return 4\nprice(1)\nother(2)", namespace="shop", values=("4", "2"))
+    answers = {"'price' in globals()": Observed("True"), "price(1)": Observed("4"), "other(2)": Observed("2")}
+    checked, _ = verified([evaluation], answers)
+    assert [one.is_patch for one in checked] == [True, False, False]
+    document, _ = settle(checked, lambda _page: ())
+    tests, _, left_out = document.text.partition("# Left out:")
+    assert "from shop import other, price" in tests
+    assert "def price" not in tests
+    assert "it redefines what shop has" in left_out
+
+
+def test_a_script_enters_the_namespaces_in_which_its_forms_ran():
+    evaluations = [Recorded("e-1", "(price 1)", namespace="shop.core", values=("3",)),
+                   Recorded("e-2", "(ns mine)"), Recorded("e-3", "(f)", namespace="mine", values=("1",)),
+                   Recorded("e-4", "(g)", namespace="user", values=("2",))]  # fmt: skip
+    answers = {"(price 1)": Observed("3"), "(f)": Observed("1"), "(g)": Observed("2")}
+    checked, _ = verified(evaluations, answers, "clojure")
+    text = lisp_documents.script(checked, ORIGIN).text
+    assert "(require 'shop.core)\n(in-ns 'shop.core)\n(price 1)\n;; => 3\n(ns mine)\n(f)\n" in text
+    assert "\n(in-ns 'user)\n(g)\n" in text
+
+
+def test_what_was_interrupted_is_waited_for_a_moment_and_left_out():
+    evaluation = Recorded("e-1", "n = 1\nspin()", ending="evaluation e-1 of me: it was interrupted")
+    checked, asked = verified([evaluation], {"spin()": Observed(raised=Raised("Endless", "it had not ended"))})
+    assert all(one.is_short for one in asked)
+    assert [(one.verdict, one.is_typo) for one in checked] == [("ran", False), ("absent", True)]
 
 
 @pytest.mark.parametrize(

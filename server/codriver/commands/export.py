@@ -27,7 +27,7 @@ from codriver.export.recordings import NothingChosenError, Recording, as_lines, 
 from codriver.files import Links, whole_files
 from codriver.files.paths import workspace_state_folder
 from codriver.net import client
-from codriver.repls.kinds import dialect_of_key
+from codriver.repls.kinds import PYTHON, dialect_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -230,13 +230,21 @@ def _chosen(
         raise NothingChosenError("is found by the query")
     with reading("repl_output_log"):
         keys = {str(row["evaluation"]): str(row.get("repl-session-key", "")) for row in rows if "evaluation" in row}
-        evaluations = [one for one in recorded(rows) if session in (None, keys[one.id])]
+        homes = {name: _home(key, known) for name, key in keys.items()}
+        evaluations = [one for one in recorded(rows) if session in (None, keys[one.id], homes[one.id])]
     picked = since_checkpoint(evaluations, since) if since else of_ids(evaluations, ids) if ids else tuple(evaluations)
     picked = picked[-last:] if last else picked
-    sessions = sorted({keys[one.id] for one in picked})
+    sessions = sorted({homes[one.id] for one in picked})
     if len(sessions) != 1:
         raise SeveralSessionsError(sessions) if sessions else NothingChosenError("is of this session")
     return Slice(sessions[0], _recording(picked, sessions[0], known, repl))
+
+
+def _home(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
+    """The session, or of a Lisp its REPL, whose sessions share all definitions: one for each client, it may be."""
+    repl = key.partition("/")[0]
+    dialect = known.get(repl, {}).get("dialect") or dialect_of_key(repl)
+    return key if dialect == PYTHON.dialect else repl
 
 
 def _recording(

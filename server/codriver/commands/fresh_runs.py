@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
 """How the file of a document would end, by dialect, where not with `.clj`."""
+SHORT_S: Final = 2.0
+"""How long code is waited for that had to be interrupted when it was recorded."""
 MODULE: Final = "codriver_exported"
 """The name of a Python document's module while it is verified."""
 
@@ -97,7 +99,9 @@ async def verified(
 
 
 async def _answer(repl: FreshRepl, question: Question, clean: Callable[[str], str]) -> Observed:
-    return _observed(await repl.run(question.code, namespace=question.namespace, file=question.file), clean)
+    timeout_s = SHORT_S if question.is_short else None
+    ran = await repl.run(question.code, namespace=question.namespace, file=question.file, timeout_s=timeout_s)
+    return _observed(ran, clean)
 
 
 def _observed(ran: Ran, clean: Callable[[str], str]) -> Observed:
@@ -129,6 +133,7 @@ async def _run_python(repl: FreshRepl, page: Page) -> tuple[Failed, ...]:
 
 
 async def _run_lisp(repl: FreshRepl, page: Page, form: Format, origin: Origin, file: str) -> tuple[Failed, ...]:
+    await repl.run(f"(remove-ns '{origin.name})")  # the tests of a round before would be found there
     ran = await repl.run(page.text, file=file)
     if ran.failure is not None:
         lines = (ran.failure.line,) if ran.failure.line else ()

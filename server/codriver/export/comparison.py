@@ -44,7 +44,8 @@ _TODAY: Final = frozenset({"moment", "datetime", "clock", "epoch"})
 _DAY_MS: Final = 86_400_000
 _LONGEST: Final = 20_000
 """Characters of a value in which it is looked for what varies."""
-_CUT: Final = re.compile(r"\.\.\.|…")
+_CUT: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\])}, ])")
+"""What printing puts in the place of what it leaves out, for length or for depth."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def summary(checked: Sequence[Checked]) -> str:
     words += [f"{counts['raises']} by the error"] * bool(counts["raises"])
     words += [f"{counts['differs']} differ and are marked"] * bool(counts["differs"])
     words += [f"{counts['absent']} cannot run and are marked"] * bool(counts["absent"])
-    words += [f"{typos} that failed as typos are left out"] * bool(typos)
+    words += [f"{typos} that failed as typos, or were interrupted, are left out"] * bool(typos)
     return ", ".join(words)
 
 
@@ -78,6 +78,13 @@ def header(origin: Origin, checked: Sequence[Checked]) -> list[str]:
         f"Exported by Codriver on {origin.day}: session {origin.session}, evaluations {which}.",
         *wrap(f"Verified in a fresh {origin.repl}: {summary(checked)}.", WIDTH),
     ]
+
+
+def left_out(one: Checked) -> str:
+    """Why a step that ran is not in a file of tests."""
+    if one.is_patch:
+        return f"it redefines what {one.of.namespace} has, which is another file's"
+    return "it uses the last value, which only a REPL has"
 
 
 def test_names(tests: Sequence[Sequence[Checked]], separator: str, known: frozenset[str]) -> list[str]:

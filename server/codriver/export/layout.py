@@ -37,7 +37,7 @@ class Layout:
 
 def arrange(checked: Sequence[Checked], dialect: str, *, in_one: bool = False) -> Layout:
     """The layout of all steps that can run. With `in_one`, all but imports and the like are in one test, in order."""
-    present = [one for one in checked if one.verdict != "absent"]
+    present = [one for one in checked if one.verdict != "absent" and not one.is_patch]
     if in_one:
         above = tuple(one for one in present if _must_be_above(one, dialect))
         rest = tuple(one for one in present if one not in above)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.export.comparison import opened
-from codriver.export.documents import Page, header, test_names
+from codriver.export.documents import Page, header, left_out, test_names
 from codriver.export.lisp_steps import LAST_VALUES, namespace_of
 from codriver.export.verification import DEFAULT_NAMESPACES
 from codriver.lisp.reader import read
@@ -41,6 +41,7 @@ FRAMEWORKS: Final = {
 }
 """By dialect. Hy and squint have none that would know what this writes."""
 
+USER: Final = "user"
 LONG: Final = 2000
 """Of a value that is printed in more characters their number is compared: nobody would read it."""
 _BUILTIN_ERRORS: Final = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt|Exit)")
@@ -66,13 +67,17 @@ def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialec
         if test:
             _write_test(page, f"{name.replace('_', '-')}-test", test, framework)
     kept = set(map(id, layout.above))
-    _write_absent(page, [one for one in checked if one.verdict == "absent" or (uses_last(one) and id(one) not in kept)])
+    _write_absent(page, [one for one in checked if _is_left_out(one) and id(one) not in kept])
     return page
 
 
 def uses_last(one: Checked) -> bool:
     """Whether a form takes a value that only a REPL has."""
     return bool(one.step.uses & LAST_VALUES)
+
+
+def _is_left_out(one: Checked) -> bool:
+    return one.verdict == "absent" or one.is_patch or uses_last(one)
 
 
 def _is_ns(one: Checked) -> bool:
@@ -92,7 +97,7 @@ def _write_ns(page: Page, layout: Layout, checked: Sequence[Checked], origin: Or
                     clauses.append(text)
     loaded = [name for one in checked if one.of.file and one.verdict == "ran" and (name := namespace_of(one.of.code))]
     used = [one.of.namespace for one in checked if one.verdict != "absent"]
-    given = sorted({given for one in checked if not one.of.file for given in one.step.gives})
+    given = sorted({name for one in checked if not one.of.file and not one.is_patch for name in one.step.gives})
     exclude = f" :exclude [{' '.join(given)}]" if given and framework.library == "clojure.test" else ""
     for name in dict.fromkeys([*loaded, *used]):
         if name not in DEFAULT_NAMESPACES | made:
@@ -198,7 +203,7 @@ def _write_absent(page: Page, absent: Iterable[Checked]) -> None:
         return
     page.write("\n;; Left out:")
     for one in rows:
-        why = one.note or "it uses the last value, which only a REPL has"
+        why = one.note or left_out(one)
         page.write(f";;\n;; {one.of.id}: {why}")
         page.write("\n".join(f";;     {line}" for line in one.step.text.splitlines()))
 
@@ -209,9 +214,21 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
     for line in header(origin, checked):
         page.write(f";; {line}")
     page.write()
+    made = {namespace_of(one.step.text) for one in checked if _is_ns(one)}
+    current = ""
     for one in checked:
+        namespace = one.of.namespace
+        if namespace not in DEFAULT_NAMESPACES | {current} and not _is_ns(one):
+            page.write(
+                f"(in-ns '{namespace})" if namespace in made else f"(require '{namespace})\n(in-ns '{namespace})"
+            )
+            current = namespace
+        elif namespace == USER and current not in {"", USER}:
+            page.write(f"(in-ns '{USER})")
+            current = USER
         for line in _scripted(one):
-            page.write(line)
+            page.write(line, one)
+        current = namespace_of(one.step.text) or current
     return page
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.export.comparison import HOME, opened, python_literal
-from codriver.export.documents import Page, header, test_names
+from codriver.export.documents import Page, header, left_out, test_names
 from codriver.export.verification import DEFAULT_NAMESPACES
 
 if TYPE_CHECKING:
@@ -53,7 +53,12 @@ def pytest_file(layout: Layout, checked: Sequence[Checked], origin: Origin) -> P
     page.steps |= {line + offset: one for line, one in body.steps.items()}
     kept = set(map(id, layout.above))
     _write_absent(
-        page, [one for one in checked if one.verdict == "absent" or (_uses_last(one) and id(one) not in kept)]
+        page,
+        [
+            one
+            for one in checked
+            if one.verdict == "absent" or one.is_patch or (_uses_last(one) and id(one) not in kept)
+        ],
     )
     return page
 
@@ -90,11 +95,19 @@ def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]
     wanted = {"asyncio": "asyncio.run(", "re": "re.fullmatch(", "contextlib": "contextlib.", "io": "io.StringIO",
               "hashlib": "hashlib.sha256("}  # fmt: skip
     lines += [f"import {name}" for name, use in wanted.items() if use in body]
-    given = frozenset(name for one in checked for name in one.step.gives)
+    given = frozenset(name for one in checked if not one.is_patch for name in one.step.gives)
     raising = [_named(one, given) for one in checked if one.verdict == "raises"]
     lines += [f"import {module}" for one in raising if (module := _module(one))]
     if "pytest.raises(" in body:
         lines.append("import pytest")
+    lines += _borrowed(checked, given)
+    del layout
+    return lines
+
+
+def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
+    """Imports of the names that code used which ran in another module."""
+    lines = list[str]()
     for namespace in dict.fromkeys(one.of.namespace for one in checked):
         if namespace not in DEFAULT_NAMESPACES:
             of = [
@@ -102,7 +115,6 @@ def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]
             ]
             used = frozenset(name for one in of for name in one.step.uses) - given - frozenset(dir(builtins))
             lines += [f"from {namespace} import {', '.join(sorted(used))}"] * bool(used)
-    del layout
     return lines
 
 
@@ -242,7 +254,7 @@ def _write_absent(page: Page, absent: Iterable[Checked]) -> None:
     page.gap(2)
     page.write("# Left out:")
     for one in rows:
-        why = one.note or "it uses the last value, which only a REPL has"
+        why = one.note or left_out(one)
         page.write(f"#\n# {one.of.id}: {why}")
         page.write("\n".join(f"#     {line}" for line in one.step.text.splitlines()))
 
@@ -251,22 +263,21 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
     """A script that runs the same steps in their order; values and errors are comments."""
     page = Page()
     _write_header(page, checked, origin)
-    awaits = any(one.step.awaits for one in checked if one.verdict not in {"absent", "raises"})
-    indent = _INDENT if awaits else ""
-    lines = Page()
+    page.gap(1)
+    given = frozenset(name for one in checked for name in one.step.gives)
+    for line in _borrowed(checked, given):
+        page.write(line)
+    if not any(one.step.awaits for one in checked if one.verdict not in {"absent", "raises"}):
+        for one in checked:
+            page.write(_scripted(one), one)
+        return page
+    page.write("import asyncio\n\n\nasync def main():")
+    names = sorted({name for one in checked if one.verdict not in {"absent", "raises"} for name in one.step.gives})
+    if names:
+        page.write(f"{_INDENT}global {', '.join(names)}")
     for one in checked:
-        lines.write(_scripted(one))
-    if awaits:
-        page.gap(1)
-        page.write("import asyncio\n\n\nasync def main():")
-        names = sorted({name for one in checked if one.verdict not in {"absent", "raises"} for name in one.step.gives})
-        if names:
-            page.write(f"{indent}global {', '.join(names)}")
-        page.write(_indented(lines.text.rstrip("\n"), indent))
-        page.write("\n\nasyncio.run(main())")
-    else:
-        page.gap(1)
-        page.write(lines.text)
+        page.write(_indented(_scripted(one), _INDENT), one)
+    page.write("\n\nasyncio.run(main())")
     return page
 
 

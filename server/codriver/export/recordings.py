@@ -38,6 +38,7 @@ class Recorded:
     """One evaluation: its code, where it ran, and what came of it. `time` is epoch milliseconds.
 
     `values` are those of its forms or expressions in order. `file` is given where the code is that file's text.
+    `ending` says how it ended where it did not by itself, as when it was interrupted.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Recorded:
     values: tuple[str, ...] = ()
     out: str = ""
     err: str = ""
+    ending: str = ""
     time: int = 0
 
 
@@ -65,6 +67,7 @@ TEXTS: Final = {
     "evaluationResults": "values",
     "evaluationOutput": "out",
     "evaluationErrorOutput": "err",
+    "otherErrorOutput": "ending",
 }
 """By category of an entry: the field that its text is added to."""
 
@@ -157,6 +160,10 @@ def from_lines(text: str) -> Recording:
 
 
 def _read(row: Mapping[str, Any]) -> Recorded:
-    texts = {name: str(row[name]) for name in ("who", "namespace", "description", "file", "out", "err") if name in row}
+    texts = {
+        name: str(row[name])
+        for name in ("who", "namespace", "description", "file", "out", "err", "ending")
+        if name in row
+    }
     values = tuple(str(value) for value in row.get("values", ()))
     return Recorded(str(row["id"]), str(row["code"]), values=values, time=int(row.get("time", 0)), **texts)

@@ -38,6 +38,8 @@ _EDIT_LOADED: Final = re.compile(r"edit_files loads ")
 _NO_NAMESPACE: Final = re.compile(r"\A(?:no module '[^']*' is imported|there is no namespace )")
 """How a REPL says that it evaluated nothing."""
 _ENTERS: Final = re.compile(r"\(in-ns '([^\s()]+)\)")
+ENDLESS: Final = "Endless"
+"""The class that stands for having been interrupted, as it took too long."""
 _FAR: Final = 400
 
 
@@ -48,6 +50,8 @@ class Question:
     code: str
     namespace: str | None = None
     file: str | None = None
+    is_short: bool = False
+    """Whether to wait for it a moment only, as it did not end by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,8 @@ class Checked:
     is_typo: bool = False
     is_hidden: bool = False
     """Whether the log holds less of its code than was evaluated."""
+    is_patch: bool = False
+    """Whether it redefines what another module or namespace has, which a file of tests cannot."""
 
     @property
     def reproduces(self) -> bool:
@@ -143,12 +149,23 @@ def _verify(evaluation: Recorded, dialect: str) -> Generator[Question, Observed,
     for step in steps_of(evaluation.code, dialect):
         if dialect != "python" and (entered := _ENTERS.match(step.text)):
             yield Question(f"(require '{entered[1]})")  # it may have been loaded before
-        observed = yield Question(step.text, namespace)
+        is_patch = bool(namespace) and (yield from _is_there(step, namespace, dialect))
+        observed = yield Question(step.text, namespace, is_short=bool(evaluation.ending))
         if observed.raised is not None:
             checked.append(_failed(step, evaluation, observed.raised, values))
             break
-        checked.append(_came(step, evaluation, observed, values, dialect))
+        checked.append(replace(_came(step, evaluation, observed, values, dialect), is_patch=is_patch))
     return _with_output(evaluation, checked, dialect)
+
+
+def _is_there(step: Step, namespace: str | None, dialect: str) -> Generator[Question, Observed, bool]:
+    """Whether the namespace has a name already that the step defines."""
+    for name in step.gives:
+        there = f"{name!r} in globals()" if dialect == "python" else f"(some? (resolve '{namespace}/{name}))"
+        observed = yield Question(there, namespace)
+        if observed.value in {"True", "true"}:
+            return True
+    return False
 
 
 def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]:
@@ -188,6 +205,8 @@ def _came(step: Step, evaluation: Recorded, observed: Observed, values: list[str
 
 def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[str]) -> Checked:
     """What a step came to that failed: the end of its evaluation."""
+    if evaluation.ending and raised.type == ENDLESS:
+        return Checked(step, evaluation, "absent", is_typo=True, note=_short(evaluation.ending))
     is_known = re.search(opened(raised.message or raised.name), evaluation.err) is not None
     if values or not is_known:
         recorded = values[0] if values else _last_line(evaluation.err) or "no failure"

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from codriver.repls.adapter_values import Event, TestRun
     from codriver.repls.launch.recipes import Recipe
 
+ENDLESS: Final = "Endless"
+"""The type of the failure of what was interrupted for taking too long."""
+INTERRUPT_S: Final = 10.0
 NREPL_MAIN: Final = ("-m", "nrepl.cmdline")
 NREPL_WITHOUT_PORT_FILE: Final = (
     "-e",
@@ -86,21 +89,27 @@ class FreshRepl:
         self.dialect = adapter.profile.dialect
         self.versions: Mapping[str, str] = adapter.profile.versions
 
-    async def run(self, code: str, *, namespace: str | None = None, file: str | None = None) -> Ran:
+    async def run(
+        self, code: str, *, namespace: str | None = None, file: str | None = None, timeout_s: float | None = None
+    ) -> Ran:
         """Evaluate code to its end, or load it as `file`. A namespace that is not there is looked for on disk.
 
+        What takes longer than `timeout_s`, or else than each evaluation may, is interrupted.
+
         Raises:
-            EvaluationTooLongError: it took longer than each evaluation may.
+            EvaluationTooLongError: it took longer, and cannot be interrupted.
             ReplDisconnectedError: the REPL is gone.
         """
-        ran = await self._run(code, namespace, file)
+        ran = await self._run(code, namespace, file, timeout_s)
         if namespace and ran.failure is not None and ran.failure.type == NAMESPACE_MISSING:
             quoted = f"import {namespace}" if self.dialect == kinds.PYTHON.dialect else f"(require '{namespace})"
-            loaded = await self._run(quoted, None, None)
-            return loaded if loaded.failure else await self._run(code, namespace, None)
+            loaded = await self._run(quoted)
+            return loaded if loaded.failure else await self._run(code, namespace, None, timeout_s)
         return ran
 
-    async def _run(self, code: str, namespace: str | None, file: str | None) -> Ran:
+    async def _run(
+        self, code: str, namespace: str | None = None, file: str | None = None, timeout_s: float | None = None
+    ) -> Ran:
         name = str(len(self._heard))
         heard = self._heard[name] = Heard()
         kind = "load-file" if file else "evaluate"
@@ -111,16 +120,31 @@ class FreshRepl:
             heard.over.set()
 
         self._adapter.start_evaluation(request, ended)
-        with anyio.move_on_after(self._timeout_s) as scope:
+        limit_s = timeout_s or self._timeout_s
+        with anyio.move_on_after(limit_s) as scope:
             await heard.over.wait()
         if scope.cancelled_caught:
-            raise EvaluationTooLongError(code, self._timeout_s)
+            await self._interrupt(heard, code, limit_s)
+            return Ran(tuple(heard.values), "".join(heard.out), "".join(heard.err), _endless(limit_s))
         if isinstance(heard.end, Exception):
             raise heard.end
         failure = heard.end.failure if heard.end else None
         if failure is None and heard.end is not None and heard.end.status != "done":
             failure = Failure(heard.end.status, "it did not end by itself")
         return Ran(tuple(heard.values), "".join(heard.out), "".join(heard.err), failure)
+
+    async def _interrupt(self, heard: Heard, code: str, limit_s: float) -> None:
+        """End what takes too long.
+
+        Raises:
+            EvaluationTooLongError: it does not end.
+        """
+        if "interrupt" in self._adapter.profile.capabilities:
+            with anyio.move_on_after(INTERRUPT_S):
+                await self._adapter.interrupt()
+                await heard.over.wait()
+                return
+        raise EvaluationTooLongError(code, limit_s)
 
     async def run_tests(self, namespace: str) -> TestRun:
         """Run the tests of a namespace that is loaded. Raises like `Adapter.run_tests`."""
@@ -130,6 +154,10 @@ class FreshRepl:
         """Tell code that reads that nothing comes."""
         if "stdin" in self._adapter.profile.capabilities:
             await self._adapter.send_input("")
+
+
+def _endless(limit_s: float) -> Failure:
+    return Failure(ENDLESS, f"it had not ended after {limit_s:g} s, and was interrupted")
 
 
 @asynccontextmanager
