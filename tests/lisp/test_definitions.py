@@ -89,6 +89,7 @@ def test_a_switch_of_the_namespace_is_followed():
 
 def test_broken_text_is_read_as_far_as_it_goes():
     assert [one.name for one in definitions("(def a 1) (defn b [x").found] == ["a", "b"]
+    assert (definitions("(def a 1) (defn b [x").is_sound, definitions(FILE).is_sound) == (False, True)
     for text in (
         "(",
         ")",
@@ -107,6 +108,8 @@ def test_broken_text_is_read_as_far_as_it_goes():
 def test_a_name_that_a_macro_makes_is_mentioned():
     assert mentions("(defrecord Circle [r])", "map->Circle")
     assert not mentions("(defn f [])", "->Circle")
+    assert mentions("(defn-of rate)", "rate", is_whole=True)
+    assert not mentions("(def rates [tax-rate])", "rate", is_whole=True)
 
 
 def taken(*texts, **how):

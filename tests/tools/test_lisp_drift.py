@@ -39,7 +39,7 @@ class World:
                 self.roots += 1
                 is_kept = one.head in ("defonce", "defmulti") and name in self.vars
                 root = self.vars[name].root if is_kept else str(self.roots)
-                self.vars[name] = LoadedVar(name, file, one.line, root)
+                self.vars[name] = LoadedVar(name, file, one.line, root, str(self.roots))
 
     def log(self, text, file="", **how):
         self.drift.number += 1
@@ -159,6 +159,25 @@ def test_a_load_that_failed_counts_as_far_as_it_came(world):
     assert world.ask() == [("edited", "cost", "")]
 
 
+def test_a_load_that_failed_nobody_knows_where_leaves_what_it_may_have_made_unknown(world):
+    assert world.ask() == []
+    root = world.vars["rate"].root
+    world.write(TEXT.replace("rate 2", "rate (+ 1 1)"))
+    world.log(world.text, FILE, is_done=False)
+    world.define("\n(def rate 2)", FILE)
+    world.vars["rate"] = replace(world.vars["rate"], root=root)  # the same value, as small numbers are
+    assert world.ask() == [("unknown", "rate", "")]
+
+
+def test_nothing_is_said_of_a_namespace_whose_file_cannot_be_read(world):
+    assert world.ask() == []
+    world.evaluate("(def rate 3)")
+    namespace = LoadedNamespace("shop", "other", (FILE,), tuple(world.vars.values()))
+    loaded = Loaded(BEGAN_MS, frozenset({"shop"}), (namespace,), ())
+    assert world.drift.compare(loaded, {}, world.now_ms) == ()
+    assert [kind for kind, _, _ in world.ask()] == ["redefined"]
+
+
 def test_a_form_that_was_loaded_alone_counts_as_one_of_its_file(world):
     world.write(TEXT.replace("rate 2", "rate 3"))
     world.log("(def rate 3)", FILE, is_whole=False)
@@ -222,3 +241,11 @@ def test_dependents_come_behind_those_that_they_require():
     assert [name for name, _ in drift.dependents("a")] == ["b", "c", "d", "0"]
     assert drift.dependents("b")[0] == ("c", "/w/c.clj")
     assert drift.dependents("e") == drift.dependents("nowhere") == []
+
+
+def test_a_name_that_is_part_of_others_is_gone_all_the_same_where_its_load_was_seen():
+    world = World("(ns shop)\n(def x 1)\n(def box 2)\n")
+    world.load()
+    assert world.ask() == []
+    world.write("(ns shop)\n(def box 2)\n")
+    assert world.ask() == [("gone", "x", "")]

@@ -73,6 +73,8 @@ class Definitions:
     """The namespaces that the `ns` form requires or uses."""
     ends: tuple[int, ...] = ()
     is_plain: bool = True
+    is_sound: bool = True
+    """Whether its brackets balance: else what is read may not be what was meant."""
 
 
 def definitions(text: str, namespace: str = "", features: Sequence[str] = ("clj",)) -> Definitions:
@@ -97,11 +99,14 @@ class _Finder:
 
     def run(self) -> Definitions:
         ends = []
-        for form in read(self._text, most_forms=MOST_FORMS).forms:
+        reading = read(self._text, most_forms=MOST_FORMS)
+        for form in reading.forms:
             if form.kind != "discard":
                 self._top(form, b"")
                 ends.append(len(self._found))
-        return Definitions(tuple(self._found), self._first, self._requires, tuple(ends), self._is_plain)
+        return Definitions(
+            tuple(self._found), self._first, self._requires, tuple(ends), self._is_plain, reading.fault is None
+        )
 
     def _top(self, form: Form, digest: bytes, *, is_sure: bool = True) -> None:
         """A form that is run where it stands; `digest` is that of the form around it which it depends on."""
@@ -239,6 +244,8 @@ def _discards(form: Form) -> Iterator[Form]:
             yield from _discards(child)
 
 
-def mentions(text: str, name: str) -> bool:
-    """Whether a name stands in a text, at least as a part of a longer one, as macros make names."""
-    return re.search(re.escape(name.removeprefix("map->").removeprefix("->")), text) is not None
+def mentions(text: str, name: str, *, is_whole: bool = False) -> bool:
+    """Whether a name stands in a text: as a word of its own, or, unless `is_whole`, as a part as macros make names."""
+    plain = re.escape(name.removeprefix("map->").removeprefix("->"))
+    pattern = rf"(?<![^\s()\[\]{{}}\"'`~@^]){plain}(?![^\s()\[\]{{}}\"'`~@^;,.])" if is_whole else plain
+    return re.search(pattern, text) is not None

@@ -189,13 +189,15 @@ class Difference:
 class LoadedVar:
     """A var as it is loaded: the file and line that it was defined at, as far as its namespace's files have them.
 
-    A `file` that is blank: it was evaluated. `root` stands for its value: another one, another value.
+    A `file` that is blank: it was evaluated. `root` stands for its value: another one, another value. `stamp` for its
+    definition: another one, it was defined anew.
     """
 
     name: str
     file: str
     line: int | None
     root: str
+    stamp: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Stamp = tuple[int, int, int]
 """When a file was written, when it became that file, in nanoseconds, and its length."""
+NO_VAR: Final = ("", None, "", "")
 SLACK_MS: Final = 20
 """By how much a file's time may be off, which the kernel takes from its last tick."""
 
@@ -52,9 +53,8 @@ class Source:
 class _Known:
     """The form that a var has, by its digest, None where nobody knows; as long as the var stays what it was."""
 
-    file: str
-    line: int | None
-    root: str
+    var: tuple[str, int | None, str, str]
+    """Its file, line, root and stamp."""
     digest: bytes | None
     made: Made | None
     number: int
@@ -134,6 +134,9 @@ class LispDrift:
         for name in sorted(self._spaces):
             space = self._spaces[name]
             now = tuple(sources[file] for file in space.loaded.files if file in sources)
+            if len(now) < len(space.loaded.files):
+                space.rows, space.number = (), -1  # a file is gone, or cannot be read: nothing can be said
+                continue
             if space.number != self.number or space.sources != now:
                 space.rows = tuple(_Comparison(self, space.loaded, now, floor_ms).rows())
                 space.sources, space.number = now, self.number
@@ -226,7 +229,7 @@ class _Comparison:
         """The form that a var has, from what is the newest evidence of it."""
         key = self._loaded.name, name
         old = self._drift.known(key)
-        is_same = old is not None and old.root == var.root and (is_once or (old.file, old.line) == (var.file, var.line))
+        is_same = old is not None and (old.var[2] == var.root if is_once else old.var == _state(var))
         if is_once and old is not None and is_same:
             return old
         made = self._drift.ledger.living(*key) if is_once else self._making(name, var)
@@ -247,7 +250,7 @@ class _Comparison:
         return self._now(var, None, made)
 
     def _now(self, var: LoadedVar, digest: bytes | None, made: Made | None) -> _Known:
-        return _Known(var.file, var.line, var.root, digest, made, self._drift.number)
+        return _Known(_state(var), digest, made, self._drift.number)
 
     def _making(self, name: str, var: LoadedVar) -> Made | None:
         """The evaluation that made a var, by the file and line that the var has."""
@@ -266,9 +269,9 @@ class _Comparison:
         if self._is_loaded_unseen or not self._loaded.vars:
             one, source = found[0]
             digest = one.digest if source.written_ms < self._floor_ms else None
-            known = _Known("", None, "", digest, None, self._drift.number)
+            known = _Known(NO_VAR, digest, None, self._drift.number)
         elif made is not None and (old is None or made.number > old.number):
-            known = _Known("", None, "", made.definition.digest if made.is_sure else None, made, self._drift.number)
+            known = _Known(NO_VAR, made.definition.digest if made.is_sure else None, made, self._drift.number)
         elif old is None:
             return
         else:
@@ -287,10 +290,14 @@ class _Comparison:
             return
         source = next((one for one in self._sources if one.path == var.file), None)
         is_told = made is not None or (source is not None and source.definitions.is_plain)
-        if is_told and source is not None and not mentions(source.text(), var.name):
+        if is_told and source is not None and not mentions(source.text(), var.name, is_whole=made is not None):
             yield self._row(var.name, "gone")
 
     def _row(self, name: str, kind: DriftKind, made: Made | None = None, *, evaluated: bool = False) -> Difference:
         at = time.strftime("%H:%M:%S", time.localtime(made.at_ms / 1000)) if made is not None else ""
         by = f"{made.who}, {made.evaluation}, {at}" if made is not None else ""
         return Difference(self._loaded.name, name, kind, evaluated, by=by, joint="/")
+
+
+def _state(var: LoadedVar) -> tuple[str, int | None, str, str]:
+    return var.file, var.line, var.root, var.stamp

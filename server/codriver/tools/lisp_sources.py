@@ -78,7 +78,7 @@ def _source(known: LispKnown, path: str, *, features: tuple[str, ...], logged: C
             known.read[path, features] = kept
     except (OSError, ValueError, TooManyFormsError):
         return None
-    return kept
+    return kept if kept.definitions.is_sound else None
 
 
 def _compare(

@@ -8,6 +8,7 @@ code of the user's is run: of values only the language's own collections and ref
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Final
 
 from codriver.repls.adapter_values import LivesOn, Loaded, LoadedNamespace, LoadedVar
@@ -40,7 +41,8 @@ _WORDS: Final = """place (memoize (fn [^String p] (when p (let [f (java.io.File.
   base (fn [n] (.replace (.replace (str n) "-" "_") "." "/"))
   nowhere? #{"NO_SOURCE_PATH" "NO_SOURCE_FILE"}
   row (fn [[s ^clojure.lang.Var v]] (let [m (.meta v) f (:file m)]
-    [(str s) (or (place f) (when-not (nowhere? f) f)) (:line m) (str (System/identityHashCode (.getRawRoot v)))]))"""
+    [(str s) (or (place f) (when-not (nowhere? f) f)) (:line m) (str (System/identityHashCode (.getRawRoot v)))
+     (str (System/identityHashCode m))]))"""
 
 _CLOJURE: Final = f"""(fn [^String known ^String root-path]
  (let [known (into {{}} (map (fn [l] (let [[n h w] (.split ^String l " ")] [n [h w]])) (.split known "\\n")))
@@ -89,19 +91,22 @@ _CLOJURE: Final = f"""(fn [^String known ^String root-path]
   walk (fn walk [x depth] (when (and (some? x) (pos? depth) (pos? (swap! left dec)))
     (cond
       (box? x) (walk @x (dec depth))
-      (record? x) (do (tell x) (doseq [[_ v] x] (walk v (dec depth))))
+      (record? x) (do (tell x) (doseq [[_ v] x :while (pos? @left)] (walk v (dec depth))))
       (instance? clojure.lang.IType x) (tell x)
-      (and (map? x) (plain? x)) (doseq [[k v] x] (walk k (dec depth)) (walk v (dec depth)))
-      (plain? x) (doseq [v x] (walk v (dec depth))))))]
+      (and (map? x) (plain? x)) (doseq [[k v] x :while (pos? @left)] (walk k (dec depth)) (walk v (dec depth)))
+      (plain? x) (doseq [v x :while (pos? @left)] (walk v (dec depth))))))]
   (doseq [o ours [_ ^clojure.lang.Var v] (:own o)] (walk (.getRawRoot v) 6))
   {{:began (str (.getStartTime (java.lang.management.ManagementFactory/getRuntimeMXBean)))
    :names (apply str (interpose " " (map :ns spaces)))
    :spaces (map (fn [s] (select-keys s [:ns :mark :files :vars])) (remove :same spaces))
    :old old :instances (map (fn [[[n c] x]] [n c (str x)]) @counts)}}))"""
 
-KEPT_IN: Final = "codriver.kept"
-LOADED_CLOJURE: Final = f"(if-let [f (ns-resolve (create-ns '{KEPT_IN}) 'loaded)] (f $known $root) {{:absent true}})"
-KEEP_LOADED_CLOJURE: Final = f"(do (intern (create-ns '{KEPT_IN}) 'loaded {_CLOJURE}) nil)"
+# A REPL outlives the server that asked it first, and the next one may ask with other code.
+_KEPT: Final = f"loaded-{hashlib.blake2b(_CLOJURE.encode(), digest_size=6).hexdigest()}"
+LOADED_CLOJURE: Final = (
+    f"(if-let [f (ns-resolve (create-ns 'codriver.kept) '{_KEPT})] (f $known $root) {{:absent true}})"
+)
+KEEP_LOADED_CLOJURE: Final = f"(do (intern (create-ns 'codriver.kept) '{_KEPT} {_CLOJURE}) nil)"
 
 
 def read_loaded(data: Mapping[str, object]) -> Loaded:
@@ -125,13 +130,12 @@ def _rows(value: object) -> list[object]:
 
 
 def _namespace(one: Mapping[str, object]) -> LoadedNamespace:
-    found = [_var(row) for row in _rows(one.get("vars")) if isinstance(row, list) and len(row) == 4]
+    found = [_var(row) for row in _rows(one.get("vars")) if isinstance(row, list) and len(row) == 5]
     files = tuple(str(file) for file in _rows(one.get("files")))
     return LoadedNamespace(str(one.get("ns")), str(one.get("mark")), files, tuple(found))
 
 
 def _var(row: list[object]) -> LoadedVar:
-    name, file, line, root = row
-    return LoadedVar(
-        str(name), file if isinstance(file, str) else "", (line or None) if isinstance(line, int) else None, str(root)
-    )
+    name, file, line, root, stamp = row
+    place = file if isinstance(file, str) else "", (line or None) if isinstance(line, int) else None
+    return LoadedVar(str(name), *place, str(root), str(stamp))

@@ -80,7 +80,7 @@ class LispLoaded:
         meta = var.meta
         file, line = (meta.val_at(self._file), meta.val_at(self._line)) if meta is not None else (None, None)
         known = file if isinstance(file, str) and not file.startswith("<") else ""
-        return [own, known, line if isinstance(line, int) else 0, str(self._seen[name, own][2])]
+        return [own, known, line if isinstance(line, int) else 0, *map(str, self._seen[name, own][2:])]
 
     def _lives_on(self, ours: list[tuple[str, Any, list[tuple[str, Any]]]]) -> tuple[list[list[str]], list[list[str]]]:
         """The rows of what holds something of a former load, and of the classes of which instances live on."""
