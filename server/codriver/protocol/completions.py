@@ -52,6 +52,7 @@ KINDS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
         ("start_repl_session", "topic"): ("sessions", "skills", "symbols"),
         ("explain_last_error", "session"): ("sessions",),
         ("summarise_agents", "since"): ("start", "lines"),
+        ("session_to_test", "what"): ("symbols",),
         ("handoff", "who"): ("callers",),
         (HANDOFF_FOR, "who"): ("callers",),
         (LOG_SINCE, "since"): ("lines",),
