@@ -108,6 +108,13 @@ def test_what_redefines_a_name_of_another_module_is_no_part_of_a_test_file():
     assert "it redefines what shop has" in left_out
 
 
+def test_what_a_session_defined_itself_it_may_define_again():
+    evaluations = [Recorded(f"e-{number}", "(defn f [])", namespace="mine", values=("#'mine/f",)) for number in (1, 2)]
+    checked, asked = verified(evaluations, {"(defn f [])": Observed("#'mine/f")}, "clojure")
+    assert [one.is_patch for one in checked] == [False, False]
+    assert [one.code for one in asked] == ["(some? (resolve 'mine/f))", "(defn f [])", "(defn f [])"]
+
+
 def test_a_script_enters_the_namespaces_in_which_its_forms_ran():
     evaluations = [Recorded("e-1", "(price 1)", namespace="shop.core", values=("3",)),
                    Recorded("e-2", "(ns mine)"), Recorded("e-3", "(f)", namespace="mine", values=("1",)),

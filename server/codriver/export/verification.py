@@ -126,12 +126,16 @@ def steps_of(code: str, dialect: str) -> tuple[Step, ...]:
 def verifying(evaluations: Sequence[Recorded], dialect: str) -> Verifying:
     """Ask for every step of the evaluations in order, and give what each came to."""
     checked: list[Checked] = []
+    own: set[tuple[str, str]] = set()
     for evaluation in evaluations:
-        checked += yield from _verify(evaluation, dialect)
+        checked += yield from _verify(evaluation, dialect, own)
     return tuple(checked)
 
 
-def _verify(evaluation: Recorded, dialect: str) -> Generator[Question, Observed, list[Checked]]:
+def _verify(
+    evaluation: Recorded, dialect: str, own: set[tuple[str, str]]
+) -> Generator[Question, Observed, list[Checked]]:
+    """Verify one evaluation; the names that the session gave itself, each with its namespace, are added to `own`."""
     if hidden := HIDDEN.search(evaluation.code):
         why = f"the log holds {hidden[0]} in its place, so that it cannot be run again"
         return [
@@ -149,7 +153,8 @@ def _verify(evaluation: Recorded, dialect: str) -> Generator[Question, Observed,
     for step in steps_of(evaluation.code, dialect):
         if dialect != "python" and (entered := _ENTERS.match(step.text)):
             yield Question(f"(require '{entered[1]})")  # it may have been loaded before
-        is_patch = bool(namespace) and (yield from _is_there(step, namespace, dialect))
+        is_patch = bool(namespace) and (yield from _is_patch(step, namespace, dialect, own))
+        own |= set() if is_patch else {(evaluation.namespace, name) for name in step.gives}
         observed = yield Question(step.text, namespace, is_short=bool(evaluation.ending))
         if observed.raised is not None:
             checked.append(_failed(step, evaluation, observed.raised, values))
@@ -158,9 +163,13 @@ def _verify(evaluation: Recorded, dialect: str) -> Generator[Question, Observed,
     return _with_output(evaluation, checked, dialect)
 
 
-def _is_there(step: Step, namespace: str | None, dialect: str) -> Generator[Question, Observed, bool]:
-    """Whether the namespace has a name already that the step defines."""
+def _is_patch(
+    step: Step, namespace: str | None, dialect: str, own: set[tuple[str, str]]
+) -> Generator[Question, Observed, bool]:
+    """Whether the namespace has a name already that the step defines, and that is not the session's own."""
     for name in step.gives:
+        if (namespace, name) in own:
+            continue
         there = f"{name!r} in globals()" if dialect == "python" else f"(some? (resolve '{namespace}/{name}))"
         observed = yield Question(there, namespace)
         if observed.value in {"True", "true"}:
