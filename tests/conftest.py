@@ -39,9 +39,9 @@ SLOW = {
     "settings": "reload_live",
     "setup": "doctor real_agents real_clients real_packages real_restarts shared_entries",
     "skills": "skills_live",
-    "tools": "byte_budgets clojuredocs edit_files edit_loads error_chains failure_places found_tests "
-    "interrupt_evaluation isolation lanes lean listed_tools note_edit pytest_runs restart_repl run_tests stacktrace "
-    "symbol_answers symbol_info tests_of_other_repls wait_for what_changed_in_lisp",
+    "tools": "byte_budgets clojuredocs edit_acts edit_files edit_loads edit_python error_chains failure_places "
+    "found_tests interrupt_evaluation isolation lanes lean listed_tools note_edit pytest_runs restart_repl run_tests "
+    "stacktrace symbol_answers symbol_info tests_of_other_repls wait_for what_changed_in_lisp",
     "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
     "limits load presence_files starving",
 }

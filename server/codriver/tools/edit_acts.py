@@ -107,7 +107,11 @@ class LiveSteps:
         """Load what changed."""
         await self._loads.run(outcome.files, self._gone(outcome))
         self.fields = dict(self._loads.failure)
-        return not self.fields
+        if not self._loads.is_done and not self.fields and self._hold:
+            self.fields = {"reason": "interrupted", "message": "the load was ended before it was done"}
+        elif not self._loads.is_done and not self.fields and self._tests:
+            self.fields = {"notTested": "the load is not done: get_evaluation waits for it, then run_tests"}
+        return self._loads.is_done
 
     async def test(self, outcome: Outcome) -> bool:
         """Run the tests, one name after the other, until one fails."""

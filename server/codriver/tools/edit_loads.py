@@ -85,6 +85,8 @@ class EditLoads:
         `hold`: the id under which the REPLs keep what the loads change, which are then ended when their time is over.
         """
         self.rows: dict[int, dict[str, object]] = {}
+        self.is_done = True
+        """Whether all that was to be loaded is."""
         self.failure: dict[str, object] = {}
         self._call = call
         self._who = who
@@ -113,6 +115,7 @@ class EditLoads:
             if repl is None or isinstance(repl, str):
                 self.rows[file.place] = {"notLoaded": why or _unserved(path, repl)}
             elif not await self._load(file, path, repl, ends_at, gone.get(file.place, ())):
+                self.is_done = False
                 held_up = f"{file.name} comes first, and its load is not done: load_file afterwards"
 
     async def _load(self, file: Changed, path: Path, repl: Repl, ends_at: float, gone: Sequence[Gone]) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, Union
 
 from codriver.repls.dialects import (
+    held_definitions,
     lisp_expressions,
     loaded_code,
     python_tests,
@@ -218,8 +219,9 @@ CLOJURE: Final = Dialect(
         "test-partial": lisp_expressions.TEST_CLOJURE_PARTIAL,
         "drift": loaded_code.LOADED_CLOJURE,
         "drift-keep": loaded_code.KEEP_LOADED_CLOJURE,
+        **held_definitions.ASK_CLOJURE,
     },
-    before={"test": "(require 'clojure.test 'clojure.java.io)", "source": "(require 'clojure.java.io)"},
+    before=dict.fromkeys(("test", "source", "hold"), "(require 'clojure.test 'clojure.java.io)"),
     tooling=_JAVA_TOOLING,
     print_limits="[1 2 3]",
     answers_while_busy=True,

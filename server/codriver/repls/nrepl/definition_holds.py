@@ -30,6 +30,8 @@ class DefinitionHolds:
         self._ops = probed.ops
         self._dialect = probed.dialect
         self._op_timeout_s = op_timeout_s
+        self._is_prepared = False
+        """Whether the REPL has our own code for it."""
 
     def fields(self, hold: str) -> dict[str, Value]:
         """What a request that loads says of the hold that it belongs to."""
@@ -56,7 +58,12 @@ class DefinitionHolds:
         return tuple(name for one in as_list(cast("Value", left)) if (name := as_text(one)))
 
     async def _ask(self, hold: str, step: str) -> object:
+        if not self._is_prepared:
+            await self._evaluate(self._dialect.expression("hold"))
+            self._is_prepared = True
+        return await self._evaluate(self._dialect.expression("restore", hold=hold, step=step))
+
+    async def _evaluate(self, code: str) -> object:
         tool = await self._sessions.open(TOOL_SESSION)
-        code = self._dialect.expression("restore", hold=hold, step=step)
         answer = await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
         return read_data("the restoration", answer, self._dialect)

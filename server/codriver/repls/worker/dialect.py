@@ -9,6 +9,7 @@ import os
 import types
 
 from .frame_locals import PYTHON, locals_of
+from .held_definitions import Holds
 from .kept_values import KeptValues
 from .printing import NoSuchPartError, tell
 
@@ -38,8 +39,6 @@ class Dialect:
     """Whether it has macros to expand."""
     tells_drift = False
     """Whether it can compare what is loaded with the files."""
-    puts_back = False
-    """Whether what a load changed can be put back."""
     tells_loaded = False
     """Whether it can tell what is loaded of which file, for others to compare."""
     has_hooks = False
@@ -49,6 +48,8 @@ class Dialect:
 
     def __init__(self) -> None:
         self.kept = KeptValues()
+        self.holds: Holds = Holds([])
+        """What loads changed that may be put back."""
 
     def versions(self) -> dict[str, str]:
         """Versions by name: of the language and of its interpreter."""
@@ -137,13 +138,6 @@ class Dialect:
 
         A row each, up to `LISTED`, with `name`, `type`, `args` and the `doc`'s first line where there are such; and how
         many more there are. A `*` stands for any characters, also none; case does not count. None: no such namespace.
-        """
-        raise NotImplementedError
-
-    def end_hold(self, batch: str, *, puts_back: bool) -> list[str]:
-        """Put back what the loads of a batch changed, or let go of what it was; the names that stay, as they are newer.
-
-        No user code is run.
         """
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .drift import home_of, is_class, space_of
+from .drift import INSTALLED, home_of, is_class, space_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,18 +21,23 @@ MOST_HELD = 8
 
 
 class Held:
-    """The definitions as they were before the loads of one batch. Lives until they are put back, or kept."""
+    """The definitions as they were before the loads of one batch. Lives until they are put back, or kept.
 
-    def __init__(self, roots: list[str]) -> None:
+    One that `holds` nothing is for loads that are not to be put back.
+    """
+
+    def __init__(self, roots: list[str], *, holds: bool = True) -> None:
+        self._holds = holds
         self._roots = [os.path.join(os.path.realpath(root), "") for root in roots]
         self._steps: list[tuple[str, Callable[[], object], Callable[[], object]]] = []
-        self._modules = dict(sys.modules)
+        self._modules = dict(sys.modules) if holds else {}
 
     def note(self, shown: str, is_ours: Callable[[], object], undo: Callable[[], object]) -> None:
         """Keep one change: how to ask whether it still stands, and how to take it back. `shown`: its name, or empty."""
-        self._steps.append((shown, is_ours, undo))
+        if self._holds:
+            self._steps.append((shown, is_ours, undo))
 
-    def note_key(self, shown: str, space: dict[str, Any], key: str, old: object) -> None:
+    def note_key(self, shown: str, space: dict[Any, Any], key: object, old: object) -> None:
         """Keep that a key of a mapping, which has another value now, had this one; ABSENT if it was not there."""
         new = space.get(key, ABSENT)
 
@@ -71,13 +76,19 @@ class Held:
         self._forget_modules()
         return sorted({name for name in left if name})
 
+    def is_own(self, file: str) -> bool:
+        """Whether a file is the project's, and not installed there."""
+        parts = os.path.realpath(file).split(os.sep)
+        within = any(os.path.realpath(file).startswith(root) for root in self._roots)
+        return within and not any(part in INSTALLED for part in parts)
+
     def _forget_modules(self) -> None:
         """Take out the project's modules that were not there: they hold what was put back."""
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__dict__", {}).get("__file__")
             if name in self._modules or not isinstance(file, str):
                 continue
-            if any(os.path.realpath(file).startswith(root) for root in self._roots) and "site-packages" not in file:
+            if self.is_own(file):
                 del sys.modules[name]
                 parent, _, child = name.rpartition(".")
                 space = getattr(sys.modules.get(parent), "__dict__", {})
@@ -119,12 +130,16 @@ class Holds:
         self._roots = roots
         self._held: dict[str, Held] = {}
 
+    def make(self) -> Held:
+        """What is held of a new batch."""
+        return Held(self._roots)
+
     def of(self, batch: object) -> Held:
         """What is held of a batch; of nothing for a load that belongs to none."""
         if not isinstance(batch, str) or not batch:
-            return Held([])
+            return Held([], holds=False)
         if batch not in self._held:
-            self._held[batch] = Held(self._roots)
+            self._held[batch] = self.make()
             if len(self._held) > MOST_HELD:
                 del self._held[next(iter(self._held))]
         return self._held[batch]

@@ -15,6 +15,7 @@ import sys
 from .dialect import COMPLETIONS, LISTED, Dialect, NamespaceMissingError, Sources, first_line, kind_of, matcher
 from .error_report import at_lines, begin_parts, in_phase, is_library, place, words_of
 from .frame_locals import BRACKETS, PlainPrinter, locals_of
+from .held_lisp import LispHolds
 from .lisp_loaded import LispLoaded
 from .lisp_values import LispValues, print_string
 from .printing import asked_limits, limits
@@ -44,9 +45,9 @@ class Lisp(Dialect):
     def __init__(self) -> None:
         super().__init__()
         _warm_up()
-        compiler, obj, reader, runtime, symbol = (
+        compiler, multifn, obj, reader, runtime, symbol = (
             importlib.import_module("basilisp.lang." + name)
-            for name in ("compiler", "obj", "reader", "runtime", "symbol")
+            for name in ("compiler", "multifn", "obj", "reader", "runtime", "symbol")
         )
         self._compiler, self._reader, self._runtime, self._symbol = compiler, reader, runtime, symbol
         importlib.import_module("basilisp.main").init()
@@ -56,6 +57,7 @@ class Lisp(Dialect):
         self._values = LispValues(lang[1].ICounted, lang[0].vector, runtime.lrepr)
         self._plain = self._plain_printer()
         self._sources = Sources()
+        self.holds = self._holds = LispHolds(runtime.Namespace, multifn.MultiFunction)
         self._loaded = LispLoaded(*map(importlib.import_module, ("basilisp.lang.keyword", "basilisp.lang.map")))
         self._numbers = itertools.count(1)
         self._core, self._in_ns = self.find("basilisp.core"), symbol.symbol("in-ns")
@@ -129,7 +131,8 @@ class Lisp(Dialect):
             if message["op"] == "macroexpand":
                 self._expand(job)
             else:
-                self._run(job, is_load=is_load)
+                with self._holds.around(job):
+                    self._run(job, is_load=is_load)
             now = {name: self._vars[name].value for name in before}
             session.limits.update({name: value for name, value in now.items() if value != before[name]})
 
@@ -142,8 +145,7 @@ class Lisp(Dialect):
         start = {"init_line": line, "init_column": 0 if is_load else job.whole_number("column") - 1}
         self._sources.keep(job.file, "\n" * (line - 1) + source)
         context = self._compiler.CompilerContext(filename=job.file)
-        value = None
-        job.form = 1
+        value, job.form = None, 1
         for number, form in enumerate(self._reader.read_str(source, self._runtime.resolve_alias, **start), 1):
             value = self._compiler.compile_and_exec_form(form, context, self._vars["*ns*"].value)
             now = self._vars["*ns*"].value

@@ -70,11 +70,10 @@ class Server:
             "codriver/stacks": self._stacks,
             "codriver/locals": self._locals,
             "codriver/value": self._enqueue,
+            "codriver/restore": self._restore,
         }
         if dialect.tells_drift:
             self._ops["codriver/drift"] = self._drift
-        if dialect.puts_back:
-            self._ops["codriver/restore"] = self._restore
         if dialect.tells_loaded:
             self._ops["codriver/loaded"] = self._loaded
         if dialect.expands:
@@ -236,7 +235,7 @@ class Server:
 
     def _restore(self, message: Message, connection: Connection, _session: Session) -> None:
         """Put back what the loads of a batch changed, or with `keep` forget what it was."""
-        left = self._dialect.end_hold(message.get("hold") or "", puts_back=not message.get("keep"))
+        left = self._dialect.holds.end(message.get("hold") or "", puts_back=not message.get("keep"))
         connection.answer(message, {"left": left, "status": ["done"]})
 
     def _loaded(self, message: Message, connection: Connection, _session: Session) -> None:

@@ -43,13 +43,12 @@ class Python(Dialect):
 
     has_hooks = True
     tells_drift = True
-    puts_back = True
     home: types.ModuleType
 
     def __init__(self, roots: list[str]) -> None:
         super().__init__()
         self._roots = roots
-        self._holds = Holds(roots)
+        self.holds = Holds(roots)
         self._figures = Figures()
         self._sources = Sources()
         self._drift = Drift()
@@ -181,7 +180,7 @@ class Python(Dialect):
         value: object = None
         space = job.session.namespace.__dict__
         shown = f"<module {name or self.name_of(job.session.namespace)!r} from {path!r}>", ""
-        held = self._holds.of(message.get("codriver/hold"))
+        held = self.holds.of(message.get("codriver/hold"))
         load = ModuleLoad(name, path, written, held, self._drift.closures)
         load.begin()
         has_failed = True
@@ -269,10 +268,6 @@ class Python(Dialect):
     def names(self, wanted: str, namespace: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
         """See `Dialect`."""
         return names(wanted, namespace, self.home)
-
-    def end_hold(self, batch: str, *, puts_back: bool) -> list[str]:
-        """See `Dialect`."""
-        return self._holds.end(batch, puts_back=puts_back)
 
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
         """See `Dialect`."""

@@ -31,7 +31,7 @@ def renew(
     as `Drift.rows` has them, of the kind `renewed`. No user code is run. What is changed is kept in `held`, closures
     that cannot be renewed in `former`.
     """
-    held, former = held or Held([]), former or FormerClosures()
+    held, former = held or Held([], holds=False), former or FormerClosures()
     pairs = {
         id(old): (old, module.__dict__[name])
         for name, old in before.items()

@@ -1,0 +1,125 @@
+"""Edits of Lisp as one act: what fails leaves files, vars and namespaces as they were, without running code again."""
+
+import pytest
+from live_server import serving, until
+from real_repls import repl
+
+SHOP = """\
+(ns shop.core)
+
+(swap! shop.seen/loads inc)
+
+(def ^{:doc "What one costs."} price 2)
+
+(defn total [n] (* n price))
+
+(defmulti show :kind)
+
+(defmethod show :a [_] "a")
+
+(defprotocol Sized (size [this]))
+"""
+SEEN = "(ns shop.seen)\n(def loads (atom 0))\n"
+TESTS = {
+    "jvm": "(ns shop.core-test (:require [clojure.test :refer [deftest is]] [shop.core :as core]))\n\n"
+    "(deftest totals (is (= 4 (core/total 2))))\n",
+    "lisp": "(ns shop.core-test (:require [basilisp.test :refer [deftest is]] [shop.core :as core]))\n\n"
+    "(deftest totals (is (= 4 (core/total 2))))\n",
+}
+ENDING = {"jvm": "clj", "lisp": "lpy"}
+INTEGER = {"jvm": "Long", "lisp": "python/int"}
+PICTURE = """(let [n (find-ns 'shop.core) vs (ns-interns n)]
+ [(sort (map str (keys vs))) (into {} (map (fn [[k v]] [k @v]) vs)) (into {} (map (fn [[k v]] [k (meta v)]) vs))
+  (methods shop.core/show) (sort (map str (keys (ns-aliases n)))) (boolean (find-ns 'shop.fresh))])"""
+
+
+@pytest.fixture(scope="module", params=["lisp", "jvm"])
+def live(request, tmp_path_factory):
+    """A server with a REPL of that kind, in which the files of the tests are loaded."""
+    folder = tmp_path_factory.mktemp(request.param)
+    options = ("--nrepl", f"x={repl(request.param).endpoint}", "--repl", "none")
+    with serving(folder, *options) as running:
+        running.kind, running.ending = request.param, ENDING[request.param]
+        with running.client() as client:
+            until(lambda: "load_file" in client.tools(), "the REPL's tools")
+            for name, text in (("seen", SEEN), ("core", SHOP)):
+                assert client.call("load_file", filePath=str(write(running, name, text)))["ok"]
+            assert client.call("load_file", filePath=str(write(running, "core_test", TESTS[running.kind])))["ok"]
+        yield running
+
+
+def write(live, name, text):
+    file = live.workspace / "src" / "shop" / f"{name}.{live.ending}"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def evaluate(client, code):
+    answer = client.call("evaluate_code", code=code)
+    assert answer["ok"], answer
+    return answer["result"]
+
+
+@pytest.fixture
+def core(live, client):
+    return write(live, "core", SHOP)
+
+
+@pytest.fixture
+def as_before(client, core):
+    """Whether all is as it was when the test began: each value the same one."""
+    evaluate(client, "(ns user)")
+    evaluate(client, f"(def before {PICTURE})")
+    loads = evaluate(client, "@shop.seen/loads")
+    same = f"(= before {PICTURE})"
+    return lambda: (evaluate(client, same), evaluate(client, "@shop.seen/loads"), core.read_text()) == (
+        "true", loads, SHOP
+    )  # fmt: skip
+
+
+def edit(client, core, *edits, **arguments):
+    path = f"src/shop/{core.name}"
+    return client.call(
+        "edit_files", edits=[{"filePath": path, **one} for one in edits], detail=False, load=True, **arguments
+    )
+
+
+PRICE = {"type": "replace", "line": 5, "targetLineText": '(def ^{:doc "What one costs."} price 2)'}
+DEARER = {**PRICE, "newForm": "(def price 3)"}
+MORE = {
+    "type": "append",
+    "code": '(def added 1)\n\n(defmethod show :b [_] "b")\n\n(defmethod show :a [_] "A")\n\n(defmacro twice [x] x)',
+}
+
+
+def test_tests_that_fail_leave_all_as_it_was(live, client, core, as_before):
+    new = {"type": "create", "filePath": f"src/shop/fresh.{live.ending}", "content": "(ns shop.fresh)\n(def x 1)\n"}
+    answer = edit(client, core, DEARER, MORE, new, test=["shop.core-test"], onFailure="restore")
+    assert (answer["ok"], answer["reason"]) == (False, "tests-failed"), answer
+    assert [row["test"] for row in answer["results"]] == ["totals"]
+    assert answer["restored"].startswith("files and definitions are as before")
+    assert as_before()
+    assert evaluate(client, "[(shop.core/total 2) (shop.core/show {:kind :a})]") == '[4 "a"]'
+    assert evaluate(client, "(:doc (meta #'shop.core/price))") == '"What one costs."'
+
+
+@pytest.mark.parametrize("broken", ["(strr 1)", "(extend-protocol Sized INTEGER (size [n] n)) (throw (ex-info 1 {}))"])
+def test_a_form_that_fails_leaves_all_as_it_was(live, client, core, as_before, broken):
+    code = broken.replace("INTEGER", INTEGER[live.kind])
+    answer = edit(client, core, DEARER, MORE, {"type": "append", "code": code}, onFailure="restore")
+    assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed"), answer
+    assert as_before()
+    refused = client.call("evaluate_code", code="(shop.core/size 1)")
+    assert not refused["ok"], "what the protocol was extended by is gone"
+
+
+def test_what_passes_is_kept_with_its_tests_named(client, core, as_before):
+    same = {**PRICE, "newForm": "(def price (+ 1 1))"}
+    answer = edit(client, core, same, test=["affected"], onFailure="restore")
+    assert answer["ok"], answer
+    assert (answer["tests"], answer["chosen"]) == (["shop.core-test/totals"], "by the names of the changed files")
+    assert "(+ 1 1)" in core.read_text()
+    assert edit(client, core, {**PRICE, "targetLineText": "(def price (+ 1 1))", "newForm": PRICE["targetLineText"]})[
+        "ok"
+    ]
