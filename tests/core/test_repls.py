@@ -555,3 +555,14 @@ def test_what_runs_is_bounded_by_the_settings_of_the_moment(server):
     server.evaluate()
     (run,) = server.of(effects.RunEvaluation)
     assert (run.max_run_ms, run.max_length, run.max_depth) == (5, 3, 2)
+
+
+@pytest.mark.parametrize(("named", "then"), [(None, "shop"), ("shop", "user")])
+def test_code_that_names_its_namespace_leaves_the_session_in_its_own(server, named, then):
+    server.connect()
+    server.do(Evaluate("r1", Request("e-1", "1"), "1"), who="a", client=None)
+    server.do(EvaluationEnded("e-1", "done", "user"))
+    server.do(Evaluate("r1", Request("e-2", "1", namespace=named), "1"), who="a", client=None)
+    server.do(EvaluationEnded("e-2", "done", "shop"))
+    assert server.state.repls["r1"].sessions["main"].namespace == then
+    assert server.state.evaluations["e-2"].namespace == "shop"

@@ -234,7 +234,9 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
     told = _told(state.evaluations[evaluation.id], action, repl)
     session = repl.sessions.get(evaluation.session)
     if session is not None:
-        namespace = action.session_namespace or session.namespace
+        # Code that names its namespace is evaluated there and leaves the session where it is.
+        is_elsewhere = evaluation.request is not None and evaluation.request.namespace is not None
+        namespace = session.namespace if is_elsewhere else action.session_namespace or session.namespace
         session = replace(session, namespace=namespace, last_activity=action.now, is_used=True)
         state = client_departure.put(state, repl.id, session)
     effects = (settle, *told, *client_departure.settle(state, repl.id, evaluation.session))
