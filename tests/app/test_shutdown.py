@@ -21,6 +21,7 @@ pytestmark = pytest.mark.anyio
 STEPS = (
     "report the end",
     "withdraw the claim on the workspace",
+    "leave the list of servers",
     "close the history",
     "close the memory",
     "finish the lists for relays",

@@ -164,6 +164,17 @@ def test_what_has_no_value_prints_none(live):
     assert live.run("eval", "nil", "--session", "lpy").stdout == "nil\n"
 
 
+def test_what_a_load_renewed_elsewhere_is_told_beside_its_value(live):
+    module = live.workspace / "renewed_by_hand.py"
+    module.write_text("def rate(): return 1\n")
+    live.run("eval", "import renewed_by_hand; from renewed_by_hand import rate", "--session", "py")
+    module.write_text("def rate(): return 22\n")
+    done = live.run("load", str(module), "--session", "py")
+    assert done.stdout.startswith("<module 'renewed_by_hand'")
+    assert "renewed elsewhere: " in done.stderr
+    assert live.run("eval", "rate()", "--session", "py").stdout == "22\n"
+
+
 def test_a_value_is_printed_whole_unless_its_length_is_given(live, tmp_path):
     file = tmp_path / "squares.py"
     file.write_text("[[number, 'x' * 5000] for number in range(40)]\n")

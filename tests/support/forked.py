@@ -15,7 +15,15 @@ from pathlib import Path
 CAN_FORK = sys.platform == "linux" and "TESTS_OF_CODRIVER_FORK" in os.environ
 """Tests say so in `conftest.py`; benchmarks measure what starts from nothing."""
 PROGRAM = Path(__file__).with_name("prepared_process.py")
+FOR_THE_START = ("PYTHONPATH", "LD_PRELOAD")
+"""What an environment says to an interpreter that starts, which comes too late for one that is forked."""
+HERE = {name: os.environ.get(name) for name in FOR_THE_START}
 MAX_BYTES = 1 << 20
+
+
+def can_fork(env):
+    """Whether a process with this environment can be forked."""
+    return CAN_FORK and all(env.get(name) == HERE[name] for name in FOR_THE_START)
 
 
 class Prepared:
@@ -143,7 +151,7 @@ def pipe(theirs):
 
 def run(words, *, env, cwd=None, timeout=60):
     """What `subprocess.run` gives of a command that is run to its end: forked where that can be."""
-    if not CAN_FORK:
+    if not can_fork(env):
         command = [sys.executable, "-m", "codriver", *words]
         return subprocess.run(
             command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,

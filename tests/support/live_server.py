@@ -11,13 +11,14 @@ import time
 from pathlib import Path
 
 import forked
-from forked import CAN_FORK, Forked
+from forked import Forked, can_fork
 
 import codriver_relay
 from codriver.tools.lean_answers import Evaluating
 from codriver.tools.manifest import MANIFEST
 
 WAIT_S = 60
+CODRIVER = [sys.executable, "-m", "codriver"]
 EVALUATING = frozenset(tool.name for tool in MANIFEST if issubclass(tool.arguments, Evaluating))
 """The tools whose answers are lean unless `detail` is asked for."""
 
@@ -52,7 +53,7 @@ class Live:
 
     def start(self, *words):
         command = self.command(*words)
-        if CAN_FORK:
+        if command[:3] == CODRIVER and can_fork(self.environ):
             return Forked(command[3:], env=self.environ)
         return subprocess.Popen(
             command,
@@ -64,7 +65,7 @@ class Live:
         )
 
     def command(self, name, *options):
-        return [sys.executable, "-m", "codriver", name, "--workspace", str(self.workspace), *options]
+        return [*CODRIVER, name, "--workspace", str(self.workspace), *options]
 
     def run(self, name, *options, **kwargs):
         """Run another command on the same workspace."""

@@ -22,6 +22,8 @@ READS = {
 """The tools that change nothing, so that asking them twice is asking them once."""
 RUNS_CODE = {"evaluate_code", "load_file", "run_tests", "macroexpand", "send_input", "edit_files"}
 ASKS_THE_NETWORK = {"clojuredocs_info"}
+TOLD_ELSEWHERE = {"run_tests": {"report"}, "load_file": {"dependents", "prune"}}
+"""Arguments that no list names: the one of `codriver test`, and those that answers name where they would help."""
 
 
 def listed(client):
@@ -61,7 +63,7 @@ def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
     # That any of them takes `detail` and `who` is said once, in the first tool's.
     unlisted = taken - set(tool.schema["properties"])
     assert set(tool.schema["properties"]) <= taken
-    unlisted -= {"report"} if tool.name == "run_tests" else set()  # of `codriver test`, for a program
+    unlisted -= TOLD_ELSEWHERE.get(tool.name, set())
     assert unlisted <= (set() if tool.name == "evaluate_code" else {"detail", "who"})
 
 

@@ -11,7 +11,7 @@ import threading
 import zipfile
 
 import pytest
-from forked import CAN_FORK, Forked
+from forked import Forked, can_fork
 from live_server import WAIT_S, environ, serving
 
 import codriver_relay
@@ -113,7 +113,7 @@ def checkout(tmp_path, secret):
 def run(command, folder, env=None):
     """Run a command to its end: what it said, its exit status, and the most memory it had."""
     env = env or variables(folder)
-    if CAN_FORK:
+    if can_fork(env):
         process = Forked(command, env=env, cwd=folder / "workspace", start_new_session=True)
         said, _ = process.communicate(WAIT_S)
         return said, process.returncode, process.memory

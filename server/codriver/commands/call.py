@@ -251,7 +251,7 @@ def _print(answer: dict[str, Any], workspace: Path, *, is_quiet: bool = False) -
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
         is_done = answer.get("status") == "done" and answer.get("ok")
         lines = _ways_on(answer, workspace) if answer.get("status") in NOT_ENDED else explained(answer)
-        words = list(() if is_quiet and is_done else _cuts(answer) if is_done else lines)
+        words = list(() if is_quiet and is_done else _told(answer) if is_done else lines)
         if not (words or is_done or answer.get("stderr")):
             raise ValueError("it says neither a result nor why there is none")
     say(str(answer.get("stdout", "")), end="")
@@ -263,10 +263,10 @@ def _print(answer: dict[str, Any], workspace: Path, *, is_quiet: bool = False) -
         say(line, err=True)
 
 
-def _cuts(answer: dict[str, Any]) -> Iterator[str]:
-    """The parts of the values that were not printed: their notes say how agents get them."""
-    cuts = [note.partition(";")[0] for note in answer.get("notes", ()) if note.startswith("cut")]
-    yield from (f"{cut}; --max-length says how many are printed" for cut in cuts)
+def _told(answer: dict[str, Any]) -> Iterator[str]:
+    """The notes of an evaluation that is done. Of values that were cut they say how agents get the rest."""
+    for note in answer.get("notes", ()):
+        yield f"{note.partition(';')[0]}; --max-length says how many are printed" if note.startswith("cut") else note
 
 
 def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
