@@ -64,6 +64,24 @@ def test_definitions_that_an_edit_loaded_are_those_of_their_file():
     assert [(one.verdict, one.step.role) for one in checked] == [("ran", "import")]
 
 
+def test_forms_that_an_edit_loaded_are_those_of_their_file():
+    loaded = Recorded(
+        "e-1", "(defn price [n] n)", namespace="shop.core", values=("#'shop.core/price",),
+        description="edit_files loads core.clj, line 4",
+    )  # fmt: skip
+    _, asked = verified([loaded], {}, "clojure")
+    assert [one.code for one in asked] == ["(require 'shop.core)"]
+
+
+def test_code_of_two_sessions_runs_each_in_its_own_namespace():
+    moved = Recorded("e-1", "(ns shop.high)\n(def x 1)", namespace="user", values=("nil", "#'shop.high/x"))
+    other = Recorded("e-2", "(+ 1 2)", namespace="user", values=("3",))
+    checked, asked = verified([moved, other], {"(+ 1 2)": Observed("3")}, "clojure")
+    run = [(one.code, one.namespace) for one in asked if not one.code.startswith("(some?")]
+    assert run == [("(ns shop.high)", "user"), ("(def x 1)", "shop.high"), ("(+ 1 2)", "user")]
+    assert [one.of.namespace for one in checked] == ["user", "shop.high", "user"]
+
+
 def test_a_value_that_came_again_holds_and_another_is_marked_with_both():
     checked, _ = verified(
         [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": Observed("1"), "b()": Observed("3")}

@@ -184,6 +184,7 @@ def test_an_old_export_serves_when_it_cannot_be_refreshed(tmp_path, site):
 
 
 def test_offline_it_is_said_what_to_do(tmp_path, site):
+    site.server.shutdown()
     site.server.server_close()
     with asking(tmp_path, site.url) as client:
         answer = ask(client, "map")

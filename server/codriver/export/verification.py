@@ -34,12 +34,13 @@ _TYPO_PHASES: Final = frozenset(
 )
 _TYPO_WORDS: Final = ("Unable to resolve symbol", "Could not resolve symbol", "No such var", "No such namespace")
 _EDIT_LOADED: Final = re.compile(r"edit_files loads ")
-"""How the log says that an edit loaded definitions of a module, which are in its file."""
+"""How the log says that an edit loaded definitions of a file, which are in it."""
 _NO_NAMESPACE: Final = re.compile(r"\A(?:no module '[^']*' is imported|there is no namespace )")
 """How a REPL says that it evaluated nothing."""
 _ENTERS: Final = re.compile(r"\(in-ns '([^\s()]+)\)")
 ENDLESS: Final = "Endless"
 """The class that stands for having been interrupted, as it took too long."""
+_MOVES: Final = re.compile(r"\((?:ns\s+(?:\^\S+\s+)*|in-ns\s+')([^\s()]+)")
 _FAR: Final = 400
 
 
@@ -145,21 +146,27 @@ def _verify(
         why = f"nothing of it was evaluated: {_last_line(evaluation.err)}"
         steps = steps_of(evaluation.code, dialect)
         return [Checked(step, evaluation, "absent", note=why, is_typo=True) for step in steps]
-    if evaluation.file or (dialect == "python" and _EDIT_LOADED.match(evaluation.description) and evaluation.values):
+    if evaluation.file or (_EDIT_LOADED.match(evaluation.description) and evaluation.values):
         return [(yield from _verify_load(evaluation))]
-    namespace = None if evaluation.namespace in DEFAULT_NAMESPACES else evaluation.namespace
+    is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
+    # Sessions may take turns in a recording, and what one has moved to is not where the other is.
+    namespace = None if is_at_home and not (dialect == "clojure" and evaluation.namespace) else evaluation.namespace
     values = list(evaluation.values)
     checked: list[Checked] = []
     for step in steps_of(evaluation.code, dialect):
         if dialect != "python" and (entered := _ENTERS.match(step.text)):
             yield Question(f"(require '{entered[1]})")  # it may have been loaded before
-        is_patch = bool(namespace) and (yield from _is_patch(step, namespace, dialect, own))
+        is_apart = evaluation.namespace not in DEFAULT_NAMESPACES
+        is_patch = is_apart and (yield from _is_patch(step, namespace, dialect, own))
         own |= set() if is_patch else {(evaluation.namespace, name) for name in step.gives}
         observed = yield Question(step.text, namespace, is_short=bool(evaluation.ending))
         if observed.raised is not None:
             checked.append(_failed(step, evaluation, observed.raised, values))
             break
         checked.append(replace(_came(step, evaluation, observed, values, dialect), is_patch=is_patch))
+        if dialect != "python" and (moved := _MOVES.match(step.text)):
+            namespace = moved[1]
+            evaluation = replace(evaluation, namespace=namespace)  # the rest of it is there
     return _with_output(evaluation, checked, dialect)
 
 
@@ -192,7 +199,7 @@ def _loading(evaluation: Recorded) -> str:
     """Code that loads the same file, where it can be found by the name of its module or namespace."""
     if evaluation.values and (module := re.match(r"<module '([^']+)'", evaluation.values[-1])):
         return f"import {module[1]}"
-    namespace = namespace_of(evaluation.code)
+    namespace = namespace_of(evaluation.code) or ("" if evaluation.file else evaluation.namespace)
     return f"(require '{namespace})" if namespace else f'(load-file "{evaluation.file}")'
 
 
