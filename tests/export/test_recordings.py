@@ -34,8 +34,8 @@ def test_an_evaluation_is_put_together_of_its_entries():
 
 
 def test_a_file_that_was_loaded_is_known_by_what_the_log_says_before():
-    (one,) = recorded([entry("otherOutput", "load /work/a.py"), entry("evaluatedCode", "x = 1")])
-    assert one.file == "/work/a.py"
+    (one,) = recorded([entry("otherOutput", "load /shop/a.py"), entry("evaluatedCode", "x = 1")])
+    assert one.file == "/shop/a.py"
     assert not one.description
 
 
