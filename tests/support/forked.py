@@ -19,6 +19,8 @@ FOR_THE_START = ("PYTHONPATH", "LD_PRELOAD")
 """What an environment says to an interpreter that starts, which comes too late for one that is forked."""
 HERE = {name: os.environ.get(name) for name in FOR_THE_START}
 MAX_BYTES = 1 << 20
+START_S = 180
+"""For all that a server imports, which is compiled the first time."""
 
 
 def can_fork(env):
@@ -60,7 +62,7 @@ class Prepared:
         with self.asking:
             socket.send_fds(self.link, [json.dumps(asked).encode()], descriptors)
             with self.news:
-                assert self.news.wait_for(lambda: self.started, 60), "the prepared process does not answer"
+                assert self.news.wait_for(lambda: self.started, START_S), "the prepared process does not answer"
                 return self.started.pop()
 
     def close(self):
