@@ -4,11 +4,12 @@ Milliseconds, the median of 50 times. `python tests/bench/drift_bench.py [MODULE
 """
 
 import importlib
-import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from report import median_ms
 
 from codriver.repls.worker.drift import Drift
 
@@ -29,15 +30,6 @@ def project(folder, modules, definitions):
         importlib.import_module(f"bench_{number}")
 
 
-def median_ms(ask):
-    times = []
-    for _ in range(TIMES):
-        began = time.perf_counter()
-        ask()
-        times.append((time.perf_counter() - began) * 1000)
-    return statistics.median(times)
-
-
 def main(modules=200, definitions=2000):
     with tempfile.TemporaryDirectory() as name:
         folder, drift = Path(name), Drift()
@@ -45,11 +37,11 @@ def main(modules=200, definitions=2000):
         began = time.perf_counter()
         assert drift.rows(name) == []
         first = (time.perf_counter() - began) * 1000
-        nothing, old = median_ms(lambda: drift.rows(name)), median_ms(lambda: drift.rows(name, "old"))
+        nothing, old = median_ms(TIMES, lambda: drift.rows(name)), median_ms(TIMES, lambda: drift.rows(name, "old"))
         edited = folder / "bench_7.py"
         edited.write_text(edited.read_text().replace("* 3", "* 33"))
         assert len(drift.rows(name)) == 1
-        one = median_ms(lambda: drift.rows(name))
+        one = median_ms(TIMES, lambda: drift.rows(name))
     sys.stdout.write(
         f"{modules} files, {definitions} definitions: first {first:.1f} ms, nothing changed {nothing:.1f}, "
         f"one file edited {one:.1f}, old objects alone {old:.1f}\n"

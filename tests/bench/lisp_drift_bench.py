@@ -4,7 +4,6 @@ Milliseconds, the median of 50 times, of a real server and of a JVM with 2,000 d
 the comparison alone. `python tests/bench/lisp_drift_bench.py [NAMESPACES] [DEFINITIONS]`
 """
 
-import statistics
 import sys
 import tempfile
 import time
@@ -14,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from live_server import serving, until
 from real_repls import repl
+from report import median_ms
 
 TIMES = 50
 
@@ -31,15 +31,6 @@ def project(folder, namespaces, definitions):
     return files
 
 
-def median_ms(ask):
-    times = []
-    for _ in range(TIMES):
-        began = time.perf_counter()
-        ask()
-        times.append((time.perf_counter() - began) * 1000)
-    return statistics.median(times)
-
-
 def main(namespaces=200, definitions=2000):
     with tempfile.TemporaryDirectory() as name:
         options = ("--nrepl", f"x={repl('jvm').endpoint}", "--repl", "none")
@@ -54,11 +45,11 @@ def main(namespaces=200, definitions=2000):
             began = time.perf_counter()
             assert client.call("what_changed")["differences"] == []
             first = (time.perf_counter() - began) * 1000
-            nothing = median_ms(lambda: client.call("what_changed"))
+            nothing = median_ms(TIMES, lambda: client.call("what_changed"))
             files[7].write_text(files[7].read_text().replace("(* x 3", "(* x 33"))
             assert client.call("what_changed")["count"] == 1
-            one = median_ms(lambda: client.call("what_changed"))
-            known = median_ms(lambda: client.call("evaluate_code", code="1"))
+            one = median_ms(TIMES, lambda: client.call("what_changed"))
+            known = median_ms(TIMES, lambda: client.call("evaluate_code", code="1"))
     sys.stdout.write(
         f"{namespaces} files, {definitions} definitions: first {first:.1f} ms, nothing changed {nothing:.1f}, "
         f"one file edited {one:.1f}; an evaluation {known:.1f}\n"

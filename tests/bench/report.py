@@ -174,6 +174,16 @@ def save(report: Report, path: Path) -> None:
     path.write_text(json.dumps(report.to_json(), indent=1) + "\n")
 
 
+def median_ms(times: int, work: Callable[[], object]) -> float:
+    """The median of so many runs, in milliseconds."""
+    taken = []
+    for _ in range(times):
+        began = time.perf_counter()
+        work()
+        taken.append((time.perf_counter() - began) * 1000)
+    return statistics.median(taken)
+
+
 def _write(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()

@@ -54,11 +54,11 @@ class FreshRuns:
 
     @property
     def clean(self) -> Callable[[str], str]:
-        """What takes the secrets out of all that a fresh REPL says, as they are taken out of the log."""
+        """The function that takes secrets out of what a fresh REPL says, as they are taken out of the log."""
         return cleaner(os.environ)
 
     async def verify(self, evaluations: Sequence[Recorded], dialect: str) -> tuple[Checked, ...]:
-        """What a fresh REPL makes of evaluations."""
+        """Evaluations checked in a fresh REPL."""
         async with self.repl() as repl:
             return await verified(repl, evaluations, dialect, self.clean)
 
@@ -87,7 +87,7 @@ class FreshRuns:
 async def verified(
     repl: FreshRepl, evaluations: Sequence[Recorded], dialect: str, clean: Callable[[str], str] = str
 ) -> tuple[Checked, ...]:
-    """What this REPL makes of evaluations, one after the other; `clean` is applied to all that it says."""
+    """Evaluations checked in this REPL, one after the other; `clean` is applied to all that it says."""
     asking = verifying(evaluations, dialect)
     try:
         question = next(asking)

@@ -21,8 +21,6 @@ from codriver.log.control_characters import visible
 from codriver.net import client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from codriver.log.output_log import Entry
 
 SEARCH_S = 5.0
@@ -66,17 +64,15 @@ def _remembered(workspace: Path, who: str) -> str:
     return compose(story, Present(now=time.time_ns() // 1_000_000, on_disk=on_disk), who)
 
 
-def _entries(workspace: Path) -> Iterator[Entry]:
-    """What the memory holds, and of runs without a log the code that the history has."""
+def _entries(workspace: Path) -> tuple[Entry, ...]:
+    """The entities that earlier runs left: see `earlier_runs`."""
     from codriver.log.history import NewerFormatError, UnreadableError, remembered  # noqa: PLC0415  # as above
-    from codriver.log.output_log import Entry  # noqa: PLC0415  # as above
+    from codriver.log.output_log import Entry, earlier_runs  # noqa: PLC0415  # as above
 
     known = [Entry.from_record(record) for record in memory_of(workspace).snapshot().records]
-    lines = {entry.line for entry in known if entry.run}
-    yield from known
     try:
         code = remembered(workspace_state_folder(workspace) / "eval-history.transit.json")
     except (NewerFormatError, UnreadableError, OSError) as error:
         say(f"codriver: the history cannot be read: {error}", err=True)
-        return
-    yield from (entry for entry in code if entry.line not in lines)
+        code = ()
+    return earlier_runs(known, code)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """What came of putting back: the files and definitions that stay, as they are newer or could not be changed.
+    """The outcome of putting back: the files and definitions that stay, as they are newer or could not be changed.
 
     `why`: why the definitions were not put back, in words; empty if they were.
     """

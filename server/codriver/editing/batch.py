@@ -121,7 +121,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """What a batch makes of one file: the change, what each edit did by its index in the batch, and the diff."""
+    """One file's result of a batch: the change, what each edit did by its index in the batch, and the diff."""
 
     change: Change
     shown: str
@@ -169,7 +169,7 @@ class _FileProblemError(Exception):
 def plan(
     workspace: Path, path: Path, edits: Mapping[int, FileEdit | Create], limits: Limits
 ) -> FileResult | list[tuple[int, Problem]]:
-    """What `edits`, by their index in the batch, make of the file at `path`; or what is wrong with them.
+    """The result of `edits`, by their index in the batch, for the file at `path`; or their problems.
 
     A file is created first, and the other edits mean what it was created with.
     """
@@ -269,7 +269,7 @@ def _problems_of_creation(
 def _problems_beside(
     path: Path, there: str | None, others: Mapping[int, FileEdit], limits: Limits
 ) -> list[tuple[int, Problem]]:
-    """What else is wrong in a batch whose creation is refused: its other edits can only mean what is `there`.
+    """Further problems of a batch whose creation is refused: its other edits can only mean what is `there`.
 
     Where nothing is, their new text alone can be looked at.
     """

@@ -86,7 +86,7 @@ def uses(code: str, language: Language, space: str, name: tuple[str, str], *, kn
 
 
 def delta(before: str, after: str) -> str:
-    """What one form has in the place of another, in a few words: `43 → 100`; blank where it is more than that."""
+    """The difference of two forms in a few words, as `43 → 100`; blank where it is more than that."""
     old, new = TOKENS.findall(before), TOKENS.findall(after)
     first = len(list(takewhile(bool, map(eq, old, new))))
     last = len(list(takewhile(bool, map(eq, reversed(old[first:]), reversed(new[first:])))))

@@ -63,7 +63,7 @@ class NothingToUndoError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a batch, file by file in the order they were first named."""
+    """The outcome of a batch, file by file in the order they were first named."""
 
     files: tuple[FileResult, ...]
     elsewhere: Mapping[int, Elsewhere] = field(default_factory=dict)
@@ -204,7 +204,7 @@ class Editor:
         problems: list[tuple[int, str, Problem]],
         wanted: Sequence[Wanted],
     ) -> list[FileResult]:
-        """What all edits make of all files.
+        """The results of all edits, by file.
 
         Raises:
             EditsRefusedError: one of them cannot be done.
@@ -293,5 +293,5 @@ class Editor:
 
 
 def _changes(results: Iterable[FileResult]) -> tuple[Change, ...]:
-    """What a batch changes on the disk."""
+    """The changes of a batch that reach the disk."""
     return tuple(result.change for result in results if result.change.before.data != result.change.after)

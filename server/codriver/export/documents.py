@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from codriver.export.verification import Checked
 
@@ -85,6 +85,14 @@ def left_out(one: Checked) -> str:
     if one.is_patch:
         return f"it redefines what {one.of.namespace} has, which is another file's"
     return "it uses the last value, which only a REPL has"
+
+
+def write_left_out(page: Page, absent: Iterable[Checked], mark: str) -> None:
+    """Write the steps that are left out, as comments that begin with `mark`."""
+    page.write(f"{mark} Left out:")
+    for one in absent:
+        page.write(f"{mark}\n{mark} {one.of.id}: {one.note or left_out(one)}")
+        page.write("\n".join(f"{mark}     {line}" for line in one.step.text.splitlines()))
 
 
 def test_names(tests: Sequence[Sequence[Checked]], separator: str, known: frozenset[str]) -> list[str]:

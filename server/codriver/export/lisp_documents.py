@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.export.comparison import opened
-from codriver.export.documents import Page, header, left_out, test_names
+from codriver.export.documents import Page, header, test_names, write_left_out
 from codriver.export.lisp_steps import LAST_VALUES, namespace_of
 from codriver.export.verification import DEFAULT_NAMESPACES
 from codriver.lisp.reader import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from codriver.export.documents import Origin
     from codriver.export.layout import Layout
@@ -67,7 +67,9 @@ def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialec
         if test:
             _write_test(page, f"{name.replace('_', '-')}-test", test, framework)
     kept = set(map(id, layout.above))
-    _write_absent(page, [one for one in checked if _is_left_out(one) and id(one) not in kept])
+    if absent := [one for one in checked if _is_left_out(one) and id(one) not in kept]:
+        page.write()
+        write_left_out(page, absent, ";;")
     return page
 
 
@@ -194,18 +196,6 @@ def _indented(code: str) -> str:
             inside |= set(range(first + 1, first + 1 + code.count("\n", form.start, form.end)))
     lines = enumerate(code.split("\n"))
     return "\n".join(line if number in inside else f"  {line}" for number, line in lines)
-
-
-def _write_absent(page: Page, absent: Iterable[Checked]) -> None:
-    """What is left out, as comments."""
-    rows = list(absent)
-    if not rows:
-        return
-    page.write("\n;; Left out:")
-    for one in rows:
-        why = one.note or left_out(one)
-        page.write(f";;\n;; {one.of.id}: {why}")
-        page.write("\n".join(f";;     {line}" for line in one.step.text.splitlines()))
 
 
 def script(checked: Sequence[Checked], origin: Origin) -> Page:

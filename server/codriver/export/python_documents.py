@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.export.comparison import HOME, opened, python_literal
-from codriver.export.documents import Page, header, left_out, test_names
+from codriver.export.documents import Page, header, test_names, write_left_out
 from codriver.export.verification import DEFAULT_NAMESPACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from codriver.export.documents import Origin
     from codriver.export.layout import Layout
@@ -52,14 +52,12 @@ def pytest_file(layout: Layout, checked: Sequence[Checked], origin: Origin) -> P
     page.lines += body.lines
     page.steps |= {line + offset: one for line, one in body.steps.items()}
     kept = set(map(id, layout.above))
-    _write_absent(
-        page,
-        [
-            one
-            for one in checked
-            if one.verdict == "absent" or one.is_patch or (_uses_last(one) and id(one) not in kept)
-        ],
-    )
+    absent = [
+        one for one in checked if one.verdict == "absent" or one.is_patch or (_uses_last(one) and id(one) not in kept)
+    ]
+    if absent:
+        page.gap(2)
+        write_left_out(page, absent, "#")
     return page
 
 
@@ -244,19 +242,6 @@ def _indented(code: str, indent: str) -> str:
             inside |= set(range(node.lineno, node.end_lineno or node.lineno))
     lines = enumerate(code.split("\n"), 1)
     return "\n".join(line if number in inside or not line else indent + line for number, line in lines)
-
-
-def _write_absent(page: Page, absent: Iterable[Checked]) -> None:
-    """What is left out, as comments."""
-    rows = list(absent)
-    if not rows:
-        return
-    page.gap(2)
-    page.write("# Left out:")
-    for one in rows:
-        why = one.note or left_out(one)
-        page.write(f"#\n# {one.of.id}: {why}")
-        page.write("\n".join(f"#     {line}" for line in one.step.text.splitlines()))
 
 
 def script(checked: Sequence[Checked], origin: Origin) -> Page:

@@ -18,7 +18,7 @@ from codriver.datalog.entity_store import EntityStore, Record, Schema, Snapshot,
 from codriver.log.eviction import BoundedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from codriver.datalog.solve import QueryAnswer
     from codriver.datalog.syntax_tree import Query
@@ -34,6 +34,7 @@ __all__ = [
     "Report",
     "Snapshot",
     "Value",
+    "earlier_runs",
 ]
 
 logger = logging.getLogger(__name__)
@@ -349,3 +350,15 @@ class _Sources(Mapping[str, Snapshot]):
 def _bytes(text: str) -> int:
     """The length of the text in UTF-8, by a shortcut for the common case."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def earlier_runs(remembered: Iterable[Entry], code: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The entities that earlier runs left: logs, and code alone of runs without one, in line order; then documents.
+
+    `remembered` is what the memory holds, `code` what the history does.
+    """
+    known = tuple(remembered)
+    logged = [entry for entry in known if entry.run]
+    lines = {entry.line for entry in logged}
+    found = [*logged, *(entry for entry in code if entry.line not in lines)]
+    return (*sorted(found, key=lambda entry: entry.line), *(entry for entry in known if not entry.run))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.log.memory import Run, run_id
-from codriver.log.output_log import Entry, OutputLog
+from codriver.log.output_log import Entry, OutputLog, earlier_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -124,14 +124,11 @@ class Logbook:
         return self._history.usage()
 
     def remembered(self) -> tuple[Entry, ...]:
-        """What earlier runs left, in line order, of those without a log the code; then the documents. Blocks."""
-        code = {entry.line: entry for entry in map(Entry.from_record, self._history.snapshot().records)}
+        """The entities that earlier runs left: see `earlier_runs`. Blocks."""
         first = self.log.first_line or self.log.next_line
-        known = [Entry.from_record(record) for record in self._memory.snapshot().records]
-        logged = {entry.line: entry for entry in known if entry.run}
-        earlier = {line: entry for line, entry in code.items() if line < first} | logged
-        documents = [entry for entry in known if not entry.run]
-        return (*(earlier[line] for line in sorted(earlier)), *documents)
+        code = map(Entry.from_record, self._history.snapshot().records)
+        known = map(Entry.from_record, self._memory.snapshot().records)
+        return earlier_runs(known, (entry for entry in code if entry.line < first))
 
     def query(self, asked: Question) -> QueryAnswer:
         """What a Datalog query over log, history and memory answers. Meant for a thread: it takes up to two seconds.
