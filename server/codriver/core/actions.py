@@ -119,6 +119,10 @@ class ReplFound(Action):
     dialect: str = "unknown"
     rewritten: bool = False
     """Its port file was written again: a REPL that could not be reached may listen now, also at the same port."""
+    notebook: str | None = None
+    """Of a kernel: the notebook whose it is."""
+    problem: str | None = None
+    """Why nothing is tried: it is listed as stopped, with this note."""
     now: Later[int] = from_context("now")
 
 

@@ -1,7 +1,8 @@
 """The REPLs: found or started, connected, lost, tried again, given up.
 
 A REPL that cannot be reached is tried again after 0.25 s, doubling to 10 s. A process of ours that ends is started
-again the same way, at most three times in a minute; then it is given up with its reason.
+again the same way, at most three times in a minute; then it is given up with its reason. A kernel that was
+merely found is given up after five tries, and without an alarm: its file may be left from one that is gone.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ FIRST_RETRY_S = 0.25
 LONGEST_RETRY_S = 10.0
 STARTS_PER_MINUTE = 4
 """The first start and three more."""
+FOUND_TRIES = 5
+"""Tries to reach a kernel that nobody named: by the last, some 8 s later, also one that was restarted is back."""
 MINUTE_MS = 60_000
 KEPT_STARTS = 8
 KEYS: Final[Mapping[str, str]] = MappingProxyType(
@@ -141,7 +144,10 @@ def found(state: State, action: ReplFound) -> Outcome:
         address=action.address,
         expected_dialect=action.dialect,
         generation=known.generation if known else state.generations.get(action.id, 0),
+        notebook=action.notebook,
     )
+    if action.problem is not None:
+        return Outcome(_put(state, replace(repl, phase="stopped", note=action.problem)))
     return _begin(state, repl, action.now)
 
 
@@ -209,6 +215,7 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
     if repl.owned and len(recent) >= STARTS_PER_MINUTE:
         final = True
         cause += f"; it was started {len(recent)} times within a minute and is not started again (use restart_repl)"
+    final = final or (repl.origin.is_merely_found and repl.failures + 1 >= FOUND_TRIES)
     lost = replace(
         repl,
         phase="stopped" if final else "waiting",
@@ -218,12 +225,24 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
         profile=None,
         sessions=_main_alone(repl),
     )
-    effects: tuple[Effect, ...] = (Remember("given up", repl.key, cause),) if final else (_retry(lost),)
     state = _put(state, lost)
+    if repl.origin.is_merely_found:
+        return _found_lost(state, repl, cause, final=final)
+    effects: tuple[Effect, ...] = (Remember("given up", repl.key, cause),) if final else (_retry(lost),)
     if not final and repl.phase != "connected":
         return Outcome(state, effects)
     ends = evaluation_queue.endings(state, repl.id, cause)
     return Outcome(state, effects, (*ends, *_lost_says(repl, cause, action.now, final=final)))
+
+
+def _found_lost(state: State, repl: Repl, cause: str, *, final: bool) -> Outcome:
+    """What follows when a kernel that was merely found, as it was before, is lost or not reached: it is said once."""
+    effects = () if final else (_retry(state.repls[repl.id]),)
+    is_news = repl.phase == "connected" or not (repl.failures or repl.generation)
+    words = "lost" if repl.phase == "connected" else f"not reached ({repl.origin.text})"
+    says = (Say(f"REPL {repl.key} {words}: {cause}", error=True, repl=repl.key),) if is_news else ()
+    ends = evaluation_queue.endings(state, repl.id, cause) if final or repl.phase == "connected" else ()
+    return Outcome(state, effects, (*ends, *says))
 
 
 def _retry(repl: Repl) -> RetryRepl:

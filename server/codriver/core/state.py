@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from codriver.core.values import HELD, LISP, MAIN_SESSION, NOT_LISP, PYTHON
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from codriver.core.values import Evaluation, Lane, Profile
 
@@ -104,11 +104,16 @@ class Session:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a REPL comes from: an address, a port file, or something that we start ourselves."""
+    """Where a REPL comes from: an address, a port file, something that we start, or a Jupyter kernel that runs.
 
-    kind: Literal["address", "port-file", "process"]
+    Such a `kernel` is known by its connection file, or by the `server` that serves it.
+    """
+
+    kind: Literal["address", "port-file", "process", "kernel", "server"]
     text: str
-    """The address, the port file's path, or the word or command line to start."""
+    """The address, the port file's path, the word or command line to start, the connection file, or the URL."""
+    is_merely_found: bool = False
+    """Nobody named the kernel to us: it is a human's, used by its key alone or where it is the only REPL."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,8 @@ class Repl:
     note: str | None = None
     caution: str | None = None
     """Sentence for everybody who evaluates there first: it is not what they will take it for."""
+    notebook: str | None = None
+    """The path of the notebook whose kernel it is: absolute, or as its server has it."""
     generation: int = 0
     failures: int = 0
     starts: tuple[int, ...] = ()
@@ -143,7 +150,12 @@ class Repl:
 
     @property
     def is_coming(self) -> bool:
-        """Whether it is on its way for the first time, or a process of ours on its way back."""
+        """Whether it is on its way for the first time, or a process of ours on its way back.
+
+        A kernel that was merely found is never waited for.
+        """
+        if self.origin.is_merely_found:
+            return False
         if self.owned:
             return self.phase in ("starting", "connecting", "waiting")
         return self.phase == "connecting" and self.generation == 0
@@ -204,6 +216,12 @@ class State:
                 # What is evaluated waits for it, and so do the tests of one that could run them before.
                 names.update({"evaluate"} | ({"test"} & repl.formerly))
         return frozenset(names)
+
+
+def without_merely_found(repls: Iterable[Repl]) -> list[Repl]:
+    """The REPLs without the kernels that were merely found; with them where there is nothing else."""
+    known = list(repls)
+    return [repl for repl in known if not repl.origin.is_merely_found] or known
 
 
 def queue_of(state: State, evaluation: Evaluation) -> tuple[str, str]:

@@ -132,6 +132,8 @@ def _repl_health(repl: Repl) -> dict[str, object]:
 def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]:
     """A session, with what its REPL can do and what cannot be had."""
     row = {**repl_row(repl), "key": session_key(repl, session.name), "kind": repl.origin.kind}
+    if repl.notebook:
+        row["notebook"] = _shown_path(repl.notebook, state.life.workspace)
     if session.namespace:
         row["ns"] = session.namespace
     if session.last_activity:
@@ -174,6 +176,11 @@ def _abilities(repl: Repl, profile: Profile) -> dict[str, object]:
     if profile.project_root:
         row["projectRoot"] = profile.project_root
     return row
+
+
+def _shown_path(path: str, workspace: str) -> str:
+    """A path as a reader in the workspace says it."""
+    return path.removeprefix(f"{workspace.rstrip('/')}/")
 
 
 def _running(state: State, repl: Repl, session: Session) -> Evaluation | None:

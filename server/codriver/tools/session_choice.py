@@ -10,6 +10,7 @@ from codriver.core import lanes
 from codriver.core.actions import LaneWanted, SessionOpened
 from codriver.core.evaluation_queue import session_key
 from codriver.core.repl_connections import other_tree
+from codriver.core.state import without_merely_found
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.net.seen_clients import OWN_NAMES
@@ -43,11 +44,15 @@ class NoReplError(RefusedError):
 
     reason = "no-repl"
 
-    def __init__(self, waiting: Sequence[Repl]) -> None:
+    def __init__(self, repls: Sequence[Repl]) -> None:
+        found = [repl.key for repl in repls if repl.origin.is_merely_found and repl.phase == "connected"]
+        waiting = [repl for repl in repls if repl.key not in found]
         tried = "; ".join(f"{repl.key} ({repl.origin.text}): {repl.note or repl.phase}" for repl in waiting)
         super().__init__(
             "no REPL is connected" + (f"; known but not reached: {tried}" if tried else ""),
-            hint="start an nREPL in the workspace (it is found by its port file within a second), "
+            hint=f"a kernel that somebody else started is used by its name: give replSessionKey {' or '.join(found)}"
+            if found
+            else "start an nREPL in the workspace (it is found by its port file within a second), "
             "or restart codriver with --repl python, --repl lisp or --nrepl HOST:PORT",
         )
 
@@ -123,14 +128,18 @@ class UnknownEvaluationError(RefusedError):
 def resolve(state: State, key: str | None, *, may_leave: bool = False) -> Target:
     """The session that `key` names, or the only one there is; one that is leaving only if it `may_leave`.
 
-    A REPL that was never reached, such as one behind a stale port file, does not make the others ambiguous.
+    A REPL that was never reached, such as one behind a stale port file, does not make the others ambiguous; nor does a
+    kernel that was merely found, which stands in for no REPL that was asked for or that we started.
 
     Raises:
         NoReplError, AmbiguousSessionError, UnknownSessionError, ReplStoppedError: as they say.
     """
     candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:
-        reachable = [repl for repl in candidates if repl.phase != "waiting" or repl.generation]
+        origins = [repl.origin for repl in state.repls.values()]
+        is_wanted = any(one.kind != "port-file" and not one.is_merely_found for one in origins)
+        reached = [repl for repl in candidates if repl.phase != "waiting" or repl.generation]
+        reachable = [repl for repl in without_merely_found(reached) if not (is_wanted and repl.origin.is_merely_found)]
         if not reachable:
             raise NoReplError(tuple(state.repls.values()))
         if len(reachable) > 1:
@@ -207,10 +216,11 @@ def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
 def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str | None:
     """The connected REPL that serves a file; None when none does; in words which could, when that is not clear.
 
-    Of those that speak the likeliest dialect it is the one whose project is nearest to the file.
+    Of those that speak the likeliest dialect it is the one whose project is nearest to the file. A kernel that was
+    merely found serves files only where there is no other REPL.
     """
     dialects = dialects_by_suffix().get(file.suffix, ())
-    speaking = [repl for repl in repls if repl.phase == "connected" and repl.dialect in dialects]
+    speaking = [repl for repl in without_merely_found(repls) if repl.phase == "connected" and repl.dialect in dialects]
     able = [repl for repl in speaking if other_tree(repl) is None]
     if not able:
         there = next(iter(speaking), None)

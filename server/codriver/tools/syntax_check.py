@@ -9,6 +9,7 @@ import warnings
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from codriver.core.state import without_merely_found
 from codriver.core.values import NOT_LISP
 from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
@@ -158,7 +159,7 @@ def check_python(state: State, key: str | None, code: str) -> None:
 def _meant(state: State, key: str | None) -> list[Repl]:
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:
-        return repls
+        return without_merely_found(repls)
     # Where no session is called so, any of them may be meant: the code is read before the name is refused.
     return [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")] or repls
 

@@ -1,0 +1,178 @@
+"""Kernels that nobody named: tried a few times, told of once, never waited for, never in the way of other REPLs."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from codriver.core import effects
+from codriver.core.actions import ReplConnected, ReplFound, ReplLost, RestartRepl, RetryDue
+from codriver.core.dispatch import Core
+from codriver.core.handlers import HANDLERS
+from codriver.core.repl_connections import FOUND_TRIES
+from codriver.core.state import Life, Origin, Repl, State, without_merely_found
+from codriver.core.values import Profile
+from codriver.tools.list_sessions import session_row
+from codriver.tools.session_choice import AmbiguousSessionError, NoReplError, resolve, server_of
+from codriver.tools.syntax_check import speaks_lisp
+
+FILE = "/run/jupyter/kernel-1.json"
+ORIGIN = Origin("kernel", FILE, is_merely_found=True)
+KERNEL = ReplFound(f"kernel:{FILE}", "a-ipynb", ORIGIN, f"jupyter://{FILE}", notebook="/w/a.ipynb")
+PYTHON = Profile(dialect="python")
+
+
+class Server:
+    """A core with a shell that only remembers what the last actions asked of it."""
+
+    def __init__(self):
+        self.effects = []
+        self.core = Core(
+            state=State(life=Life(phase="started", session_id="abcdef")),
+            settings=SimpleNamespace(max_run_ms=600_000, max_length=25, max_depth=7),
+            now=lambda: 1000,
+            handlers=HANDLERS,
+            performers=lambda _: dict.fromkeys(effects.EFFECTS, self.effects.append),
+        )
+
+    def do(self, *actions):
+        self.effects.clear()
+        self.core.dispatch({}, actions)
+        return list(self.effects)
+
+    def of(self, kind):
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    @property
+    def state(self):
+        return self.core.state
+
+
+def repl(key, origin=ORIGIN, phase="connected", **fields):
+    return Repl(f"{origin.kind}:{key}", key, origin, phase=phase, profile=PYTHON, generation=1, **fields)
+
+
+def state_of(*repls):
+    return State(repls={one.id: one for one in repls})
+
+
+NAMED = [Origin("process", "python"), Origin("address", "127.0.0.1:7888"), Origin("kernel", "/named.json")]
+OTHERS = [*NAMED, Origin("port-file", "/w/.nrepl-port")]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=lambda origin: origin.kind)
+def test_a_call_that_names_no_session_means_the_repl_that_is_not_merely_found(other):
+    state = state_of(repl("a-ipynb"), repl("py", other), repl("b-ipynb"))
+    assert resolve(state, None).key == "py"
+    assert resolve(state, "a-ipynb").key == "a-ipynb"
+
+
+def test_the_only_session_is_used_though_it_was_merely_found():
+    assert resolve(state_of(repl("a-ipynb")), None).key == "a-ipynb"
+
+
+def test_of_two_found_kernels_none_is_picked():
+    with pytest.raises(AmbiguousSessionError):
+        resolve(state_of(repl("a-ipynb"), repl("b-ipynb")), None)
+
+
+@pytest.mark.parametrize("named", NAMED, ids=lambda origin: origin.kind)
+def test_a_found_kernel_stands_in_for_no_repl_that_was_given_up(named):
+    with pytest.raises(NoReplError) as refused:
+        resolve(state_of(repl("a-ipynb"), repl("py", named, phase="stopped")), None)
+    assert refused.value.hint.endswith("give replSessionKey a-ipynb")
+    assert "a-ipynb" not in refused.value.message
+
+
+def test_a_stale_port_file_keeps_nobody_from_the_only_kernel():
+    stale = replace(repl("nrepl", Origin("port-file", "/w/.nrepl-port"), phase="waiting"), generation=0)
+    assert resolve(state_of(repl("a-ipynb"), stale), None).key == "a-ipynb"
+
+
+def test_a_found_kernel_serves_files_only_where_there_is_no_other_repl(tmp_path):
+    own = repl("py", Origin("process", "python"))
+    assert server_of(tmp_path / "a.py", [repl("a-ipynb"), own], tmp_path) is own
+    kernel = repl("a-ipynb")
+    assert server_of(tmp_path / "a.py", [kernel], tmp_path) is kernel
+    stopped = repl("py", Origin("process", "python"), phase="stopped")
+    assert server_of(tmp_path / "a.py", [kernel, stopped], tmp_path) is None
+
+
+def test_code_for_no_session_is_read_in_the_language_of_the_repl_that_it_is_for():
+    lisp = replace(repl("clj", Origin("port-file", "/w/.nrepl-port")), profile=Profile(dialect="clojure"))
+    state = state_of(repl("a-ipynb"), lisp)
+    assert speaks_lisp(state, None)
+    assert not speaks_lisp(state, "a-ipynb")
+    assert without_merely_found([repl("a-ipynb")])
+
+
+def test_nobody_waits_for_a_found_kernel():
+    server = Server()
+    server.do(KERNEL)
+    found = server.state.repls[KERNEL.id]
+    assert (found.phase, found.notebook, found.owned) == ("connecting", "/w/a.ipynb", False)
+    assert not found.is_coming
+    assert "evaluate" not in server.state.capabilities()
+
+
+def test_a_dead_one_is_told_of_once_tried_a_few_times_and_given_up_without_an_alarm():
+    server = Server()
+    server.do(KERNEL)
+    said = []
+    for tries in range(1, FOUND_TRIES + 1):
+        server.do(ReplLost(KERNEL.id, "nothing listens there"))
+        said += [effect for effect in server.of(effects.Append) if "a-ipynb" in str(effect)]
+        assert len(server.of(effects.RetryRepl)) == (tries < FOUND_TRIES)
+        server.do(RetryDue(KERNEL.id, tries))
+    known = server.state.repls[KERNEL.id]
+    assert (known.phase, known.note) == ("stopped", "nothing listens there")
+    assert len(said) == 1
+    assert FILE in str(said[0])
+    assert not server.state.latches
+
+
+def test_one_that_was_connected_is_told_of_when_it_is_lost_and_tried_again():
+    server = Server()
+    server.do(KERNEL)
+    server.do(ReplConnected(KERNEL.id, PYTHON, KERNEL.address))
+    server.do(ReplLost(KERNEL.id, "the kernel was restarted"))
+    assert server.of(effects.RetryRepl)
+    assert any("a-ipynb lost: the kernel was restarted" in str(effect) for effect in server.of(effects.Append))
+
+
+def test_it_is_tried_anew_when_its_file_is_written_again():
+    server = Server()
+    server.do(KERNEL)
+    server.do(ReplLost(KERNEL.id, "nothing listens there", final=True))
+    assert server.do(replace(KERNEL, rewritten=True))
+    assert server.state.repls[KERNEL.id].phase == "connecting"
+
+
+def test_one_that_cannot_be_used_is_listed_and_not_tried():
+    server = Server()
+    server.do(replace(KERNEL, problem="run pip install 'codriver[jupyter]'"))
+    assert not server.of(effects.ConnectRepl)
+    known = server.state.repls[KERNEL.id]
+    assert (known.phase, known.note) == ("stopped", "run pip install 'codriver[jupyter]'")
+
+
+def test_it_is_never_restarted_as_a_process_of_ours():
+    server = Server()
+    server.do(KERNEL)
+    assert not server.do(RestartRepl(KERNEL.id, "ann asked for it"))
+
+
+def test_what_was_said_of_others_is_the_same():
+    server = Server()
+    server.do(ReplFound("address:x", "nrepl", Origin("address", "x"), "x"))
+    server.do(ReplLost("address:x", "refused"))
+    assert not server.of(effects.Append)
+    assert server.of(effects.RetryRepl)
+
+
+def test_it_is_listed_with_its_notebook_as_a_reader_in_the_workspace_says_it():
+    state = replace(state_of(), life=Life(workspace="/w"))
+    for path, shown in (("/w/sub/a.ipynb", "sub/a.ipynb"), ("/elsewhere/a.ipynb", "/elsewhere/a.ipynb")):
+        kernel = repl("a-ipynb", notebook=path)
+        assert session_row(state, kernel, kernel.sessions["main"])["notebook"] == shown
+    assert "notebook" not in session_row(state, repl("r"), repl("r").sessions["main"])
