@@ -2,29 +2,15 @@
 
 import pytest
 import serve_with_memory
-from live_server import Live, until
+from live_server import until
 
 from codriver.repls import kinds
 from codriver.repls.supervisor import Repls
 
 
-class LiveWithMemory(Live):
-    """A server that is wired with the connector of REPLs in memory, in a workspace with the port file of one."""
-
-    def __init__(self, folder):
-        workspace = folder / "workspace"
-        workspace.mkdir(parents=True)
-        (workspace / serve_with_memory.MEMORY.port_files[0]).write_text(serve_with_memory.PLACE.rpartition(":")[2])
-        super().__init__(folder)
-
-    def command(self, name, *options):
-        python, _, _, *rest = super().command(name, *options)
-        return [python, serve_with_memory.__file__, *rest]
-
-
 @pytest.fixture
 def client(tmp_path):
-    live = LiveWithMemory(tmp_path)
+    live = serve_with_memory.LiveWithMemory(tmp_path)
     try:
         with live.client() as client:
             until(

@@ -9,6 +9,7 @@ import re
 import tempfile
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -23,6 +24,8 @@ from codriver.repls.adapter_values import (
     Ending,
     InputNeeded,
     Interruption,
+    OthersCode,
+    OthersEnding,
     Output,
     StackFrame,
     StackTrace,
@@ -30,6 +33,7 @@ from codriver.repls.adapter_values import (
     Value,
 )
 from codriver.repls.errors import EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
+from codriver.repls.media import Display
 
 PROTOCOL = "memory"
 HOME = "user"
@@ -123,8 +127,8 @@ async def _print(run, text):
     run.tell(Output("out", f"{text if isinstance(text, str) else shown(text)}\n"))
 
 
-async def _print_often(run, count, text):
-    for _ in range(count):
+async def _print_often(run, times, text):
+    for _ in range(times):
         await _print(run, text)
         await anyio.sleep(0.001)
 
@@ -154,6 +158,33 @@ async def _exit(run):
     await anyio.sleep_forever()
 
 
+async def _human(run, code, delay_s, value):
+    """What somebody evaluates in this REPL past the server."""
+    adapter = run.adapter
+    identity = f"human-{next(adapter.numbers)}"
+
+    async def cell():
+        adapter.listener(identity, OthersCode(code))
+        adapter.listener(identity, Output("out", "by hand\n"))
+        with anyio.CancelScope() as adapter.others:
+            await anyio.sleep(delay_s)
+            adapter.listener(identity, Value(shown(value), HOME))
+        adapter.listener(identity, OthersEnding("interrupted" if adapter.others.cancel_called else "done"))
+        adapter.others = None
+
+    adapter.tasks.start_soon(cell)
+
+
+async def _show(run, media_type, data):
+    run.tell(Display({media_type: data}))
+
+
+async def _progress(run, *states):
+    run.tell(Display({"text/plain": states[0]}, display_id="bar"))
+    for state in states[1:]:
+        run.tell(Display({"text/plain": state}, display_id="bar", is_update=True))
+
+
 def _plain(function):
     async def call(_run, *values):
         return function(*values)
@@ -173,6 +204,9 @@ FUNCTIONS = {
     "sleep": (lambda _run, seconds: anyio.sleep(seconds), "Waits for so many seconds."),
     "wait": (lambda _run: anyio.sleep_forever(), "Waits for ever."),
     "read-line": (_read_line, "Reads a line from stdin."),
+    "human": (_human, "Evaluates as a human who shares this REPL: code, seconds, value."),
+    "show": (_show, "Shows something of a media type."),
+    "progress": (_progress, "Shows one text after the other in the same place."),
     "exit": (_exit, "Ends this REPL."),
 }
 
@@ -262,6 +296,8 @@ class MemoryAdapter(Adapter):
         self._sessions = {MAIN_SESSION: Session(repl.names)}
         self._closed = anyio.Event()
         self._cause = None
+        self.numbers = count(1)
+        self.others = None
 
     @property
     def profile(self):
@@ -322,6 +358,12 @@ class MemoryAdapter(Adapter):
             cut = text[: limits.max_value_bytes]
             self.listener(request.id, Value(cut, HOME, truncated=cut != text))
         return Ending("done", HOME)
+
+    async def interrupt_others(self):
+        if self.others is None:
+            return Interruption("idle")
+        self.others.cancel()
+        return Interruption("interrupted")
 
     async def interrupt(self, session=MAIN_SESSION):
         target = self._session(session)

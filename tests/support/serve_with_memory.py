@@ -4,6 +4,7 @@ It runs in the server's process. `.memory-port`, with the port 4711, stands for 
 """
 
 import memory_repl
+from live_server import Live
 
 from codriver.app import wiring
 from codriver.commands.cli import main
@@ -11,6 +12,21 @@ from codriver.repls import kinds
 
 PLACE = "127.0.0.1:4711"
 MEMORY = kinds.Kind("Memory", "mem", "memory", protocol=memory_repl.PROTOCOL, port_files=(".memory-port",))
+
+
+class LiveWithMemory(Live):
+    """A server that is wired with the connector of REPLs in memory, in a workspace with the port file of one."""
+
+    def __init__(self, folder):
+        workspace = folder / "workspace"
+        workspace.mkdir(parents=True)
+        (workspace / MEMORY.port_files[0]).write_text(PLACE.rpartition(":")[2])
+        super().__init__(folder)
+
+    def command(self, name, *options):
+        python, _, _, *rest = super().command(name, *options)
+        return [python, __file__, *rest]
+
 
 if __name__ == "__main__":
     kinds.KINDS = (*kinds.KINDS, MEMORY)

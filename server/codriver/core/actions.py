@@ -230,6 +230,16 @@ class Evaluate(Action):
 
 
 @dataclass(frozen=True)
+class OthersEvaluation(Action):
+    """Somebody evaluates code in a REPL past this server; it runs already. `evaluation`: the id that it gets."""
+
+    repl: str
+    evaluation: str
+    code: str
+    now: Later[int] = from_context("now")
+
+
+@dataclass(frozen=True)
 class InputWanted(Action):
     """The evaluation waits for input."""
 

@@ -139,6 +139,7 @@ class Append(Effect):
     ns: str | None = None
     session_key: str | None = None
     evaluation: str | None = None
+    notebook: str | None = None
     now: Later[int] = from_context("now")
 
 

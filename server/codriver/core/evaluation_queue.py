@@ -16,12 +16,13 @@ from codriver.core.actions import (
     EvaluationEnded,
     InputGiven,
     InputWanted,
+    OthersEvaluation,
     StopAsked,
 )
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import Append, Effect, Remember, RunEvaluation, SettleEvaluation
 from codriver.core.state import Repl, Session, State, holder, queue_of, with_item
-from codriver.core.values import CHECKPOINT, HELD, MAIN_SESSION, Evaluation, Failure, replace
+from codriver.core.values import CHECKPOINT, HELD, HUMAN, MAIN_SESSION, Evaluation, Failure, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,6 +66,8 @@ def endings(state: State, repl: str, cause: str, *, restarted: bool = False) -> 
 
 def _ending(evaluation: Evaluation, cause: str, *, restarted: bool) -> EvaluationEnded:
     """The end of an evaluation: code that ran may have done its work, code that was queued was never sent."""
+    if evaluation.is_others:
+        return _lost(evaluation, f"{cause}; how far it came is not known here")
     if evaluation.status == "queued":
         return _lost(evaluation, f"{cause}; this evaluation was still queued, so its code was never sent")
     if restarted:
@@ -128,6 +131,37 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
         kind=action.request.kind,
         lane=action.lane,
     )
+
+
+def note_others(state: State, action: OthersEvaluation) -> Outcome:
+    """Note what somebody evaluates past this server: it holds the queue as ours do, and the log has its code."""
+    repl = state.repls.get(action.repl)
+    if repl is None:
+        return Outcome(state)
+    session = repl.sessions[MAIN_SESSION]
+    evaluation = Evaluation(
+        id=action.evaluation,
+        number=state.evaluated + 1,
+        repl=repl.id,
+        session=session.name,
+        who=HUMAN,
+        client=None,
+        request=None,
+        head=action.code[:HEAD_CHARACTERS],
+        status="running",
+        started_at=action.now,
+        generation=repl.generation,
+        is_others=True,
+    )
+    code = Append(
+        category="evaluatedCode",
+        text=action.code,
+        who=HUMAN,
+        session_key=session_key(repl, session.name),
+        evaluation=evaluation.id,
+        notebook=repl.profile.notebook if repl.profile else None,
+    )
+    return Outcome(_put_new(state, evaluation, repl, session, action.now), (code,))
 
 
 def _put_new(state: State, evaluation: Evaluation, repl: Repl, session: Session, now: int) -> State:

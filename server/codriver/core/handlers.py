@@ -40,6 +40,7 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.LaneWanted: of_known(lanes.wanted),
         actions.SessionClosed: of_known(repl_connections.session_closed),
         actions.Evaluate: evaluation_queue.accept,
+        actions.OthersEvaluation: evaluation_queue.note_others,
         actions.InputWanted: of_unfinished(evaluation_queue.want_input),
         actions.InputGiven: of_unfinished(evaluation_queue.give_input),
         actions.EvaluationEnded: of_unfinished(evaluation_queue.end),

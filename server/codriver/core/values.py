@@ -19,6 +19,9 @@ MAIN_SESSION = "main"
 TEST_SESSION = "codriver/test"
 """Our own session for test runs: callers' `*1`, `*e` and namespace stay as they are."""
 
+HUMAN = "jupyter"
+"""The `who` of what is evaluated in a kernel past this server, mostly by a human in a notebook."""
+
 CHECKPOINT = "checkpoint"
 """The word before a colon by which a description sets one; the kind of its document in the workspace's memory."""
 
@@ -67,6 +70,8 @@ class Profile:
     """It runs one evaluation at a time, whatever their sessions."""
     process_id: int | None = None
     project_root: str | None = None
+    notebook: str | None = None
+    """The absolute path of the notebook whose kernel it is."""
     other_tree: str | None = None
     """The working tree of the workspace's repository that it runs in, where that is not the workspace's own."""
     notes: tuple[str, ...] = ()
@@ -132,6 +137,8 @@ class Request:
     """Of the kind `load-file`: where the file is loaded already, its statements that begin there are run alone."""
     hold: str = ""
     """The id under which the REPL keeps what the load changes, so that it can be put back; empty: it need not."""
+    cell: str | None = None
+    """The id of the notebook's cell that the code is from; `file` is the notebook."""
     description: str | None = None
     """One line for the log."""
     max_length: int | None = None
@@ -241,6 +248,8 @@ class Evaluation:
     kind: Kind = "evaluate"
     lane: Lane | None = None
     """The caller's lane, of one that does not run in it: its REPL is on its way, or had no lane left."""
+    is_others: bool = False
+    """Somebody evaluates it past this server, such as a human in a notebook."""
 
     @property
     def place(self) -> str:

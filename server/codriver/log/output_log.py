@@ -50,7 +50,18 @@ Category = Literal[
 
 SCHEMA = Schema(
     namespace="output",
-    attributes=("line", "category", "text", "timestamp", "who", "ns", "repl-session-key", "evaluation", "run"),
+    attributes=(
+        "line",
+        "category",
+        "text",
+        "timestamp",
+        "who",
+        "ns",
+        "repl-session-key",
+        "evaluation",
+        "run",
+        "notebook",
+    ),
     required=frozenset({"line", "category", "text", "timestamp"}),
     indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation", "run"}),
 )
@@ -80,6 +91,8 @@ class Entry:
     session_key: str | None = None
     evaluation: str | None = None
     run: str | None = None
+    notebook: str | None = None
+    """The path of the notebook that code was evaluated from, past this server."""
 
     @classmethod
     def from_record(cls, record: Record) -> Entry:
@@ -98,6 +111,7 @@ class Entry:
             self.session_key,
             self.evaluation,
             self.run,
+            self.notebook,
         )
 
     def to_json(self) -> dict[str, Value]:
@@ -217,13 +231,14 @@ class OutputLog:
         namespace: str | None = None,
         session_key: str | None = None,
         evaluation: str | None = None,
+        notebook: str | None = None,
     ) -> int:
         """Add an entity and give its line; what is then over the caps leaves."""
         text = self._redact(text)
         who, namespace = who and self._redact(who), namespace and self._redact(namespace)
         with self._lock:
             line = self._next_line
-            entry = Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation)
+            entry = Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation, None, notebook)
             retracted = self._store.insert(entry.to_record(), _bytes(text))
             self._next_line = line + 1
             self._evicted += len(retracted)

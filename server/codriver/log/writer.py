@@ -76,6 +76,7 @@ class Logbook:
             namespace=effect.ns,
             session_key=effect.session_key,
             evaluation=effect.evaluation,
+            notebook=effect.notebook,
         )
 
     def record(
@@ -88,6 +89,7 @@ class Logbook:
         namespace: str | None = None,
         session_key: str | None = None,
         evaluation: str | None = None,
+        notebook: str | None = None,
     ) -> int:
         """Append to the log, and tell the transcript of the evaluation in which line it stands; give that line."""
         line = self.log.append(
@@ -98,6 +100,7 @@ class Logbook:
             namespace=namespace,
             session_key=session_key,
             evaluation=evaluation,
+            notebook=notebook,
         )
         transcript = self._transcripts.get(evaluation) if evaluation else None
         if transcript is not None:

@@ -56,19 +56,48 @@ if TYPE_CHECKING:
         ThreadDump,
         Value,
     )
+    from codriver.repls.media import CellRun
 
 
-class Adapter(Protocol):
-    """Our side of one REPL connection. See the module's docstring for what holds of all its operations.
+class KernelOperations(Protocol):
+    """The operations that a kernel has and no other REPL: what others share, what a notebook holds, who restarts it.
 
-    A class that derives from it has to give `profile`, `start_evaluation` and `wait_closed`. Each other operation
-    refuses, as one does whose capability the profile lacks, or has nothing to tell.
+    Each refuses, or has nothing to tell.
     """
 
     @property
     def profile(self) -> Profile:
         """What the REPL can do. Constant for the life of the connection."""
         ...
+
+    async def interrupt_others(self) -> Interruption:
+        """Ask the server to stop what somebody evaluates past us; `interrupt` never touches that.
+
+        Raises:
+            CapabilityMissingError: this REPL cannot interrupt.
+        """
+        _refuse(self.profile, "interrupt")
+
+    def cell_run(self, evaluation: str) -> CellRun | None:
+        """The outputs of an evaluation whose request named a notebook's cell, as far as it went. Given once."""
+        del evaluation  # none is kept
+        return None
+
+    async def restart(self) -> None:
+        """Restart the REPL in its place, by whoever runs it for us: the connection ends, and comes back with a new one.
+
+        Raises:
+            CapabilityMissingError: this REPL is not ours to restart, or nobody can.
+        """
+        _refuse(self.profile, "restart")
+
+
+class Adapter(KernelOperations, Protocol):
+    """Our side of one REPL connection. See the module's docstring for what holds of all its operations.
+
+    A class that derives from it has to give `profile`, `start_evaluation` and `wait_closed`. Each other operation
+    refuses, as one does whose capability the profile lacks, or has nothing to tell.
+    """
 
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
         """Send code to be run, and return at once; events reach the listener, and then `ended` is told the end, once.

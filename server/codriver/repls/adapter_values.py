@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+from codriver.repls.media import Bundle, Display
+
 if TYPE_CHECKING:
     from codriver.core.values import Failure
 
@@ -66,6 +68,7 @@ class Value:
     """A form's printed value, as opaque text. `truncated`: the server itself cut it. `is_late`: its form was over.
 
     `cut` says in words what its print limits left out, where the REPL tells; it keeps the value if `is_kept`.
+    `bundle`: the value in all its media types, where it has more than text.
     """
 
     text: str
@@ -74,6 +77,7 @@ class Value:
     is_late: bool = False
     cut: str = ""
     is_kept: bool = False
+    bundle: Bundle | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +92,29 @@ class InputNeeded:
     """The evaluation reads from stdin and waits; `Adapter.send_input` serves it."""
 
 
-Event = Output | Value | ValueKept | InputNeeded
+@dataclass(frozen=True, slots=True)
+class OthersCode:
+    """Code that somebody evaluates in the same REPL past this server, such as a human in a notebook: it begins now.
+
+    It and all that follows of it, its `OthersEnding` last, is told under an id that the adapter makes.
+    """
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class OthersEnding:
+    """The end of what somebody evaluated past this server."""
+
+    status: Literal["done", "failed", "interrupted"]
+    failure: Failure | None = None
+
+
+Event = Output | Value | ValueKept | Display | InputNeeded | OthersCode | OthersEnding
 
 Listener = Callable[[str | None, Event], None]
-"""Called on the event loop with (evaluation id, event). The id is None for output that no evaluation of ours caused.
-It must return quickly and not raise."""
+"""Called on the event loop with (evaluation id, event). The id is None for output that no evaluation is known to have
+caused, and of somebody else's evaluation as `OthersCode` says. It must return quickly and not raise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.core import actions
-from codriver.core.evaluation_queue import session_key
-from codriver.repls import adapter_values
+from codriver.core.evaluation_queue import next_id, session_key
+from codriver.repls.adapter_values import InputNeeded, OthersCode, Output, Value, ValueKept
+from codriver.repls.media import Display, text_of
 
 if TYPE_CHECKING:
     from codriver.core.dispatch import Core
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+KEPT_OTHERS: Final = 1000
+"""How many evaluations of others can still have output: what comes of an older one belongs to none."""
+
 LATE: Final = "a value came when this was over, and is in no result: "
 
 
@@ -32,48 +37,83 @@ class EventRecorder:
         self._core = core
         self._logbook = logbook
         self._transcripts = transcripts
+        self._others: dict[tuple[str, str], str] = {}
+        """By REPL and the id in its adapter's events: the evaluation of ours that stands for what others evaluate."""
+        self._updates: dict[str, dict[str, Display]] = {}
+        """By evaluation that is not over: what was shown last in the place of what a display showed."""
 
     def heard(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
         """An event from a REPL: into the transcript of its evaluation, and into the log."""
+        if isinstance(event, OthersCode):
+            self._others_began(repl_id, str(evaluation_id), event.code)
+            return
+        if self._others and (repl_id, evaluation_id) in self._others:
+            evaluation_id = self._others[repl_id, str(evaluation_id)]
         state = self._core.state
         evaluation = state.evaluations.get(evaluation_id) if evaluation_id else None
-        if isinstance(event, adapter_values.InputNeeded):
-            if evaluation is not None:
-                self._core.report(actions.InputWanted(evaluation.id))
-            return
-        if isinstance(event, adapter_values.ValueKept):
-            self._keep(evaluation, event.cut)
-            return
         repl = state.repls.get(repl_id)
-        if repl is None:
-            return
-        transcript = self._transcripts.get(evaluation.id) if evaluation else None
-        if isinstance(event, adapter_values.Value):
-            text = event.text
-            if evaluation is not None and (event.is_late or evaluation.over):
-                # Its result was given, or is about to be: what is asked for twice is answered alike.
-                self._record("otherOutput", LATE + text, repl, evaluation, namespace=event.namespace)
-                return
-            if transcript is not None:
-                text = transcript.add_value(text)
-                if evaluation is not None and evaluation.kind == "run-tests":
-                    return  # the log tells its end in words
-                transcript.server_cut |= event.truncated
-                if event.cut:
-                    transcript.keep_cut(event.cut, is_kept=event.is_kept)
-            self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
-            return
+        if isinstance(event, Output):
+            if repl is not None:
+                self._output(event, repl, evaluation)
+        elif isinstance(event, Value):
+            if repl is not None:
+                text = text_of(event.bundle) if event.bundle else event.text
+                self._value(replace(event, text=text), repl, evaluation)
+        elif isinstance(event, Display):
+            if repl is not None:
+                self._display(event, repl, evaluation)
+        elif evaluation is not None:
+            if isinstance(event, InputNeeded):
+                self._core.report(actions.InputWanted(evaluation.id))
+            elif isinstance(event, ValueKept):
+                self._keep(evaluation, event.cut)
+            else:
+                self._core.report(actions.EvaluationEnded(evaluation.id, event.status, failure=event.failure))
+
+    def _others_began(self, repl_id: str, told_as: str, code: str) -> None:
+        """Somebody evaluates in the REPL past this server: an evaluation like ours from now on."""
+        evaluation = next_id(self._core.state)
+        self._others[repl_id, told_as] = evaluation
+        if len(self._others) > KEPT_OTHERS:
+            del self._others[next(iter(self._others))]
+        self._transcripts.open(evaluation, code=code)
+        self._core.report(actions.OthersEvaluation(repl_id, evaluation, code))
+
+    def _output(self, event: Output, repl: Repl, evaluation: Evaluation | None) -> None:
         is_error = event.stream == "err"
+        transcript = self._transcripts.get(evaluation.id) if evaluation else None
         if transcript is None:
-            text = self._logbook.loose(repl_id, event.stream, event.text)
+            text = self._logbook.loose(repl.id, event.stream, event.text)
         else:
             text = (transcript.err if is_error else transcript.out).append(event.text)
         if text:
             self._printed(text, repl, evaluation, is_error=is_error)
 
-    def _keep(self, evaluation: Evaluation | None, cut: str) -> None:
-        """The REPL keeps the value that was told last."""
+    def _value(self, event: Value, repl: Repl, evaluation: Evaluation | None) -> None:
+        text = event.text
+        if evaluation is not None and (event.is_late or evaluation.over):
+            # Its result was given, or is about to be: what is asked for twice is answered alike.
+            self._record("otherOutput", LATE + text, repl, evaluation, namespace=event.namespace)
+            return
         if evaluation is not None and (transcript := self._transcripts.get(evaluation.id)) is not None:
+            text = transcript.add_value(text)
+            if evaluation.kind == "run-tests":
+                return  # the log tells its end in words
+            transcript.server_cut |= event.truncated
+            if event.cut:
+                transcript.keep_cut(event.cut, is_kept=event.is_kept)
+        self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
+
+    def _display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
+        """Display data, told as a value; of what is shown again and again, such as a progress bar, the last alone."""
+        if event.is_update and evaluation is not None and not evaluation.over:
+            self._updates.setdefault(evaluation.id, {})[event.display_id] = event
+        elif not event.is_update or evaluation is not None:
+            self._value(Value(text_of(event.bundle)), repl, evaluation)
+
+    def _keep(self, evaluation: Evaluation, cut: str) -> None:
+        """The REPL keeps the value that was told last."""
+        if (transcript := self._transcripts.get(evaluation.id)) is not None:
             transcript.keep_cut(cut, is_kept=True)
 
     def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
@@ -112,6 +152,10 @@ class EventRecorder:
         evaluation = self._core.state.evaluations[effect.evaluation]
         if evaluation.over:
             repl = self._core.state.repls.get(evaluation.repl)
+            for update in self._updates.pop(effect.evaluation, {}).values():
+                text = transcript.add_value(text_of(update.bundle))
+                if repl is not None:
+                    self._record("evaluationResults", text, repl, evaluation)
             for stream, is_error in ((transcript.out, False), (transcript.err, True)):
                 rest = stream.end()
                 if rest and repl is not None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.core.dispatch import Core
+    from codriver.core.values import Evaluation
     from codriver.log.transcripts import Transcripts
     from codriver.repls.adapter import Adapter
 
@@ -86,20 +87,23 @@ class Interrupter:
         evaluation = self._core.state.evaluations[evaluation_id]
         deadline = anyio.current_time() + settle_s
         while True:
-            said, idle = await self._interrupt(evaluation.repl, evaluation.place)
+            said, idle = await self._interrupt(evaluation)
             left_s = deadline - anyio.current_time()
             over = await self._over(evaluation_id, min(ASK_AGAIN_S, left_s) if idle else left_s)
             if over or not idle or anyio.current_time() >= deadline:
                 return [said], over
 
-    async def _interrupt(self, repl_id: str, session: str) -> tuple[str, bool]:
+    async def _interrupt(self, evaluation: Evaluation) -> tuple[str, bool]:
         """Ask the REPL once; what it said in words, and whether it said that nothing runs."""
-        adapter = self._adapters.get(repl_id)
+        adapter = self._adapters.get(evaluation.repl)
         if adapter is None:
             return str(ReplDisconnectedError("it is not connected at the moment")), False
         try:
             with anyio.fail_after(ANSWER_S):
-                done = await adapter.interrupt(session)
+                if evaluation.is_others:
+                    done = await adapter.interrupt_others()
+                else:
+                    done = await adapter.interrupt(evaluation.place)
         except (OpTimedOutError, TimeoutError):
             return "the REPL did not answer the interrupt", False
         except CodriverError as error:

@@ -179,7 +179,8 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         evaluation = evaluation_of(call.state, arguments.evaluation_id).id
     elif arguments.repl_session_key is not None:
         target = resolve(call.state, arguments.repl_session_key, may_leave=True)
-        running = [e.id for e in call.state.unfinished() if e.status in HELD and _is_in(e, target)]
+        held = [e for e in call.state.unfinished() if e.status in HELD and _is_in(e, target)]
+        running = [e.id for e in sorted(held, key=lambda e: e.is_others)]
         if not running:
             about = {"sessionKey": target.key} if wants_detail(call, arguments) else {}
             return Answer({**about, "notes": [f"nothing runs in this session{_beside(call.state, target)}"]})

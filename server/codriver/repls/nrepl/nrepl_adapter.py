@@ -16,6 +16,7 @@ import anyio
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
+from codriver.repls.adapter import KernelOperations
 from codriver.repls.adapter_values import Endpoint, Interruption
 from codriver.repls.errors import CapabilityMissingError, OpTimedOutError
 from codriver.repls.nrepl.definition_holds import DefinitionHolds
@@ -118,7 +119,7 @@ async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_ti
     return probed
 
 
-class NreplAdapter:
+class NreplAdapter(KernelOperations):
     """Our side of one nREPL server. Lives as long as the context of `connect`."""
 
     def __init__(

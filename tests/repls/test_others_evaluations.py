@@ -1,0 +1,107 @@
+"""What a human evaluates in a shared REPL past the server is an evaluation like ours: seen and waited for."""
+
+import pytest
+from live_server import until
+from serve_with_memory import LiveWithMemory
+
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    live = LiveWithMemory(tmp_path_factory.mktemp("live"))
+    try:
+        with live.client() as client:
+            until(
+                lambda: [row["phase"] for row in client.call("list_sessions")["sessions"]] == ["connected"], "its REPL"
+            )
+            yield client
+    finally:
+        live.stop()
+
+
+def evaluate(client, code, **more):
+    return client.call("evaluate_code", code=code, who="ann", **more)
+
+
+def log_of(client, who):
+    query = "[:find ?line ?category ?text :in $ ?who :where [?e :output/who ?who] [?e :output/line ?line] \
+             [?e :output/category ?category] [?e :output/text ?text]]"
+    return [row[1:] for row in client.call("repl_output_log", query=query, inputs=[who])["result"]]
+
+
+def test_what_a_human_evaluates_is_in_the_log_as_his(client):
+    evaluate(client, '(human "price = 7" 0 7)')
+    until(lambda: ["evaluationResults", "7"] in log_of(client, "jupyter"), "his value in the log")
+    assert log_of(client, "jupyter")[:3] == [
+        ["evaluatedCode", "price = 7"],
+        ["evaluationOutput", "by hand\n"],
+        ["evaluationResults", "7"],
+    ]
+
+
+def test_the_next_answer_says_that_he_evaluated(client):
+    evaluate(client, "(+ 1 1)")
+    evaluate(client, '(human "price = 8" 0 8)')
+    until(lambda: ["evaluationResults", "8"] in log_of(client, "jupyter"), "his value in the log")
+    answer = evaluate(client, "(+ 1 2)")
+    assert answer["otherWhosSinceLast"] == ["jupyter"]
+
+
+def test_ours_waits_for_his_and_says_whose_it_is(client):
+    evaluate(client, '(human "train()" 60 1)')
+    waiting = evaluate(client, "(+ 20 1)", timeoutMs=1000, replSessionKey="mem")
+    assert waiting["status"] == "queued"
+    assert "jupyter" in " ".join(waiting["notes"])
+    his = next(row for row in client.call("list_sessions")["sessions"] if row["key"] == "mem")["running"]
+    assert his["who"] == "jupyter"
+    # By its id, as nobody ends a human's work by chance.
+    ended = client.call("interrupt_evaluation", evaluationId=his["evaluationId"])
+    assert (ended["ok"], ended["status"]) == (True, "interrupted")
+    done = client.call("get_evaluation", evaluationId=waiting["evaluationId"], waitMs=20_000)
+    assert (done["status"], done["result"]) == ("done", "21")
+
+
+def test_a_wait_wakes_for_what_he_evaluates(client):
+    evaluate(client, '(human "fit()" 1 "fitted")')
+    query = '[:find [?text ...] :where [?e :output/who "jupyter"] [?e :output/text ?text] \
+             [(clojure.string/includes? ?text "fitted")]]'
+    answer = client.call("wait_for", query=query, timeoutMs=20_000)
+    assert "fitted" in str(answer["result"])
+
+
+def test_his_evaluation_that_ran_when_the_repl_ended_is_lost_and_not_called_ours(client):
+    evaluate(client, '(human "lost()" 60 1)')
+    his = next(row for row in client.call("list_sessions")["sessions"] if row["key"] == "mem")["running"]
+    evaluate(client, "(exit)", timeoutMs=5000)
+    answer = client.call("get_evaluation", evaluationId=his["evaluationId"], waitMs=20_000)
+    assert answer["status"] == "lost"
+    assert "how far it came is not known here" in answer["error"]["message"]
+
+
+@pytest.fixture
+def showing(tmp_path):
+    live = LiveWithMemory(tmp_path)
+    try:
+        with live.client() as client:
+            until(
+                lambda: [row["phase"] for row in client.call("list_sessions")["sessions"]] == ["connected"], "its REPL"
+            )
+            yield client
+    finally:
+        live.stop()
+
+
+def test_display_data_is_a_value_of_its_best_type(showing):
+    code = f'(show "image/png" "{PICTURE}") (+ 1 2)'
+    answer = showing.request("tools/call", {"name": "evaluate_code", "arguments": {"code": code, "who": "ann"}})
+    (image,) = [block for block in answer["result"]["content"] if block["type"] == "image"]
+    assert (image["mimeType"], image["data"]) == ("image/png", PICTURE)
+    page = showing.call("evaluate_code", code='(show "text/html" "<b>hi</b>")', who="ann")
+    assert page["values"][0] == '<text/html, 9 characters: get_evaluation with path ["text/html"]>'
+
+
+def test_of_a_progress_bar_its_first_and_its_last_state_are_told(showing):
+    states = " ".join(f'"{percent} %"' for percent in range(0, 101, 10))
+    answer = showing.call("evaluate_code", code=f"(progress {states})", who="ann")
+    assert [value for value in answer["values"] if "%" in value] == ["0 %", "100 %"]
