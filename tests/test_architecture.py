@@ -48,6 +48,9 @@ DOORS = {
     "transit": {"log"},
     "pydantic": {"settings", "tools", "protocol"},
     "pydantic_core": {"protocol"},
+    "jupyter_client": {"repls"},
+    "zmq": {"repls"},
+    "websockets": {"repls"},
 }
 
 # Rooms without I/O: they get time, ids and limits as arguments.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, StartError
 
 if TYPE_CHECKING:
     from codriver.core.values import Failure
@@ -42,6 +42,17 @@ class NotAnReplError(RefusedError):
         )
         self.place = place
         self.cause = cause
+
+
+class PackageMissingError(StartError):
+    """A REPL needs packages that are not installed beside Codriver. Trying again changes nothing."""
+
+    def __init__(self, place: object, extra: str, missing: str) -> None:
+        super().__init__(
+            f"the REPL at {place} cannot be connected to, as {missing} is not installed where Codriver runs: run "
+            f"`pip install 'codriver[{extra}]'` there, and restart the server"
+        )
+        self.extra = extra
 
 
 class RequestUnsafeError(RefusedError):

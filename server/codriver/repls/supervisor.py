@@ -19,6 +19,7 @@ from codriver.core.values import replace
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.files.working_trees import other_tree
 from codriver.repls import kinds
+from codriver.repls.errors import PackageMissingError
 from codriver.repls.events import EventRecorder, Faults
 from codriver.repls.interrupt import Interrupter
 from codriver.repls.launch import processes, recipes
@@ -152,7 +153,7 @@ class Repls:
             with life.scope:
                 try:
                     cause = await self._connect(self._core.state.repls[repl_id])
-                except recipes.RecipeError as error:
+                except (recipes.RecipeError, PackageMissingError) as error:
                     cause, final = str(error), True
                 except CodriverError as error:
                     cause = str(error)

@@ -1,1 +1,4 @@
-"""The adapter for Jupyter kernels: over ZMQ, and over the WebSocket of a Jupyter Server."""
+"""The adapter for Jupyter kernels: messages, channels, kernel, evaluator, adapter.
+
+Nothing of `jupyter_client`, `zmq` or `websockets` is imported before a kernel is connected to.
+"""

@@ -1,0 +1,409 @@
+"""One kernel over one channel: requests and their replies, whether it is busy, and when it is another one.
+
+A kernel runs one request of its main shell after the other, whoever sent them, and some mix up those that wait there.
+So the queue is ours: a request waits for its turn, and for what other clients run, before it is posted.
+
+A kernel that was restarted, by whomever, ends the connection: its memory is gone, and what was asked is never answered.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.errors import ReplDisconnectedError
+from codriver.net.tasks import own_tasks
+from codriver.repls.errors import NotAnReplError, OpTimedOutError
+from codriver.repls.jupyter.messages import mapping_of, text_of, texts_of
+from codriver.repls.jupyter.quirks import Quirks, quirks_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from codriver.repls.jupyter.channel import Carrier, Channel, OnMessage
+    from codriver.repls.jupyter.messages import Message, Socket
+
+CONNECT_S: Final = 2.5
+"""How long a kernel may take to answer its first question. One that is busy answers on control."""
+
+ASK_AGAIN_S: Final = 0.5
+SUBSHELL_S: Final = 1.0
+"""How long a kernel may take to make a subshell: one that cannot may leave the request unanswered."""
+
+KEPT_EXCHANGES: Final = 200
+"""Exchanges of the past whose late messages are still told as theirs."""
+
+EXECUTE: Final = "execute_request"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """A kernel's own account of itself, of its `kernel_info_reply`."""
+
+    implementation: str = ""
+    implementation_version: str = ""
+    language: str = ""
+    language_version: str = ""
+    file_extension: str = ""
+    features: frozenset[str] = frozenset()
+    """Claims, no more: kernels that stand on ipykernel claim what it has."""
+    quirks: Quirks = field(default_factory=Quirks)
+
+
+def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
+    """The account in the content of a `kernel_info_reply`."""
+    language, implementation = mapping_of(content, "language_info"), text_of(content, "implementation")
+    return KernelInfo(
+        implementation=implementation,
+        implementation_version=text_of(content, "implementation_version"),
+        language=text_of(language, "name"),
+        language_version=text_of(language, "version"),
+        file_extension=text_of(language, "file_extension"),
+        features=frozenset(texts_of(content, "supported_features")),
+        quirks=quirks_of(implementation),
+    )
+
+
+class Exchange:
+    """A request of ours and the signs of its end: its reply, and that the kernel is idle again, in any order."""
+
+    __slots__ = ("id", "idle", "is_answered", "on_message", "replied", "reply")
+
+    def __init__(self, on_message: OnMessage | None = None) -> None:
+        """`on_message` is told of every message about it, its reply included."""
+        self.id = ""
+        self.on_message = on_message
+        self.reply: Message | None = None
+        self.is_answered = False
+        """Whether the kernel said anything about it."""
+        self.replied = anyio.Event()
+        self.idle = anyio.Event()
+
+    def take(self, message: Message) -> None:
+        """A message about it."""
+        self.is_answered = True
+        if self.on_message is not None:
+            self.on_message(message)
+        if message.socket in ("shell", "control"):
+            self.reply = self.reply or message
+            self.replied.set()
+        elif message.state == "idle":
+            self.idle.set()
+
+    def end(self) -> None:
+        """Wake who waits: nothing more will come."""
+        self.replied.set()
+        self.idle.set()
+
+
+@asynccontextmanager
+async def open_kernel(
+    carrier: Carrier, *, on_foreign: OnMessage, connect_timeout_s: float = CONNECT_S
+) -> AsyncIterator[Kernel]:
+    """The kernel at the other end of a carrier's channel, known by name; leaving the context ends the connection.
+
+    `on_foreign` is told of each message on iopub that no request of ours caused, as are all the messages of requests
+    that this connection has forgotten.
+
+    Raises:
+        ReplUnreachableError: nobody listens there.
+        NotAnReplError: what listens there does not answer as a kernel does.
+        PackageMissingError: what the carrier needs is not installed.
+    """
+    kernel = Kernel(on_foreign)
+    async with carrier(kernel.take) as channel, own_tasks() as tasks:
+        kernel.channel = channel
+        tasks.start_soon(kernel.follow)
+        try:
+            await kernel.introduce(connect_timeout_s)
+            yield kernel
+        finally:
+            kernel.end("it was closed by us")
+
+
+class Kernel:
+    """Our side of one kernel, for the life of one connection. `open_kernel` gives it."""
+
+    channel: Channel
+
+    def __init__(self, on_foreign: OnMessage) -> None:
+        self.info = KernelInfo()
+        self.cause: str | None = None
+        self.closed = anyio.Event()
+        self.session = ""
+        self._on_foreign = on_foreign
+        self._exchanges: OrderedDict[str, Exchange] = OrderedDict()
+        self._past: OrderedDict[str, Exchange] = OrderedDict()
+        self._running: dict[str, Message] = {}
+        """By its id: the request that the main shell works on, as the kernel told of it."""
+        self._changed = anyio.Event()
+        self._turn = anyio.Lock()
+        self._subshell: str | None = None
+        self._has_no_subshell = False
+        self._making_subshell = anyio.Lock()
+
+    # What comes
+
+    def take(self, message: Message) -> None:
+        """A message of the kernel, in the order of its socket."""
+        if self.cause is not None:
+            return
+        if self.info.implementation and (cause := self._restarted(message)):
+            self.end(cause)
+            return
+        if message.state:
+            self._note_state(message)
+        exchange = self._exchanges.get(message.parent_id) or self._past.get(message.parent_id)
+        if exchange is not None:
+            exchange.take(message)
+        elif message.socket == "iopub":
+            self._on_foreign(message)
+
+    def _restarted(self, message: Message) -> str:
+        """Why the kernel is another one than before, in words; empty where it is not."""
+        if message.state in ("starting", "restarting"):
+            return "the kernel was restarted, and everything defined in it is gone"
+        if message.state == "dead":
+            return "the kernel's process ended"
+        if (
+            message.type == "shutdown_reply"
+            and message.socket == "iopub"
+            and message.parent_session != self.our_session
+        ):
+            is_restart = message.content.get("restart") is True
+            return "another client restarted the kernel" if is_restart else "another client shut the kernel down"
+        # Of these alone: a server between us and the kernel adds messages of its own, with a session of its own.
+        if message.state in ("busy", "idle") and message.session != self.session:
+            return "the kernel was restarted, and everything defined in it is gone"
+        return ""
+
+    def _note_state(self, message: Message) -> None:
+        if message.parent_type != EXECUTE or message.parent_subshell:
+            return
+        if message.state == "busy":
+            self._running = {message.parent_id: message}  # the main shell does one thing at a time
+        else:
+            self._running.pop(message.parent_id, None)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    @property
+    def our_session(self) -> str:
+        """The session id in the headers of what we send."""
+        return self.channel.session
+
+    # Whether it is free
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the main shell works, for us or another client, or has been given something to do."""
+        return bool(self._running) or self._turn.locked()
+
+    @property
+    def running_for_others(self) -> str | None:
+        """The id of the request of another client that the main shell works on; None where there is none."""
+        return next((id_ for id_ in self._running if id_ not in self._exchanges and id_ not in self._past), None)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """The main shell for one request, when it is free: nothing else of ours is sent there until this is left.
+
+        Raises:
+            ReplDisconnectedError: the connection is over.
+        """
+        async with self._turn:
+            while self._running and self.cause is None:
+                await self._changed.wait()
+            self.check_open()
+            yield
+
+    def forget_running(self, request_id: str) -> None:
+        """Take a request for over whose end the kernel never told."""
+        self._running.pop(request_id, None)
+        self._wake()
+
+    # What is sent
+
+    def post(
+        self,
+        socket: Socket,
+        type: str,  # noqa: A002  # the protocol's word
+        content: Mapping[str, object],
+        exchange: Exchange,
+        *,
+        metadata: Mapping[str, object] | None = None,
+        subshell: str | None = None,
+    ) -> Exchange:
+        """Send a request, whose messages its exchange takes until `finish`, and late ones for a while after.
+
+        One to the main shell is sent in a `turn`.
+
+        Raises:
+            ReplDisconnectedError: the connection is over.
+        """
+        self.check_open()
+        exchange.id = self.channel.post(socket, type, content, metadata=metadata, subshell=subshell)
+        self._exchanges[exchange.id] = exchange
+        return exchange
+
+    def finish(self, exchange: Exchange) -> None:
+        """Nobody waits for it any more. What comes late is still told to its `on_message`."""
+        if self._exchanges.pop(exchange.id, None) is None:
+            return
+        self._past[exchange.id] = exchange
+        while len(self._past) > KEPT_EXCHANGES:
+            self._past.popitem(last=False)
+
+    async def ask(
+        self,
+        type: str,  # noqa: A002
+        content: Mapping[str, object],
+        *,
+        socket: Socket = "shell",
+        timeout_s: float,
+        while_busy: bool = False,
+    ) -> Message:
+        """The reply to a question. No code of the user's is sent by it.
+
+        On the main shell it waits for its turn; `while_busy`, and the kernel is: it is asked in a subshell where there
+        is one. The time counts from the call.
+
+        Raises:
+            OpTimedOutError: it was not answered, or did not get its turn, in time.
+            ReplDisconnectedError: the connection is over.
+        """
+        with anyio.move_on_after(timeout_s):
+            if socket != "shell":
+                return await self._exchange(socket, type, content)
+            if while_busy and self.is_busy and (subshell := await self.subshell()):
+                return await self._exchange(socket, type, content, subshell=subshell)
+            async with self.turn():
+                return await self._exchange(socket, type, content)
+        raise OpTimedOutError(type, timeout_s)
+
+    async def expressions(
+        self, mapping: Mapping[str, str], *, timeout_s: float, while_busy: bool = True
+    ) -> Mapping[str, Mapping[str, object]]:
+        """The values of Python expressions, by the names given to them: each as `execute_result` has one, or an error.
+
+        They run silently, in a subshell while the kernel is busy. Kernels of other languages answer nothing: `{}`.
+
+        Raises:
+            OpTimedOutError: as of `ask`.
+            ReplDisconnectedError: the connection is over.
+        """
+        content = {
+            "code": "",
+            "silent": True,
+            "store_history": False,
+            "user_expressions": dict(mapping),
+            "allow_stdin": False,
+            "stop_on_error": False,
+        }
+        reply = await self.ask(EXECUTE, content, timeout_s=timeout_s, while_busy=while_busy)
+        told = reply.mapping("user_expressions")
+        return {name: mapping_of(told, name) for name in mapping if name in told}
+
+    async def subshell(self) -> str | None:
+        """The id of our own subshell, made when first asked for; None where the kernel has none."""
+        async with self._making_subshell:
+            if self._subshell is None and not self._has_no_subshell:
+                self._has_no_subshell = not self.info.quirks.keeps_subshells
+                if not self._has_no_subshell:
+                    self._subshell = await self._make_subshell()
+            return self._subshell
+
+    async def _make_subshell(self) -> str | None:
+        try:
+            reply = await self.ask("create_subshell_request", {}, socket="control", timeout_s=SUBSHELL_S)
+        except OpTimedOutError:
+            return None  # its control thread may be held up: asked again next time
+        made = reply.text("subshell_id") or None
+        self._has_no_subshell = made is None
+        return made
+
+    async def _exchange(
+        self,
+        socket: Socket,
+        type: str,  # noqa: A002
+        content: Mapping[str, object],
+        *,
+        subshell: str | None = None,
+    ) -> Message:
+        exchange = self.post(socket, type, content, Exchange(), subshell=subshell)
+        try:
+            await exchange.replied.wait()
+        finally:
+            self.finish(exchange)
+        return exchange.reply or self._lost()
+
+    # Its life
+
+    async def introduce(self, timeout_s: float) -> None:
+        """Ask who it is until it answers, and until what it publishes reaches us. One that is busy answers on control.
+
+        Raises:
+            NotAnReplError: it does not answer as a kernel does.
+        """
+        exchanges: list[Exchange] = []
+        answered: list[Message] = []
+        is_heard = anyio.Event()
+
+        def take(message: Message) -> None:
+            if message.type == "kernel_info_reply":
+                answered.append(message)
+            if message.socket == "iopub":
+                is_heard.set()
+
+        try:
+            with anyio.move_on_after(timeout_s):
+                while not (answered and is_heard.is_set()) and self.cause is None:
+                    sockets: tuple[Socket, ...] = ("shell", "control") if not exchanges else ("control", "shell")
+                    exchanges += [self.post(to, "kernel_info_request", {}, Exchange(take)) for to in sockets]
+                    with anyio.move_on_after(ASK_AGAIN_S):
+                        await exchanges[-2].replied.wait()
+                        await is_heard.wait()
+            if not answered:
+                self.check_open()
+                raise NotAnReplError(self.channel.place, await self.channel.silence(), protocol="Jupyter kernel")
+        except ReplDisconnectedError as error:
+            raise NotAnReplError(self.channel.place, error.cause, protocol="Jupyter kernel") from error
+        finally:
+            for exchange in exchanges:
+                self.finish(exchange)
+        self.session = answered[-1].session
+        self.info = read_kernel_info(answered[-1].content)
+
+    async def follow(self) -> None:
+        """Wait for the end of the channel."""
+        self.end(await self.channel.wait_closed())
+
+    def end(self, cause: str) -> None:
+        """End the connection: whoever waits for an answer is told."""
+        if self.cause is not None:
+            return
+        self.cause = cause
+        self.closed.set()
+        self._wake()
+        for exchange in list(self._exchanges.values()):
+            exchange.end()
+
+    async def wait_closed(self) -> str:
+        """Wait until the connection is over and give the cause in words. Never raises; after the end at once."""
+        await self.closed.wait()
+        return self.cause or "the connection ended"
+
+    def check_open(self) -> None:
+        """Raise `ReplDisconnectedError` when the connection is over."""
+        if self.cause is not None:
+            raise ReplDisconnectedError(self.cause)
+
+    def _lost(self) -> Message:
+        raise ReplDisconnectedError(self.cause or "the connection ended")

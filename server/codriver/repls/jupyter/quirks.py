@@ -1,0 +1,83 @@
+"""The quirks of kernels by their implementation, as `kernel_info_reply` names it: what no message of theirs tells.
+
+Neither the protocol's version, nor `supported_features`, nor a kernelspec's `interrupt_mode` can be relied on. Each
+entry was seen on the kernel itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+InterruptBy = Literal["message", "signal", "none"]
+Gate = Literal["complete", "incomplete", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quirks:
+    """What is special about one implementation."""
+
+    interrupt_by: InterruptBy = "message"
+    """`message`: an `interrupt_request` on control. `signal`: SIGINT to its process group. `none`: neither stops it."""
+    interrupt_note: str = ""
+    """A sentence on what an interrupt does not stop, or why there is none."""
+    late_value_s: float = 0.0
+    """How long after the end of an evaluation its value may still come."""
+    shows_values: bool = False
+    """Values come as `display_data`, never as `execute_result`."""
+    runs_expressions: bool = False
+    """It answers `user_expressions`: that is, it runs Python."""
+    gate: Gate = "incomplete"
+    """The worth of `is_complete`. `complete`: right about all code. `incomplete`: right where it says `incomplete`, but
+    invalid code may be `complete` to it. `none`: it never knows."""
+    answers_on_control: bool = True
+    beats_while_busy: bool = True
+    keeps_subshells: bool = False
+    """It may have subshells; whether it does, `create_subshell_request` tells."""
+    captures_descriptors: bool = False
+    """Output of child processes is the kernel's output too."""
+    notes: tuple[str, ...] = ()
+    """Sentences a user should know."""
+
+
+_IPYTHON: Final = Quirks(runs_expressions=True, gate="complete", keeps_subshells=True, captures_descriptors=True)
+
+QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
+    {
+        "ipython": _IPYTHON,
+        "xeus-python": Quirks(
+            interrupt_by="none",
+            interrupt_note="xeus-python cannot be interrupted: the message does nothing, and a signal ends it; only a "
+            "restart of the kernel stops its code",
+            runs_expressions=True,
+            gate="complete",
+            notes=("xeus-python cannot be interrupted; what child processes print is lost",),
+        ),
+        "bash_kernel": Quirks(gate="none", notes=("values are what commands print; code that reads gets no input",)),
+        "IRkernel": Quirks(
+            interrupt_by="signal",
+            interrupt_note="the R kernel takes no interrupt by message, and its process is not known here",
+            shows_values=True,
+            gate="complete",
+            answers_on_control=False,
+            beats_while_busy=False,
+        ),
+        "Deno kernel": Quirks(
+            interrupt_note="an interrupted `await` leaves the Deno kernel stuck for good: then only a restart helps",
+            late_value_s=0.05,
+        ),
+        "tslab": Quirks(interrupt_by="signal", beats_while_busy=False),
+        "scheme": Quirks(),
+        "Octave Kernel": Quirks(notes=("a failed call is told as output only, and the evaluation counts as done",)),
+    }
+)
+"""By `implementation`; others are taken for what the protocol says."""
+
+
+def quirks_of(implementation: str) -> Quirks:
+    """The quirks of an implementation, as far as they are known."""
+    return QUIRKS.get(implementation, Quirks())

@@ -1,0 +1,42 @@
+"""Messages of the Jupyter protocol: read from objects of any shape."""
+
+import pytest
+
+from codriver.repls.jupyter.messages import read_message
+
+
+def test_a_message_has_what_its_headers_say():
+    raw = {
+        "header": {"msg_id": "m1", "msg_type": "status", "session": "kernel"},
+        "parent_header": {
+            "msg_id": "p1", "msg_type": "execute_request", "session": "us", "username": "ada", "subshell_id": "s",
+        },
+        "metadata": {"started": "now"},
+        "content": {"execution_state": "busy"},
+        "buffers": [memoryview(b"xy")],
+    }  # fmt: skip
+    message = read_message("iopub", raw)
+    assert (message.socket, message.type, message.id, message.session) == ("iopub", "status", "m1", "kernel")
+    assert (message.parent_id, message.parent_type, message.parent_session) == ("p1", "execute_request", "us")
+    assert (message.parent_user, message.parent_subshell) == ("ada", "s")
+    assert (message.state, message.metadata["started"], message.buffers) == ("busy", "now", (b"xy",))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {},
+        {"header": None, "parent_header": None, "content": None, "metadata": None, "buffers": None},
+        {"header": {"msg_id": None, "msg_type": 3}, "parent_header": [], "content": "text"},
+    ],
+    ids=["nothing", "null", "other types"],
+)
+def test_a_message_without_its_parts_is_empty(raw):
+    message = read_message("shell", raw)
+    assert (message.type, message.id, message.parent_id, message.state) == ("", "", "", "")
+    assert dict(message.content) == {}
+
+
+def test_only_a_status_message_has_a_state():
+    raw = {"header": {"msg_type": "stream"}, "content": {"execution_state": "idle"}}
+    assert read_message("iopub", raw).state == ""

@@ -1,0 +1,77 @@
+"""A channel whose messages a test writes: for what no real kernel does on demand."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import anyio
+
+from codriver.errors import ReplDisconnectedError
+from codriver.repls.jupyter.channel import Channel
+from codriver.repls.jupyter.messages import Message
+
+INFO = {"implementation": "scripted", "language_info": {"name": "script"}}
+
+
+class ScriptedChannel(Channel):
+    """Keeps what is posted in `sent`, as (socket, type, content, id); `say` has the kernel send something."""
+
+    session = "us"
+    place = "scripted"
+
+    def __init__(self, *, implementation="scripted", answers=True):
+        self.sent = []
+        self.subshells = {}
+        self.answers = answers
+        self.info = {**INFO, "implementation": implementation}
+        self.kernel_session = "kernel-1"
+        self.cause = None
+        self.over = anyio.Event()
+        self.on_message = None
+
+    @asynccontextmanager
+    async def open(self, on_message):
+        self.on_message = on_message
+        yield self
+
+    def post(self, socket, type, content, *, metadata=None, subshell=None):  # noqa: A002
+        if self.cause:
+            raise ReplDisconnectedError(self.cause)
+        identity = f"us-{len(self.sent)}"
+        self.sent.append((socket, type, dict(content), identity))
+        self.subshells[identity] = subshell
+        if type == "kernel_info_request" and self.answers:
+            self._later(lambda: self.answer(identity, type, self.info, socket=socket))
+        return identity
+
+    def _later(self, act):
+        asyncio.get_running_loop().call_soon(act)
+
+    def answer(self, parent, request_type, content, *, socket="shell"):
+        """The whole course of a question that is answered at once."""
+        self.state("busy", parent, request_type)
+        self.say(socket, request_type.replace("_request", "_reply"), content, parent, request_type)
+        self.state("idle", parent, request_type)
+
+    def state(self, state, parent, request_type="execute_request", session="us"):
+        self.say("iopub", "status", {"execution_state": state}, parent, request_type, session)
+
+    def say(self, socket, kind, content, parent="", request_type="execute_request", session="us"):
+        self.on_message(
+            Message(
+                socket,
+                kind,
+                session=self.kernel_session,
+                content=content,
+                parent_id=parent,
+                parent_type=request_type if parent else "",
+                parent_session=session if parent else "",
+            )
+        )
+
+    async def wait_closed(self):
+        await self.over.wait()
+        return self.cause
+
+    def close(self, cause):
+        self.cause = cause
+        self.over.set()
