@@ -1,0 +1,343 @@
+"""Notebook files: their cells, and the outputs of one cell replaced while every other byte stays as it is.
+
+The text is not written anew from its JSON: the spans of two values in it are found, and these alone are replaced, so
+that indentation, escapes, the order of keys and what follows the last brace remain those of whoever wrote the file.
+Source: nbformat 4.5, "The Notebook file format"; what is written is what nbformat writes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from json.decoder import JSONDecodeError
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MARK: Final = "\ufeff"
+MOST_OUTPUT_CHARACTERS: Final = 16 * 2**20
+"""Of the outputs that one run of a cell leaves in its file: a larger file is opened by no editor."""
+_SPACE = re.compile(r"[ \t\r\n]*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_COUNTED = re.compile(r"(?:cell-)?(\d{1,9})")
+_SPLIT = frozenset({"application/javascript", "image/svg+xml"})
+"""The types of text that stand as lists of lines, beside those of `text/`."""
+_ORDER: Final = ("output_type", "name", "execution_count", "metadata", "data", "text", "ename", "evalue", "traceback")
+_decode = json.JSONDecoder().raw_decode
+
+
+class NotANotebookError(RefusedError):
+    """The text is no notebook of nbformat 4."""
+
+    reason = "file-unreadable"
+
+    def __init__(self, name: str, why: str) -> None:
+        hint = "give a Jupyter notebook; one of nbformat 3 is converted by jupyter nbconvert --to notebook --inplace"
+        super().__init__(f"{name} is no notebook of nbformat 4: {why}", hint=hint)
+
+
+class NoSuchCellError(RefusedError):
+    """No cell, or more than one, is meant."""
+
+    reason = "unknown-cell"
+
+    def __init__(self, name: str, given: str, found: Sequence[int], count: int) -> None:
+        what = f"cells {', '.join(map(str, found))} have the id {given!r}" if found else f"there is no cell {given!r}"
+        indexes = f"indexes from 0 to {count - 1}" if count else "no cells at all"
+        super().__init__(
+            f"{what} in {name}, which has {indexes}",
+            hint="give a cell's id, or its index counted from 0: list_cells has both",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell. `index` counts from 0; a file older than nbformat 4.5 has no `id`."""
+
+    index: int
+    id: str | None
+    type: str
+    source: str
+    execution_count: int | None
+    outputs: tuple[Mapping[str, Any], ...]
+
+    @property
+    def name(self) -> str:
+        """The name by which it is asked for: its id, else what clients call a cell without one."""
+        return self.id or f"cell-{self.index}"
+
+    @property
+    def has_error(self) -> bool:
+        """Whether its outputs tell a failure."""
+        return any(one.get("output_type") == "error" for one in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """The cells of a notebook, and the kernelspec that it names, empty where it names none."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    kernel: str = ""
+
+    def cell(self, given: str) -> Cell:
+        """The cell with this id, else with this index from 0, as `3` or `cell-3`.
+
+        Raises:
+            NoSuchCellError: it is none, or more than one.
+        """
+        named = [cell for cell in self.cells if cell.id == given]
+        counted = _COUNTED.fullmatch(given)
+        if not named and counted and int(counted[1]) < len(self.cells):
+            return self.cells[int(counted[1])]
+        if len(named) != 1:
+            raise NoSuchCellError(self.name, given, [cell.index for cell in named], len(self.cells))
+        return named[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """One member of a JSON object: where its key and its value stand in the text, and the value."""
+
+    lead: str
+    """The space before the key."""
+    key: int
+    colon: str
+    """From the end of the key to the value."""
+    start: int
+    end: int
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How the values of a cell are laid out: `indent` None for all in one line."""
+
+    indent: str | None
+    base: str
+    """The space before the keys of the cell."""
+    newline: str
+    comma: str
+    colon: str
+    is_sorted: bool
+
+    def shown(self, value: object) -> str:
+        """A value as it is written into the cell."""
+        separators = (self.comma, self.colon)
+        text = json.dumps(
+            value, ensure_ascii=False, indent=self.indent, separators=separators, sort_keys=self.is_sorted
+        )
+        # Half a character has no bytes in UTF-8; JSON has an escape for it.
+        text = _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+        return text if self.indent is None else text.replace("\n", self.newline + self.base)
+
+
+def read_notebook(text: str, name: str) -> Notebook:
+    """The notebook in a file's text. `name`: as refusals call it.
+
+    Raises:
+        NotANotebookError: it is none.
+    """
+    top = _top(text, name)
+    cells = top["cells"].value
+    metadata = top["metadata"].value if "metadata" in top else {}
+    spec = metadata.get("kernelspec") if isinstance(metadata, dict) else None
+    kernel = spec.get("name") if isinstance(spec, dict) else None
+    return Notebook(name, tuple(map(_cell, range(len(cells)), cells)), kernel if isinstance(kernel, str) else "")
+
+
+def with_outputs(
+    text: str, name: str, index: int, outputs: Sequence[Mapping[str, Any]], execution_count: int | None
+) -> str:
+    """The text with the outputs and the execution count of the cell `index` replaced, and all else as it is.
+
+    A cell that lacks one of them gets it where nbformat would have it. `outputs` are those of nbformat, their texts
+    whole or as lists of lines.
+
+    Raises:
+        NotANotebookError: it is none.
+    """
+    top = _top(text, name)
+    members = _elements(text, top["cells"].start)[index]
+    style = _style(top, members)
+    stored = [_stored(output, is_sorted=style.is_sorted) for output in outputs]
+    edits = [
+        _edit(members, "execution_count", json.dumps(execution_count), style),
+        _edit(members, "outputs", style.shown(stored), style),
+    ]
+    # Of two that come in at one place, the later key is put there first.
+    for start, end, new in sorted(edits, key=lambda edit: edit[:2], reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def bounded(outputs: Sequence[Mapping[str, Any]], most: int = MOST_OUTPUT_CHARACTERS) -> list[Mapping[str, Any]]:
+    """The outputs as far as they have `most` characters together, and where that is not all, one more that says so."""
+    kept: list[Mapping[str, Any]] = []
+    left, omitted = most, 0
+    for output in outputs:
+        text = _joined(output.get("text")) if output.get("output_type") == "stream" else None
+        size = len(text) if text is not None else len(json.dumps(output, ensure_ascii=False))
+        if size <= left:
+            kept.append(output)
+        elif text is not None and left > 0:
+            kept.append({**output, "text": text[:left]})
+            omitted += size - left
+        else:
+            omitted += size
+        left = max(0, left - size)
+    if omitted:
+        words = f"\ncodriver left out {omitted:,} characters of outputs: {most:,} are the most that it writes\n"
+        kept.append({"output_type": "stream", "name": "stderr", "text": words})
+    return kept
+
+
+# The text and its spans
+
+
+def _top(text: str, name: str) -> dict[str, _Member]:
+    """The members of the notebook itself, checked as far as they are used.
+
+    Raises:
+        NotANotebookError: it is none.
+    """
+    start = _past_space(text, len(MARK) if text.startswith(MARK) else 0)
+    try:
+        top, end = _members(text, start)
+        rest = text[_past_space(text, end) :]
+    except JSONDecodeError as error:
+        raise NotANotebookError(name, f"line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except RecursionError as error:
+        raise NotANotebookError(name, "it is nested too deep") from error
+    version = top["nbformat"].value if "nbformat" in top else None
+    if rest or version != 4:
+        why = "there is text behind its last brace" if rest else f"its nbformat is {json.dumps(version)}"
+        raise NotANotebookError(name, why)
+    cells = top["cells"].value if "cells" in top else None
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) and cell for cell in cells):
+        raise NotANotebookError(name, "its cells are no list of objects")
+    return top
+
+
+def _past_space(text: str, place: int) -> int:
+    match = _SPACE.match(text, place)
+    return match.end() if match else place
+
+
+def _expect(text: str, place: int, characters: str) -> str:
+    """The character at a place, which has to be one of these.
+
+    Raises:
+        JSONDecodeError: it is not.
+    """
+    found = text[place : place + 1]
+    if not found or found not in characters:
+        raise JSONDecodeError(f"expected {' or '.join(characters)}", text, place)
+    return found
+
+
+def _members(text: str, place: int) -> tuple[dict[str, _Member], int]:
+    """The members of the object at a place, and its end. Of two with one key the last counts, as for all readers.
+
+    Raises:
+        JSONDecodeError: it is no object.
+    """
+    _expect(text, place, "{")
+    members: dict[str, _Member] = {}
+    before = place + 1
+    key_at = _past_space(text, before)
+    if text[key_at : key_at + 1] == "}":
+        return members, key_at + 1
+    while True:
+        _expect(text, key_at, '"')
+        key, key_end = _decode(text, key_at)
+        colon_at = _past_space(text, key_end)
+        _expect(text, colon_at, ":")
+        start = _past_space(text, colon_at + 1)
+        value, end = _decode(text, start)
+        members[key] = _Member(text[before:key_at], key_at, text[key_end:start], start, end, value)
+        comma_at = _past_space(text, end)
+        if _expect(text, comma_at, ",}") == "}":
+            return members, comma_at + 1
+        before = comma_at + 1
+        key_at = _past_space(text, before)
+
+
+def _elements(text: str, place: int) -> list[dict[str, _Member]]:
+    """The members of each object of the array at a place, which is known to be one of objects."""
+    elements = []
+    place = _past_space(text, place + 1)
+    while text[place] != "]":
+        members, end = _members(text, place)
+        elements.append(members)
+        end = _past_space(text, end)
+        place = _past_space(text, end + 1) if text[end] == "," else end
+    return elements
+
+
+def _style(top: Mapping[str, _Member], cell: Mapping[str, _Member]) -> _Style:
+    """The layout of a cell, by its own keys and the first ones of the file."""
+    first, outer = next(iter(cell.values())), next(iter(top.values()))
+    later = [member.lead for member in cell.values()][1:]
+    colon = first.colon if _SPACE.sub("", first.colon) == ":" and "\n" not in first.colon else ": "
+    is_sorted = list(cell) == sorted(cell)
+    _, is_broken, base = first.lead.rpartition("\n")
+    if not is_broken:
+        return _Style(None, "", "", f",{later[0] if later else ' '}", colon, is_sorted)
+    newline = "\r\n" if "\r\n" in first.lead else "\n"
+    return _Style(outer.lead.rpartition("\n")[2], base, newline, ",", colon, is_sorted)
+
+
+def _edit(members: Mapping[str, _Member], key: str, value: str, style: _Style) -> tuple[int, int, str]:
+    """The span to replace, and what by, so that the member has this value."""
+    if there := members.get(key):
+        return there.start, there.end, value
+    new = f'"{key}"{style.colon}{value}'
+    later = next((one for name, one in members.items() if name > key), None) if style.is_sorted else None
+    if later is not None:
+        return later.key, later.key, f"{new},{later.lead}"
+    last = list(members.values())[-1]
+    return last.end, last.end, f",{last.lead}{new}"
+
+
+# Cells and outputs
+
+
+def _cell(index: int, cell: Mapping[str, Any]) -> Cell:
+    identity, count, outputs = cell.get("id"), cell.get("execution_count"), cell.get("outputs")
+    return Cell(
+        index=index,
+        id=identity if isinstance(identity, str) else None,
+        type=str(cell.get("cell_type")),
+        source=_joined(cell.get("source")),
+        execution_count=count if isinstance(count, int) else None,
+        outputs=tuple(one for one in outputs if isinstance(one, dict)) if isinstance(outputs, list) else (),
+    )
+
+
+def _joined(text: object) -> str:
+    """A text that stands whole or as a list of lines."""
+    return "".join(map(str, text)) if isinstance(text, list) else text if isinstance(text, str) else ""
+
+
+def _stored(output: Mapping[str, Any], *, is_sorted: bool) -> dict[str, Any]:
+    """An output as it is stored: texts as lists of lines, and nothing that only lives as long as its kernel."""
+    stored = {key: value for key, value in output.items() if key != "transient"}
+    if isinstance(stored.get("text"), str):
+        stored["text"] = stored["text"].splitlines(keepends=True)
+    data = stored.get("data")
+    if isinstance(data, dict):
+        stored["data"] = {kind: _lines(kind, value) for kind, value in data.items()}
+    if is_sorted:
+        return stored
+    known: dict[str, Any] = {key: stored[key] for key in _ORDER if key in stored}
+    return {**known, **stored}
+
+
+def _lines(kind: str, value: object) -> object:
+    is_text = kind.startswith("text/") or kind in _SPLIT
+    return value.splitlines(keepends=True) if isinstance(value, str) and is_text else value
