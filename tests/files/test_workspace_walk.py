@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from codriver.files.workspace_walk import SKIPPED, walk
+from codriver.files.workspace_walk import SKIPPED, kinds_held, walk
 
 
 def make(root, *names):
@@ -50,3 +50,13 @@ def test_it_goes_no_deeper_and_no_further_than_it_may(tmp_path):
 
 def test_a_folder_that_is_gone_has_nothing_in_it(tmp_path):
     assert seen(tmp_path / "gone") == [(".", 0, [])]
+
+
+def test_the_kinds_of_files_that_are_there_are_told_by_how_their_names_end(tmp_path):
+    kinds = {"lisp": (".clj", ".lpy"), "notebook": (".ipynb",)}
+    assert kinds_held(tmp_path, kinds) == set()
+    make(tmp_path, "a/b/x.lpy", ".ipynb_checkpoints/x-checkpoint.ipynb", "a/.hidden.ipynb", "x.ipynb/y")
+    assert kinds_held(tmp_path, kinds) == {"lisp"}
+    make(tmp_path, "a/x.ipynb")
+    assert kinds_held(tmp_path, kinds) == {"lisp", "notebook"}
+    assert kinds_held(tmp_path, kinds, max_entries=1) == set()

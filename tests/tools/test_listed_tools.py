@@ -12,12 +12,13 @@ from codriver.tools.manifest import BY_NAME, MANIFEST
 
 EDIT_TOOLS = {"edit_files", "undo_edit"}
 LISP_TOOLS = {"balance_brackets", "clojuredocs_info"}
+NOTEBOOK_TOOLS = {"list_cells"}
 CHANGED = "notifications/tools/list_changed"
 CORE = {"evaluate_code", "get_evaluation", "load_file", "repl_output_log", "list_sessions"}
 
 READS = {
     "get_evaluation", "symbol_info", "complete_symbol", "clojuredocs_info", "stacktrace", "list_sessions",
-    "server_health", "repl_output_log", "wait_for", "balance_brackets", "what_changed",
+    "server_health", "repl_output_log", "wait_for", "balance_brackets", "what_changed", "list_cells",
 }  # fmt: skip
 """The tools that change nothing, so that asking them twice is asking them once."""
 RUNS_CODE = {"evaluate_code", "load_file", "run_tests", "macroexpand", "send_input", "edit_files"}
@@ -35,6 +36,7 @@ def lisp(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lisp")
     (folder / "workspace").mkdir()
     (folder / "workspace" / "core.clj").write_text("(ns core)\n")
+    (folder / "workspace" / "x.ipynb").write_text("{}")
     with serving(folder, "--repl", "python") as live:
         yield live
 
@@ -136,7 +138,7 @@ def test_the_tools_of_a_language_appear_with_its_repl(tmp_path):
 def test_who_lists_once_sees_what_a_repl_would_offer_and_is_refused_with_the_cure(tmp_path, name):
     with serving(tmp_path, "--repl", "none") as live:
         with live.client(name=name) as client:
-            assert set(client.tools()) == set(BY_NAME) - LISP_TOOLS - EDIT_TOOLS - {"macroexpand"}
+            assert set(client.tools()) == set(BY_NAME) - LISP_TOOLS - EDIT_TOOLS - NOTEBOOK_TOOLS - {"macroexpand"}
             refused = client.call("symbol_info", symbol="map")
             assert (refused["ok"], refused["reason"]) == (False, "capability-missing")
             assert "start one" in refused["hint"]

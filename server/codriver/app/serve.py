@@ -34,12 +34,12 @@ from codriver.core.actions import (
     Stopped,
 )
 from codriver.core.effects import Announce, Listen, WindDown
-from codriver.core.values import HELD, LISP, Failure
+from codriver.core.values import HELD, LISP, NOTEBOOK, Failure
 from codriver.editing.file_changes import SUFFIXES as LISP_SUFFIXES
 from codriver.errors import StartError
 from codriver.files.paths import presence_folder, relay_file
 from codriver.files.polling import Poller
-from codriver.files.workspace_walk import holds_file
+from codriver.files.workspace_walk import kinds_held
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr
 from codriver.net import known_servers, registration
@@ -67,10 +67,12 @@ logger = logging.getLogger(__name__)
 ANSWER_S = 2.0
 """How long a stopping server waits for evaluations to end and for answers to leave."""
 LANGUAGES_S = 5.0
-"""How often a workspace without Lisp is searched for its first Lisp file, at most."""
+"""How often a workspace without Lisp, or notebooks, is searched for the first one, at most."""
 LANGUAGES_REST_TIMES = 100
 """Searches take no more than this part of the time."""
 MAX_SEARCHED = 50_000
+SUFFIXES_SEARCHED: Mapping[str, tuple[str, ...]] = MappingProxyType({LISP: LISP_SUFFIXES, NOTEBOOK: (".ipynb",)})
+"""How the files end whose first one brings tools with it."""
 SKILLS_S = 2.0
 Says = Literal["quiet", "usual", "verbose"]
 
@@ -212,13 +214,13 @@ class Server:
 
     async def _watch_languages(self) -> None:
         """Notice the languages that files are written in, until all that matter are there."""
-        look = partial(holds_file, self._workspace, LISP_SUFFIXES, max_entries=MAX_SEARCHED)
+        look = partial(kinds_held, self._workspace, SUFFIXES_SEARCHED, max_entries=MAX_SEARCHED)
         poller = Poller(look, interval_s=LANGUAGES_S, rest_times=LANGUAGES_REST_TIMES)
-        has_lisp: bool | None = None
-        while not has_lisp:
-            before, has_lisp = has_lisp, await poller.next()
-            if has_lisp != before:
-                self._core.report(LanguagesSeen(frozenset({LISP} if has_lisp else ())))
+        seen: frozenset[str] | None = None
+        while seen is None or len(seen) < len(SUFFIXES_SEARCHED):
+            before, seen = seen, (seen or frozenset()) | await poller.next()
+            if seen != before:
+                self._core.report(LanguagesSeen(seen))
 
     async def _listen(self, effect: Listen) -> None:
         settings = self._live.settings

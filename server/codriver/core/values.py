@@ -30,6 +30,8 @@ Kind = Literal["evaluate", "load-file", "load-forms", "run-tests"]
 LISP = "lisp"
 """The language family that most tools of a language are for; its dialects are many."""
 PYTHON = "python"
+NOTEBOOK = "notebook"
+"""The tools of notebooks are for workspaces that have one, as those of a language are."""
 NOT_LISP = frozenset({"python", "unknown"})
 """The dialects that are none of Lisp."""
 

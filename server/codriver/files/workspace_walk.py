@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 SKIPPED: Final = frozenset({
     "node_modules", "target", "build", "dist", "out", "venv", "__pycache__", "site-packages", "vendor",
@@ -48,9 +48,17 @@ def files_of(folder: Path, suffixes: tuple[str, ...], *, max_entries: int = sys.
         yield from (Path(path) for path in sorted(entry.path for entry in entries if entry.name.endswith(suffixes)))
 
 
-def holds_file(workspace: Path, suffixes: tuple[str, ...], *, max_entries: int) -> bool:
-    """Whether a file whose name ends so is among the first `max_entries` of the walk."""
-    return any(files_of(workspace, suffixes, max_entries=max_entries))
+def kinds_held(
+    workspace: Path, suffixes: Mapping[str, tuple[str, ...]], *, max_entries: int = sys.maxsize
+) -> frozenset[str]:
+    """The kinds of files, by how their names end, of which one is among the first `max_entries` of the walk."""
+    missing = dict(suffixes)
+    for _path, _depth, entries in walk(workspace, max_entries=max_entries):
+        names = [entry.name for entry in entries]
+        missing = {kind: ends for kind, ends in missing.items() if not any(name.endswith(ends) for name in names)}
+        if not missing:
+            break
+    return frozenset(suffixes.keys() - missing.keys())
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -53,6 +53,7 @@ REASONS = frozenset(
         "too-many-waits",
         "too-much-code",
         "unbalanced",
+        "unknown-cell",
         "unknown-evaluation",
         "unknown-namespace",
         "unknown-session",

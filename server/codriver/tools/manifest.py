@@ -10,6 +10,7 @@ from codriver.tools import (
     edit_files,
     evaluate_code,
     get_evaluation,
+    list_cells,
     list_sessions,
     note_edit,
     repl_output_log,
@@ -39,6 +40,7 @@ MANIFEST: tuple[Tool, ...] = (
     *repl_output_log.TOOLS,
     *wait_for.TOOLS,
     *edit_files.TOOLS,
+    *list_cells.TOOLS,
 )
 
 BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in MANIFEST})

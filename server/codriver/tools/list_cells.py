@@ -1,0 +1,104 @@
+"""`list_cells`: a notebook's cells, a line each."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from codriver import files
+from codriver.core.values import NOTEBOOK
+from codriver.editing.notebooks import NotANotebookError, read_notebook
+from codriver.tools.answer_budget import budget, fit
+from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.core.state import Repl, State
+    from codriver.editing.notebooks import Cell, Notebook
+
+FILE = files.Rules(files.Links.ANY, most_bytes=64 * 2**20)
+"""Of a notebook to look at: it holds its pictures."""
+SHOWN_CHARACTERS = 80
+"""Of a cell's first line."""
+
+
+class CellsArguments(Arguments):
+    """Arguments of `list_cells`."""
+
+    file_path: str
+    start: int = Field(0, alias="from", ge=0)
+
+
+async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
+    """Tell the cells of a notebook from an index on, as far as an answer goes, and the session of its own kernel."""
+    path = call.services.workspace / arguments.file_path
+    notebook = await call.services.work.files.run(call.client, partial(_read, path))
+    lines = [_line(cell) for cell in notebook.cells[arguments.start :]]
+    shown, _, omitted = fit(lines, budget(call))
+    fields: dict[str, object] = {"cells": shown, "count": len(notebook.cells)}
+    if notebook.kernel:
+        fields["kernelspec"] = notebook.kernel
+    repl = kernel_of(call.state, path, call.services.workspace)
+    if repl is not None:
+        fields["sessionKey"] = repl.key
+    if omitted:
+        fields["notes"] = [f"{omitted} more: list_cells with from {arguments.start + len(shown)}"]
+    return Answer(fields)
+
+
+def kernel_of(state: State, notebook: Path, workspace: Path) -> Repl | None:
+    """The connected kernel whose notebook is this one; None where it has none, or more than one."""
+    path = notebook.resolve()
+    having = [repl for repl in state.repls.values() if repl.notebook and repl.phase == "connected"]
+    found = [repl for repl in having if (workspace / str(repl.notebook)).resolve() == path]
+    return found[0] if len(found) == 1 else None
+
+
+def _line(cell: Cell) -> str:
+    """A cell as `3 8c1d code [7] import numpy (+2 lines), 1 output, error`: its index from 0, its id, its count."""
+    first, *more = cell.source.strip("\n").splitlines() or [""]
+    shown = first if len(first) <= SHOWN_CHARACTERS else f"{first[:SHOWN_CHARACTERS]}…"
+    rest = f" (+{len(more)} line{'s' * (len(more) > 1)})" if more else ""
+    count = "" if cell.execution_count is None else f" [{cell.execution_count}]"
+    outputs = f", {len(cell.outputs)} output{'s' * (len(cell.outputs) > 1)}" if cell.outputs else ""
+    error = ", error" if cell.has_error else ""
+    about = " ".join(filter(None, (str(cell.index), cell.id, cell.type)))
+    return f"{about}{count} {shown}{rest}{outputs}{error}".rstrip()
+
+
+def _read(path: Path) -> Notebook:
+    try:
+        return notebook_in(files.read(path, FILE), path.name)
+    except OSError as error:
+        raise NotANotebookError(path.name, error.strerror or "it cannot be opened") from error
+
+
+def notebook_in(data: bytes, name: str) -> Notebook:
+    """The notebook in a file's bytes.
+
+    Raises:
+        NotANotebookError: it is none.
+    """
+    try:
+        return read_notebook(data.decode(), name)
+    except UnicodeDecodeError as error:
+        raise NotANotebookError(name, "it is not UTF-8") from error
+
+
+TOOLS = (
+    Tool(
+        name="list_cells",
+        title="List notebook cells",
+        description="A notebook's cells, a line each: index, id, type, [count], first line, outputs; its session.",
+        arguments=CellsArguments,
+        output=answer_schema(cells=TEXTS, count="integer", kernelspec="string", sessionKey="string"),
+        run=list_cells,
+        read_only=True,
+        idempotent=True,
+        languages=(NOTEBOOK,),
+        search_hint="jupyter notebook cells ids",
+    ),
+)

@@ -1,0 +1,88 @@
+"""`list_cells`: a notebook's cells, a line each, where there is a notebook at all."""
+
+import json
+
+import pytest
+from live_server import until
+
+pytestmark = pytest.mark.served("none")
+
+
+def book(*cells, **metadata):
+    return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"
+
+
+def code(source, **more):
+    return {"cell_type": "code", "metadata": {}, "source": source, "outputs": [], "execution_count": None, **more}
+
+
+OUT = {"output_type": "stream", "name": "stdout", "text": "x"}
+ERROR = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
+CHANGED = "notifications/tools/list_changed"
+
+
+@pytest.fixture
+def listed(live, client):
+    """What is told of a notebook with this text."""
+
+    def listed(text, **arguments):
+        file = live.workspace / "work" / "x.ipynb"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        return client.call("list_cells", filePath="work/x.ipynb", **arguments)
+
+    return listed
+
+
+def test_notebook_tools_are_listed_from_the_first_notebook_on_that_is_no_checkpoint(live, client):
+    (live.workspace / ".ipynb_checkpoints").mkdir()
+    (live.workspace / ".ipynb_checkpoints" / "a-checkpoint.ipynb").write_text(book())
+    assert "list_cells" not in client.tools()
+    (live.workspace / "a.ipynb").write_text(book())
+    client.await_notification(CHANGED)
+    until(lambda: "list_cells" in client.tools(), "the tools of notebooks")
+    assert "run_cell" not in client.tools(), "which needs a kernel"
+
+
+def test_each_cell_is_a_line_with_index_id_type_count_first_line_and_how_it_went(listed):
+    cells = [
+        {"cell_type": "markdown", "id": "a1", "metadata": {}, "source": ["# Orders\n", "By day"]},
+        code("import csv\n", id="b2", execution_count=3),
+        code("\n\nread()\nshow()\nend()", execution_count=12, outputs=[OUT, ERROR]),
+        code("x" * 100, outputs=[OUT]),
+        code(""),
+    ]
+    assert listed(book(*cells, kernelspec={"name": "ir"})) == {
+        "ok": True,
+        "cells": [
+            "0 a1 markdown # Orders (+1 line)",
+            "1 b2 code [3] import csv",
+            "2 code [12] read() (+2 lines), 2 outputs, error",
+            f"3 code {'x' * 80}…, 1 output",
+            "4 code",
+        ],
+        "count": 5,
+        "kernelspec": "ir",
+    }
+
+
+def test_many_cells_are_told_as_far_as_an_answer_goes_and_the_rest_by_from(listed):
+    text = book(*[code(f"{n} + {'1' * 70}") for n in range(200)])
+    first = listed(text)
+    assert len(json.dumps(first)) < 7000
+    place = len(first["cells"])
+    assert first["notes"] == [f"{200 - place} more: list_cells with from {place}"]
+    second = listed(text, **{"from": place})
+    assert second["cells"][0].startswith(f"{place} code {place} + 1")
+    assert listed(text, **{"from": 500}) == {"ok": True, "cells": [], "count": 200}
+
+
+def test_what_is_no_notebook_is_refused_with_the_reason(live, client, listed):
+    for text, why in (("{", "line 1"), (book().replace("4,", "3,"), "nbformat is 3"), ("[]", "expected {")):
+        refused = listed(text)
+        assert (refused["ok"], refused["reason"]) == (False, "file-unreadable")
+        assert why in refused["message"]
+    (live.workspace / "latin.ipynb").write_bytes(b"\xff")
+    assert "UTF-8" in client.call("list_cells", filePath="latin.ipynb")["message"]
+    assert "No such file" in client.call("list_cells", filePath="none.ipynb")["message"]
+    assert "folder" in client.call("list_cells", filePath=".")["message"]
