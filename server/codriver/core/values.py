@@ -70,6 +70,8 @@ class Profile:
     """What a session apart shares with the others, in words."""
     is_serial: bool = False
     """It runs one evaluation at a time, whatever their sessions."""
+    reads_itself: bool = False
+    """It says itself whether it can read code, as what it reads is more than its language has."""
     process_id: int | None = None
     project_root: str | None = None
     notebook: str | None = None

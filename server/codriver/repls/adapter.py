@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         Source,
         StackTrace,
         Symbol,
+        SyntaxFault,
         TestRun,
         ThreadDump,
         Value,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 
 
 class KernelOperations(Protocol):
-    """The operations that a kernel has and no other REPL: what others share, what a notebook holds, who restarts it.
+    """The operations that a kernel has and no other REPL: on what others share, notebooks, its own reader, its restart.
 
     Each refuses, or has nothing to tell.
     """
@@ -77,6 +78,11 @@ class KernelOperations(Protocol):
             CapabilityMissingError: this REPL cannot interrupt.
         """
         _refuse(self.profile, "interrupt")
+
+    async def fault_of(self, code: str) -> SyntaxFault | None:
+        """Why the REPL cannot read `code` to its end; None where it can, or does not tell. Nothing of it is run."""
+        del code  # others read what they run
+        return None
 
     def cell_run(self, evaluation: str) -> CellRun | None:
         """The outputs of an evaluation whose request named a notebook's cell, as far as it went. Given once."""

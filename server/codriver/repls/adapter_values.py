@@ -161,6 +161,16 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
+class SyntaxFault:
+    """Why a REPL cannot read code, and where, as far as it tells; lines and columns count from 1."""
+
+    message: str
+    type: str = "SyntaxError"
+    line: int | None = None
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """The text that defines a name, which may go on behind its end; and where it begins, where that is known."""
 

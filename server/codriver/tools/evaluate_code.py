@@ -28,7 +28,7 @@ from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.lean_answers import Evaluating
 from codriver.tools.session_choice import Target, check_tree, evaluation_of, in_lane, isolated, resolve
 from codriver.tools.stale_objects import look_at_load, notes_of_load
-from codriver.tools.syntax_check import check_brackets, check_python, speaks_lisp
+from codriver.tools.syntax_check import check_brackets, check_by_repl, check_python, speaks_lisp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -157,6 +157,8 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     if lisp:
         await look_at_load(call, repl, arguments.code)
     forms = await _forms(call, arguments.repl_session_key, arguments.code, lisp=lisp)
+    if not lisp:
+        await check_by_repl(call, repl, arguments.code)
     target = resolve(call.state, arguments.repl_session_key)
     check_tree(call, target, who, arguments.repl_session_key)
     if arguments.isolate:
@@ -222,8 +224,11 @@ class _Loads:
         """Load a file; the evaluation when it is over, or its time is."""
         call, arguments = self._call, self._arguments
         text = await call.services.work.files.run(call.client, partial(_read, path))
-        _check_language(path, resolve(call.state, arguments.repl_session_key).repl)
+        repl = resolve(call.state, arguments.repl_session_key).repl
+        _check_language(path, repl)
         lisp = path.suffix != ".py" and speaks_lisp(call.state, arguments.repl_session_key)
+        if repl.dialect == "unknown":
+            await check_by_repl(call, repl, text)
         forms = await _forms(call, arguments.repl_session_key, text, lisp=lisp)
         if arguments.prune or arguments.dependents:
             read = partial(definitions, text)

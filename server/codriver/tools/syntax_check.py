@@ -6,12 +6,13 @@ import ast
 import re
 import sys
 import warnings
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codriver.core.state import without_merely_found
 from codriver.core.values import NOT_LISP
-from codriver.errors import RefusedError
+from codriver.errors import CodriverError, RefusedError
 from codriver.lisp.balance import balance
 from codriver.lisp.bracket_errors import explain
 from codriver.lisp.reader import TooManyFormsError, read
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, State
     from codriver.lisp.bracket_errors import Unbalanced
     from codriver.lisp.reader import Reading
+    from codriver.repls.adapter_values import SyntaxFault
+    from codriver.tools.base import Call
 
 MAX_FORMS = 1_000_000
 """Some 5 MB of source. Reading holds 40 bytes for each."""
@@ -79,6 +82,22 @@ class PythonSyntaxError(RefusedError):
                     "column": column,
                 }
             },
+        )
+
+
+class CodeUnreadableError(RefusedError):
+    """The REPL cannot read the code, so it was not evaluated."""
+
+    reason = "syntax-error"
+
+    def __init__(self, fault: SyntaxFault) -> None:
+        where = f" (line {fault.line}, column {fault.column or 1})" if fault.line else ""
+        error: dict[str, object] = {"class": fault.type, "message": fault.message, "phase": "read"}
+        error |= {"line": fault.line, "column": fault.column or 1} if fault.line else {}
+        super().__init__(
+            f"the REPL cannot read this code: {fault.message}{where}",
+            hint="correct the code and call again; nothing was evaluated",
+            details={"error": error},
         )
 
 
@@ -156,6 +175,21 @@ def check_python(state: State, key: str | None, code: str) -> None:
         return
 
 
+async def check_by_repl(call: Call, repl: Repl, code: str) -> None:
+    """Refuse what a REPL that reads for itself says it cannot read. One that does not answer says it when it runs.
+
+    Raises:
+        CodeUnreadableError: says why, and where if that is known.
+    """
+    if repl.phase != "connected" or repl.profile is None or not repl.profile.reads_itself:
+        return
+    fault = None
+    with suppress(CodriverError):
+        fault = await call.services.repls.adapter(repl.id).fault_of(code)
+    if fault is not None:
+        raise CodeUnreadableError(fault)
+
+
 def _meant(state: State, key: str | None) -> list[Repl]:
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:
@@ -167,7 +201,7 @@ def _meant(state: State, key: str | None) -> list[Repl]:
 def _parses_as_we_do(repl: Repl) -> bool:
     """Whether code that our parser refuses is refused by the REPL's too."""
     profile = repl.profile
-    if profile is None or profile.dialect != "python":
+    if profile is None or profile.dialect != "python" or profile.reads_itself:
         return False
     major, _, rest = profile.versions.get("python", "").partition(".")
     minor = rest.partition(".")[0]

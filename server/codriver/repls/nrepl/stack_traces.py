@@ -25,7 +25,7 @@ from codriver.repls.nrepl.message import as_int, as_list, as_map, as_text
 from codriver.repls.stack_frames import calls, folded, function_of, of_its_own, read_frame, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from codriver.repls.dialects import Dialect
     from codriver.repls.nrepl.failures import SentFailure
@@ -57,10 +57,10 @@ def _trace_of(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
     return StackTrace(error.type, error.message, frames, error.data, error.notes, error.relation)
 
 
-def with_locals(trace: StackTrace, answer: Sequence[Message]) -> StackTrace:
-    """A stack trace with the locals that a worker tells of its frames, and of those of its chain."""
+def with_locals(trace: StackTrace, rows: Iterable[Value]) -> StackTrace:
+    """A stack trace with the locals that a worker tells of its frames, a row each, and of those of its chain."""
     found: dict[tuple[int | None, str | None], dict[str, str]] = {}
-    for told in (as_map(item) for message in answer for item in as_list(message.fields.get("locals"))):
+    for told in map(as_map, rows):
         values = {name: text for name, value in as_map(told.get("locals")).items() if (text := as_text(value))}
         found[as_int(told.get("error")), as_text(told.get("frame"))] = values
 

@@ -1,0 +1,113 @@
+"""Programs for Python kernels: the worker's own modules, brought into a kernel once, and the questions to them.
+
+They answer as the embedded worker does, in any Python from 3.8 on and with the standard library alone. They live in a
+private package that the kernel keeps until it ends; a name in the user's namespace there is none.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from functools import cache
+from graphlib import TopologicalSorter
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from codriver import files
+
+WORKER: Final = Path(__file__).parents[1] / "worker"
+TEXT: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
+DOOR: Final = "kernel_answers"
+"""The module whose answers a kernel gives."""
+_IMPORT: Final = re.compile(r"^from \.(\w+) import", re.MULTILINE)
+
+_INSTALL: Final = """
+def install(package, folder, texts):
+    import sys, types
+
+    made = {package: types.ModuleType(package)}
+    made[package].__path__ = []
+    before = {}
+    try:
+        for name, text in [("", ""), *texts]:
+            full = (package + "." + name).rstrip(".")
+            module = made.setdefault(full, types.ModuleType(full))
+            module.__package__, module.__file__ = package, folder + name + ".py"
+            sys.modules[full] = module
+            exec(compile(text, module.__file__, "exec", dont_inherit=True), module.__dict__)
+        made[package].answers = module.KernelAnswers()
+    except BaseException:
+        for full in made:
+            sys.modules.pop(full, None)
+        raise
+    return made[package].answers
+"""
+
+FOLDER: Final = "/codriver/worker/"
+"""Where the modules seem to be: tracebacks tell by it that a frame is none of the user's."""
+
+
+@cache
+def _texts() -> tuple[tuple[str, str], ...]:
+    """The modules that are brought in, each after those that it needs."""
+    needs: dict[str, set[str]] = {}
+    texts: dict[str, str] = {}
+    waiting = [DOOR]
+    while waiting:
+        name = waiting.pop()
+        if name in texts:
+            continue
+        texts[name] = files.read_text(WORKER / f"{name}.py", TEXT)
+        needs[name] = set(_IMPORT.findall(texts[name]))
+        waiting += needs[name]
+    return tuple((name, texts[name]) for name in TopologicalSorter(needs).static_order())
+
+
+@cache
+def package() -> str:
+    """The name of the private package: another one where its text is another, as kernels outlive servers."""
+    digest = blake2b(json.dumps([_INSTALL, *_texts()]).encode(), digest_size=4).hexdigest()
+    return f"_codriver_{digest}"
+
+
+@cache
+def _install() -> str:
+    """The expression that brings the modules in and gives their answers, whatever names the user has redefined."""
+    packed = base64.b85encode(zlib.compress(json.dumps(_texts()).encode(), 9)).decode()
+    return (
+        "[space['install'](" + repr(package()) + ", " + repr(FOLDER) + ", texts)"
+        " for builtins in [__import__('builtins')] for space in [{'__name__': " + repr(package()) + "}]"
+        " for _ in [builtins.exec(" + repr(_INSTALL) + ", space)]"
+        " for texts in [__import__('json').loads(__import__('zlib').decompress("
+        "__import__('base64').b85decode(" + repr(packed) + ")))]][0]"
+    )
+
+
+def install() -> str:
+    """The expression that brings the modules in, where they are not there yet; its value says nothing."""
+    return f"None if {_here()} else {_install()} and None"
+
+
+def _here() -> str:
+    return f"__import__('sys').modules.get({package()!r})"
+
+
+def question(asked: str, /, **fields: object) -> str:
+    """The expression that asks a question; its value prints as JSON, `null` where the modules are not there."""
+    said = ", ".join(f"{key}={_literal(value)}" for key, value in fields.items())
+    # A question that raises would become the last error of the user.
+    return f"(lambda one: one and one.answers.ask({', '.join(filter(None, [repr(asked), said]))}))({_here()})"
+
+
+def load(path: str, text: str, lines: tuple[int, ...] | None, hold: str) -> str:
+    """The code that loads a file, where the modules are there."""
+    said = [path, text, *([list(lines) if lines is not None else None, hold] if lines is not None or hold else [])]
+    return f"__import__('sys').modules[{package()!r}].answers.load({', '.join(map(_literal, said))})"
+
+
+def _literal(value: object) -> str:
+    """A value as a literal of Python in ASCII."""
+    return ascii(value)

@@ -1,0 +1,171 @@
+"""Questions that any kernel may answer: their answers read, and who is not asked while a cell runs."""
+
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.lowlevel
+import pytest
+from scripted_channel import ScriptedChannel
+
+from codriver.repls.adapter_values import Completion, SyntaxFault
+from codriver.repls.jupyter.kernel import open_kernel
+from codriver.repls.jupyter.python_questions import is_plain
+from codriver.repls.jupyter.questions import KernelBusyError, Questions, read_completions, read_symbol
+
+# Recorded from ipykernel 7.4, xeus-python 0.19, IRkernel 1.3, Octave 7.3.
+INSPECTED = (
+    "\x1b[31mSignature:\x1b[39m len(obj, /)\n\x1b[31mDocstring:\x1b[39m Return the number of items in a container.\n"
+    "\x1b[31mType:\x1b[39m      builtin_function_or_method"
+)
+OF_A_FUNCTION = (
+    "\x1b[31mSignature:\x1b[39m  area(r: float, n: int = 2) -> float\n\x1b[31mDocstring:\x1b[39m\nOf a circle.\n\n"
+    "Note: more.\n\x1b[31mFile:\x1b[39m      /home/u/ws/mod.py\n\x1b[31mType:\x1b[39m      function"
+)
+OF_R = "# Help document:\nNo documentation for 'len' in specified packages and libraries:\nyou could try '??len'\n\n"
+OF_OCTAVE = "'disp' is a built-in function from the file libinterp/corefcn/pr-output.cc\r\n\r\n -- disp (X)\r\n"
+
+
+def typed(*rows):
+    return {"_jupyter_types_experimental": [{"text": text, "type": kind} for text, kind in rows]}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "content", "expected"),
+    [
+        (
+            "import os; os.pa",
+            {
+                "matches": ["pardir", "path"],
+                "cursor_start": 14,
+                "cursor_end": 16,
+                "metadata": typed(("pardir", "module"), ("path", "<unknown>")),
+            },
+            [Completion("import os; os.pardir", "module"), Completion("import os; os.path")],
+        ),
+        ("ech", {"matches": ["echo"], "cursor_start": 0, "metadata": {}}, [Completion("echo")]),
+        ("ti", {"matches": ["%time", "time"], "cursor_start": 0}, [Completion("time")]),
+        ("rep", {"matches": ["rep", "rep", "`repeat `"], "cursor_start": 0}, [Completion("rep")]),
+        ("x", {"matches": ["x1"], "cursor_start": 0, "metadata": typed(("x1", "instance"))}, [("x1", "variable")]),
+        ("é.a", {"matches": ["ab"], "cursor_start": 2}, [Completion("é.ab")]),
+        ("x", {}, []),
+        ("x", {"matches": None, "metadata": {"_jupyter_types_experimental": [1, {"text": 2}]}}, []),
+    ],
+)
+def test_completions_are_whole_names_that_begin_as_asked(prefix, content, expected):
+    found = read_completions(prefix, content)
+    assert [(one.candidate, one.type) for one in found] == [
+        (one.candidate, one.type) if isinstance(one, Completion) else one for one in expected
+    ]
+
+
+def test_the_words_of_ipython_on_an_object_are_read_by_their_titles():
+    found = read_symbol("len", INSPECTED)
+    assert (found.doc, found.arglists) == ("Return the number of items in a container.", ("(obj, /)",))
+    found = read_symbol("mod.area", OF_A_FUNCTION)
+    assert (found.name, found.file, found.extra) == ("area", "/home/u/ws/mod.py", {"type": "function"})
+    assert (found.doc, found.arglists) == ("Of a circle.\n\nNote: more.", ("(r: float, n: int = 2) -> float",))
+
+
+@pytest.mark.parametrize("text", [OF_R, OF_OCTAVE, "(car LIST) returns the first element of LIST"])
+def test_other_words_on_an_object_are_its_documentation(text):
+    assert read_symbol("it", text).doc == text.replace("\r\n", "\n").strip()
+
+
+def test_no_words_are_no_symbol():
+    assert read_symbol("it", "\x1b[0m\n") is None
+
+
+@pytest.mark.parametrize(("code", "plain"), [("x = 1", True), ("%time x", False), ("!ls", False), ("a b", False)])
+def test_plain_python_is_told_from_what_only_ipython_reads(code, plain):
+    assert is_plain(code) is plain
+
+
+@asynccontextmanager
+async def questions_to(implementation):
+    channel = ScriptedChannel(implementation=implementation)
+    async with open_kernel(channel.open, on_foreign=lambda _message: None) as kernel:
+        channel.sent.clear()
+        yield channel, Questions(kernel, op_timeout_s=30)
+
+
+async def answered(channel, content):
+    """The question that is sent next, answered."""
+    with anyio.fail_after(30):
+        while not channel.sent:
+            await anyio.lowlevel.checkpoint()
+    socket, kind, asked, identity = channel.sent.pop()
+    channel.answer(identity, kind, content, socket=socket)
+    return kind, asked
+
+
+STATUSES = [
+    ("IRkernel", "complete", None),
+    ("IRkernel", "incomplete", "the code ends before it is complete"),
+    ("IRkernel", "invalid", "the kernel cannot read it"),
+    ("IRkernel", "unknown", None),
+    ("Octave Kernel", "incomplete", "the code ends before it is complete"),
+    ("Octave Kernel", "invalid", None),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("implementation", "status", "message"), STATUSES)
+async def test_code_is_refused_by_the_word_of_a_kernel_as_far_as_it_is_worth_something(implementation, status, message):
+    async with questions_to(implementation) as (channel, questions), anyio.create_task_group() as tasks:
+        found = []
+
+        async def ask():
+            found.append(await questions.fault_of("if x:\n  y"))
+
+        tasks.start_soon(ask)
+        assert await answered(channel, {"status": status}) == ("is_complete_request", {"code": "if x:\n  y\n\n"})
+    assert found == [SyntaxFault(message) if message else None]
+
+
+@pytest.mark.anyio
+async def test_a_kernel_whose_word_is_worth_nothing_is_not_asked():
+    async with questions_to("bash_kernel") as (channel, questions):
+        assert await questions.fault_of("fi)") is None
+        assert channel.sent == []
+
+
+@pytest.mark.anyio
+async def test_a_kernel_without_subshells_is_said_to_be_busy_with_others_code(monkeypatch):
+    monkeypatch.setattr("codriver.repls.jupyter.questions.BUSY_S", 0.05)
+    async with questions_to("xeus-python") as (channel, questions):
+        channel.state("busy", "theirs", session="another")
+        with pytest.raises(KernelBusyError, match="runs code of another client, and xeus-python"):
+            await questions.complete("x")
+        assert await questions.fault_of("a b") is None
+        assert channel.sent == []
+
+
+@pytest.mark.anyio
+async def test_a_question_waits_for_what_is_soon_over():
+    async with questions_to("xeus-python") as (channel, questions), anyio.create_task_group() as tasks:
+        channel.state("busy", "theirs", session="another")
+        found = []
+
+        async def ask():
+            found.extend(await questions.complete("x"))
+
+        tasks.start_soon(ask)
+        await anyio.lowlevel.checkpoint()
+        channel.state("idle", "theirs", session="another")
+        await answered(channel, {"matches": ["xy"], "cursor_start": 0})
+    assert found == [Completion("xy")]
+
+
+@pytest.mark.anyio
+async def test_a_busy_kernel_with_subshells_is_asked_in_one():
+    async with questions_to("ipython") as (channel, questions), anyio.create_task_group() as tasks:
+        channel.state("busy", "theirs", session="another")
+        tasks.start_soon(questions.complete, "x")
+        kind, _ = await answered(channel, {"status": "ok", "subshell_id": "sub-1"})
+        assert kind == "create_subshell_request"
+        with anyio.fail_after(30):
+            while not channel.sent:
+                await anyio.lowlevel.checkpoint()
+        _, kind, _, identity = channel.sent.pop()
+        assert (kind, channel.subshells[identity]) == ("complete_request", "sub-1")
+        channel.answer(identity, kind, {"matches": []})
