@@ -22,7 +22,7 @@ import anyio
 from codriver import __version__
 from codriver.app.live_settings import LiveSettings
 from codriver.app.shutdown import Shutdown, guarded
-from codriver.app.wiring import build, now_ms
+from codriver.app.wiring import CONNECTORS, build, now_ms
 from codriver.core.actions import (
     CancelQueued,
     EvaluationEnded,
@@ -47,6 +47,7 @@ from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits, listen
 from codriver.net.server_record import ServerRecord
+from codriver.repls.jupyter.kernel_discovery import KernelDiscovery
 from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.recipes import check_word
 from codriver.settings import trust
@@ -288,6 +289,10 @@ class Server:
         discovery.begin()
         self._live.discovery = discovery
         self._tasks.start_soon(discovery.run)
+        kernels = KernelDiscovery(
+            core=self._core, workspace=self._workspace, environ=os.environ, protocols=CONNECTORS.keys()
+        )
+        self._tasks.start_soon(kernels.run)
 
     # Stopping
 

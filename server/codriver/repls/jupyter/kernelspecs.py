@@ -70,7 +70,7 @@ def kernel_folders(python: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 def kernel_names(folders: Sequence[Path]) -> tuple[str, ...]:
     """The names of all kernelspecs, in alphabetical order."""
-    names = set()
+    names: set[str] = set()
     for folder in folders:
         try:
             names.update(path.name for path in folder.iterdir() if (path / "kernel.json").is_file())

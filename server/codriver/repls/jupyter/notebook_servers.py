@@ -1,0 +1,133 @@
+"""Sessions of Jupyter Servers on this machine: which kernel belongs to which notebook, asked with the server's token.
+
+Source: Jupyter Server's REST API, `GET /api/sessions`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from codriver.errors import CodriverError
+from codriver.repls.jupyter.connection_files import LOOPBACK
+
+if TYPE_CHECKING:
+    from codriver.repls.jupyter.connection_files import NotebookServer
+
+ANSWER_S: Final = 2.0
+MAX_ANSWER_BYTES: Final = 1 << 20
+SESSIONS: Final = "api/sessions?no_track_activity=1"
+"""Unless told so, a server takes our question for its user's activity and never culls an idle kernel."""
+
+
+class NotebookServerError(CodriverError):
+    """A Jupyter Server did not tell its sessions. The message is a clause that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookSession:
+    """A notebook or console that is open in a server, and its kernel."""
+
+    path: Path
+    """Absolute."""
+    kernel_id: str
+    kernel_name: str
+    url: str
+    """The kernel's own at the server, without a token."""
+
+
+def is_alive(server: NotebookServer) -> bool:
+    """Whether the process that wrote the server's file may be there: a dead one's port is perhaps a stranger's now."""
+    if os.name == "nt":  # where signal 0 ends a process
+        return True
+    try:
+        os.kill(server.process_id, 0)
+    except PermissionError:
+        return False  # another user's, and so not the one that wrote this user's file
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
+    """The sessions of a server on this machine. Waits for its answer, 2 s at most.
+
+    The token goes to loopback addresses alone, in a header, and no redirection is followed.
+
+    Raises:
+        NotebookServerError: it did not tell.
+    """
+    parts = urlsplit(server.url)
+    if parts.hostname not in LOOPBACK or parts.scheme not in ("http", "https"):
+        raise NotebookServerError(f"it is not asked at {server.url}, which is no loopback address")
+    base = parts.path.rstrip("/")
+    try:
+        status, data = _get(parts.scheme, parts.hostname or "", parts.port, f"{base}/{SESSIONS}", server.token)
+    except (OSError, http.client.HTTPException) as error:
+        raise NotebookServerError(f"nothing answers at {server.url} ({error})") from error
+    if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
+        raise NotebookServerError(f"the server at {server.url} refused the token in {server.path}")
+    if status != http.client.OK:
+        raise NotebookServerError(f"the server at {server.url} answered with status {status}")
+    return read_sessions(server, data)
+
+
+def read_sessions(server: NotebookServer, data: bytes) -> tuple[NotebookSession, ...]:
+    """The sessions in a server's answer; what is none is passed over.
+
+    Raises:
+        NotebookServerError: it is no list.
+    """
+    try:
+        rows = json.loads(data)
+    except (ValueError, RecursionError):
+        rows = None
+    if not isinstance(rows, list):
+        raise NotebookServerError(f"the server at {server.url} answered with something else than a list")
+    return tuple(found for row in rows if (found := _read(server, row)))
+
+
+def _read(server: NotebookServer, row: object) -> NotebookSession | None:
+    kernel = row.get("kernel") if isinstance(row, dict) else None
+    if not isinstance(row, dict) or not isinstance(kernel, dict):
+        return None
+    path, id_, name = row.get("path"), kernel.get("id"), kernel.get("name")
+    if not (isinstance(path, str) and path and isinstance(id_, str) and id_.replace("-", "").isalnum()):
+        return None
+    # As the server joins them: a path that begins with a slash is below its folder too.
+    absolute = Path(os.path.normpath(server.root / path.lstrip("/")))
+    return NotebookSession(absolute, id_, str(name or ""), f"{server.url.rstrip('/')}/api/kernels/{id_}")
+
+
+def _get(scheme: str, host: str, port: int | None, path: str, token: str) -> tuple[int, bytes]:
+    """The status and body of the answer to a GET."""
+    deadline = time.monotonic() + ANSWER_S
+    connection: http.client.HTTPConnection
+    if scheme == "https":
+        # Loopback, and a certificate that its user made: nobody signs one for localhost.
+        context = ssl._create_unverified_context()  # noqa: S323, SLF001  # the standard library's own name for it
+        connection = http.client.HTTPSConnection(host, port, timeout=ANSWER_S, context=context)
+    else:
+        connection = http.client.HTTPConnection(host, port, timeout=ANSWER_S)
+    with closing(connection):
+        headers = {"Accept": "application/json"} | ({"Authorization": f"token {token}"} if token else {})
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, _read_body(answer, deadline)
+
+
+def _read_body(answer: http.client.HTTPResponse, deadline: float) -> bytes:
+    held = b""
+    while piece := answer.read1(64 * 1024):
+        held += piece
+        if len(held) > MAX_ANSWER_BYTES or time.monotonic() > deadline:
+            raise http.client.HTTPException("its answer is too long, or too slow")
+    return held

@@ -1,0 +1,158 @@
+"""Files in Jupyter's runtime folder: read with care, once a change, and never believed about who listens."""
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from codriver.repls.jupyter.connection_files import (
+    Contents,
+    RuntimeFolder,
+    key_of_kernel,
+    key_of_notebook,
+    read_connection_file,
+    read_server_file,
+    runtime_folder,
+)
+
+KERNEL = {
+    "shell_port": 33281, "iopub_port": 37441, "stdin_port": 60345, "control_port": 42131, "hb_port": 33265,
+    "ip": "127.0.0.1", "key": "3333", "transport": "tcp", "signature_scheme": "hmac-sha256", "kernel_name": "python3",
+    "jupyter_session": "/w/sub/a.ipynb",
+}  # fmt: skip
+SERVER = {"url": "http://localhost:8888/", "root_dir": "/w", "pid": 7, "token": "s3cret", "port": 8888}
+
+
+def put(folder, name, content, mode=0o600):
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    path.chmod(mode)
+    os.utime(folder, ns=(0, path.stat().st_mtime_ns - 10**12))  # settled, and another time for each file
+    return path
+
+
+def names(found):
+    return [one.path.name for one in found]
+
+
+def test_kernels_and_servers_are_read_and_nothing_else(tmp_path):
+    put(tmp_path, "kernel-1.json", KERNEL)
+    put(tmp_path, "jpserver-7.json", SERVER)
+    put(tmp_path, "kernel-codriver-7-jupyter.json", KERNEL)
+    put(tmp_path, "jpserver-7-open.html", "token")
+    put(tmp_path, "nbserver-7.json", SERVER)
+    found = RuntimeFolder(tmp_path).look()
+    assert (names(found.kernels), names(found.servers), found.problems) == (["kernel-1.json"], ["jpserver-7.json"], ())
+    kernel, server = found.kernels[0], found.servers[0]
+    assert (kernel.host, kernel.port, kernel.kernel_name, kernel.session, kernel.kernel_id) == (
+        "127.0.0.1", 33281, "python3", "/w/sub/a.ipynb", "1",
+    )  # fmt: skip
+    assert kernel.address == f"jupyter://{tmp_path}/kernel-1.json"
+    assert (server.url, server.root, server.process_id, server.token) == (SERVER["url"], Path("/w"), 7, "s3cret")
+    assert "s3cret" not in repr(server)
+
+
+def test_a_folder_that_did_not_change_is_not_read_again(tmp_path):
+    put(tmp_path, "kernel-1.json", KERNEL)
+    folder = RuntimeFolder(tmp_path)
+    before = folder.look()
+    (tmp_path / "kernel-1.json").write_text("not read")
+    assert folder.look() is before
+    put(tmp_path, "kernel-2.json", KERNEL)
+    assert names(folder.look().kernels) == ["kernel-2.json"]
+
+
+def test_a_file_that_is_being_written_is_read_again(tmp_path):
+    folder = RuntimeFolder(tmp_path)
+    path = tmp_path / "kernel-1.json"
+    path.touch(mode=0o600)
+    assert folder.look().problems == ((path, "it holds no JSON object"),)
+    path.write_text(json.dumps(KERNEL))  # the folder's time is the same
+    assert names(folder.look().kernels) == ["kernel-1.json"]
+
+
+def test_no_folder_is_as_good_as_an_empty_one(tmp_path):
+    folder = RuntimeFolder(tmp_path / "later")
+    assert folder.look() == Contents()
+    (tmp_path / "later").mkdir()
+    put(tmp_path / "later", "kernel-1.json", KERNEL)
+    assert folder.look().kernels
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "words"),
+    [
+        ("", 0o600, "no JSON object"),
+        ("[]", 0o600, "no JSON object"),
+        ("[" * 50_000, 0o600, "no JSON object"),
+        (" " * 70_000, 0o600, "65,536 bytes"),
+        ({**KERNEL, "shell_port": 0}, 0o600, "no `ip` and `shell_port`"),
+        ({**KERNEL, "shell_port": "33"}, 0o600, "no `ip` and `shell_port`"),
+        ({**KERNEL, "ip": None}, 0o600, "no `ip` and `shell_port`"),
+        (KERNEL, 0o644, "others|read"),
+        (KERNEL, 0o666, "write|others|read"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_of_with_the_reason(tmp_path, content, mode, words):
+    path = put(tmp_path, "kernel-1.json", content, mode)
+    found = RuntimeFolder(tmp_path).look()
+    assert not found.kernels
+    ((told, why),) = found.problems
+    assert told == path
+    assert any(word in why for word in words.split("|")), why
+
+
+def test_a_link_is_not_followed(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    put(tmp_path / "elsewhere", "a.json", KERNEL)
+    (tmp_path / "kernel-1.json").symlink_to(tmp_path / "elsewhere" / "a.json")
+    found = RuntimeFolder(tmp_path).look()
+    assert not found.kernels
+    assert "link" in found.problems[0][1]
+
+
+@pytest.mark.parametrize("missing", ["url", "root_dir", "pid"])
+def test_a_servers_file_without_its_place_is_none(missing):
+    with pytest.raises(ValueError, match="holds no `url`"):
+        read_server_file(Path("jpserver-7.json"), json.dumps({**SERVER, missing: None}).encode())
+
+
+@pytest.mark.parametrize(
+    ("root", "concerned"), [("/w", True), ("/", True), ("/w/sub", True), ("/other", False), ("/w2", False)]
+)
+def test_a_server_concerns_the_workspace_when_its_notebooks_may_lie_there(root, concerned):
+    server = read_server_file(Path("jpserver-7.json"), json.dumps({**SERVER, "root_dir": root}).encode())
+    assert server.concerns(Path("/w")) is concerned
+
+
+def test_whether_anything_listens_is_asked_of_the_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        kernel = read_connection_file(Path("kernel-1.json"), json.dumps({**KERNEL, "shell_port": port}).encode())
+        assert kernel.is_listened_to()
+    assert not kernel.is_listened_to()
+
+
+def test_the_runtime_folder_is_the_one_that_jupyter_uses():
+    assert runtime_folder({"JUPYTER_RUNTIME_DIR": "/run"}) == Path("/run")
+    assert runtime_folder({"JUPYTER_DATA_DIR": "/data"}) == Path("/data/runtime")
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [("/w/a.ipynb", "a-ipynb"), ("/w/Ü b/my plot.v2.ipynb", "my-plot-v2-ipynb"), ("/w/console-1-ab", None),
+     ("/w/ü.ü", None)],
+)  # fmt: skip
+def test_a_notebook_gives_its_kernel_a_key(path, key):
+    assert key_of_notebook(path) == key
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("", "jup"), ("python3", "jup"), ("xpython-raw", "jup"), ("conda-env-x-py", "jup"), ("ir", "r"), ("deno", "deno"),
+     ("bash", "bash"), ("julia-1.9", "julia-1-9")],
+)  # fmt: skip
+def test_a_kernel_without_a_notebook_is_called_after_its_language(name, key):
+    assert key_of_kernel(name) == key
