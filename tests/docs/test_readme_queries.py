@@ -14,20 +14,24 @@ ROWS = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in 
 
 FOUND = {
     "What went wrong?": [[4, "Timeout: no answer"]],
-    "Who evaluated how much?": [["me", 1], ["you", 1]],
-    "What did others do since line 3?": [4],
+    "Who evaluated how much?": [["jupyter", 1], ["me", 1], ["you", 1]],
+    "What did others do since line 3?": [4, 5],
     "What came of which code?": [["(price 10)", "12"]],
     "Where was a time-out mentioned?": [[4, "Timeout: no answer"]],
     "How was it done last week?": ["(defn price [x] (* 1.2 x))"],
+    "Which code of the kernel uses a value that Clojure gave?": [["12", "total = 12 * 3"]],
+    "What did the human evaluate in which notebook?": [["/shop/sales.ipynb", 5, "total = 12 * 3"]],
 }
 
 
 def log():
     log = OutputLog()
     log.append("evaluatedCode", "(price 10)", timestamp_ms=1, who="me", evaluation="e1")
-    log.append("evaluationResults", "12", timestamp_ms=2, who="me", evaluation="e1")
+    log.append("evaluationResults", "12", timestamp_ms=2, who="me", session_key="clj", evaluation="e1")
     log.append("evaluatedCode", "(fetch)", timestamp_ms=3, who="you", evaluation="e2")
     log.append("evaluationErrorOutput", "Timeout: no answer", timestamp_ms=4, who="you", evaluation="e2")
+    cell = {"who": "jupyter", "session_key": "sales-ipynb", "notebook": "/shop/sales.ipynb", "evaluation": "e3"}
+    log.append("evaluatedCode", "total = 12 * 3", timestamp_ms=5, **cell)
     return log
 
 
