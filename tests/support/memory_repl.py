@@ -33,12 +33,12 @@ from codriver.repls.adapter_values import (
     Value,
 )
 from codriver.repls.errors import EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
-from codriver.repls.media import Display
+from codriver.repls.media import CellRun, Display
 
 PROTOCOL = "memory"
 HOME = "user"
 GIVEN = ("evaluate", "load-file", "interrupt", "complete", "lookup", "stdin", "sessions", "print-limits", "macroexpand",
-         "stacktrace")  # fmt: skip
+         "stacktrace", "cells")  # fmt: skip
 MISSING = {"test": "this REPL is for tests, and runs none", "clojuredocs": "this is no Clojure"}
 TOKEN = re.compile(r'\s*([()]|"(?:[^"\\]|\\.)*"|[^\s()"]+)')
 
@@ -298,6 +298,8 @@ class MemoryAdapter(Adapter):
         self._cause = None
         self.numbers = count(1)
         self.others = None
+        self._cells = {}
+        self._executions = count(1)
 
     @property
     def profile(self):
@@ -345,7 +347,36 @@ class MemoryAdapter(Adapter):
             session.over.set()
             ended(ReplDisconnectedError(self._cause) if self._cause else how)
 
+    def cell_run(self, evaluation):
+        return self._cells.pop(evaluation, None)
+
     async def _evaluate(self, session, request, limits):
+        if request.cell is None:
+            return await self._evaluate_forms(session, request, limits)
+        told, outputs, number = self.listener, [], next(self._executions)
+
+        def tell(identity, event):
+            if isinstance(event, Output):
+                outputs.append({"output_type": "stream", "name": f"std{event.stream}", "text": event.text})
+            elif isinstance(event, Value):
+                data = {"text/plain": event.text}
+                outputs.append(
+                    {"output_type": "execute_result", "execution_count": number, "data": data, "metadata": {}}
+                )
+            told(identity, event)
+
+        self.listener = tell
+        try:
+            how = await self._evaluate_forms(session, request, limits)
+            if how.failure:
+                about = {"ename": how.failure.type, "evalue": how.failure.message, "traceback": []}
+                outputs.append({"output_type": "error", **about})
+            return how
+        finally:
+            self.listener = told
+            self._cells[request.id] = CellRun(number, tuple(outputs))
+
+    async def _evaluate_forms(self, session, request, limits):
         if request.namespace not in (None, HOME):
             return Ending("failed", HOME, Failure(NAMESPACE_MISSING, f"there is no {request.namespace}"))
         run = Run(self, session, request.id)

@@ -4,8 +4,10 @@ Each bound is the size that its answer has now. A change that makes an answer sh
 """
 
 import pytest
-from reading_cost import READERS, answers_of, clojure, python, skills_of, workspace_of
+from reading_cost import READERS, answers_of, clojure, compact, python, skills_of, workspace_of
 from real_repls import repl
+
+from codriver.tools.manifest import BY_NAME
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
@@ -49,6 +51,9 @@ BUDGETS = {
 }
 """Of every client; a row with a profile behind it, such as `python, 1+2, codex`, is the bound of that client alone."""
 
+OF_NOTEBOOKS = {"list_cells": 256, "run_cell": 351}
+"""What a model reads of these where there is a notebook, and of the second a kernel; else neither is in a list."""
+
 
 def whose(row):
     """The row of every client that this one is measured by, where its client has no bound of its own."""
@@ -80,3 +85,11 @@ def test_no_answer_has_more_bytes_than_its_budget(language, request):
         if cost.wire > BUDGETS[whose(row)][0] or cost.read > BUDGETS[whose(row)][1]
     }
     assert grown == {}
+
+
+def test_what_a_notebook_adds_to_the_list_has_no_more_bytes_than_its_budget():
+    tools = [BY_NAME[name] for name in OF_NOTEBOOKS]
+    seen = {
+        tool.name: {"name": tool.name, "description": tool.description, "inputSchema": tool.schema} for tool in tools
+    }
+    assert {name: len(compact(shown)) for name, shown in seen.items()} == OF_NOTEBOOKS

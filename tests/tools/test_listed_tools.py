@@ -12,16 +12,19 @@ from codriver.tools.manifest import BY_NAME, MANIFEST
 
 EDIT_TOOLS = {"edit_files", "undo_edit"}
 LISP_TOOLS = {"balance_brackets", "clojuredocs_info"}
-NOTEBOOK_TOOLS = {"list_cells"}
+NOTEBOOK_TOOLS = {"list_cells", "run_cell"}
 CHANGED = "notifications/tools/list_changed"
 CORE = {"evaluate_code", "get_evaluation", "load_file", "repl_output_log", "list_sessions"}
+
+NEEDING_OTHERS = {"macroexpand", "run_cell"}
+"""The tools that neither Python nor the embedded Lisp can serve."""
 
 READS = {
     "get_evaluation", "symbol_info", "complete_symbol", "clojuredocs_info", "stacktrace", "list_sessions",
     "server_health", "repl_output_log", "wait_for", "balance_brackets", "what_changed", "list_cells",
 }  # fmt: skip
 """The tools that change nothing, so that asking them twice is asking them once."""
-RUNS_CODE = {"evaluate_code", "load_file", "run_tests", "macroexpand", "send_input", "edit_files"}
+RUNS_CODE = {"evaluate_code", "load_file", "run_tests", "macroexpand", "send_input", "edit_files", "run_cell"}
 ASKS_THE_NETWORK = {"clojuredocs_info"}
 TOLD_ELSEWHERE = {"run_tests": {"report"}, "load_file": {"dependents", "prune"}}
 """Arguments that no list names: the one of `codriver test`, and those that answers name where they would help."""
@@ -70,7 +73,7 @@ def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
 
 
 GIVEN = {
-    "code": "1", "filePath": "x.lpy", "evaluationId": "x", "text": "x", "symbol": "x", "prefix": "x",
+    "code": "1", "filePath": "x.lpy", "evaluationId": "x", "text": "x", "symbol": "x", "prefix": "x", "cell": "0",
     "query": "[:find ?e :where [?e :output/line 1]]", "edits": [{"type": "create", "filePath": "x.lpy", "content": ""}],
 }  # fmt: skip
 
@@ -80,7 +83,7 @@ def test_every_tool_takes_who_and_refuses_one_that_names_nobody(lisp):
         asked = {tool.name: {name: GIVEN[name] for name in tool.schema.get("required", ())} for tool in MANIFEST}
         reasons = {name: client.call(name, who="UI", **asked[name]).get("reason") for name in listed(client)}
     assert reasons == dict.fromkeys(reasons, "bad-who")
-    assert set(reasons) == set(BY_NAME) - {"macroexpand"}
+    assert set(reasons) == set(BY_NAME) - NEEDING_OTHERS
 
 
 def test_the_hints_of_every_tool_are_exact(lisp):
@@ -94,7 +97,7 @@ def test_the_hints_of_every_tool_are_exact(lisp):
             "idempotentHint": name in READS,
             "openWorldHint": name in RUNS_CODE | ASKS_THE_NETWORK,
         }, name
-    assert set(tools) == set(BY_NAME) - {"macroexpand"}
+    assert set(tools) == set(BY_NAME) - NEEDING_OTHERS
 
 
 def test_nothing_that_evaluates_may_be_repeated_by_a_client():

@@ -38,6 +38,7 @@ from codriver.repls.supervisor import Repls
 from codriver.settings.layers import held_back
 from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.base import Services, client_slug
+from codriver.tools.cell_writes import CellWrites
 from codriver.tools.client_traits import is_lean
 from codriver.tools.clojuredocs_export import Export
 from codriver.tools.gate import on_offer
@@ -127,7 +128,7 @@ def build(
         )  # fmt: skip
         kept, seen = KeptLists(workspace), SeenClients()
         clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))
-        services = _services(core, live, workspace, logbook, transcripts, repls, clients)
+        services = _services(core, live, workspace, logbook, transcripts, repls, clients, tasks)
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
             history=history, restored=restored, transcripts=transcripts, logbook=logbook, recorder=recorder,
@@ -187,7 +188,9 @@ def _services(
     transcripts: Transcripts,
     repls: Repls,
     clients: Clients,
+    tasks: TaskGroup,
 ) -> Services:
+    editor = Editor(workspace)
     return Services(
         core=core,
         current_settings=lambda: live.settings,
@@ -201,7 +204,8 @@ def _services(
         query=logbook.query,
         history_usage=logbook.history_usage,
         remembered=logbook.remembered,
-        editor=Editor(workspace),
+        editor=editor,
+        cell_writes=CellWrites(tasks, core, repls, transcripts, editor),
         withheld=lambda: tuple(map(held_back, live.withheld)),
     )
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from codriver.editing.file_changes import Snapshot
     from codriver.editing.file_languages import FileEdit
 
 EDIT_THREADS = 4
@@ -139,6 +140,35 @@ class Editor:
         batches = self._done.get(caller, [])
         self._done[caller] = [batch for batch in batches if batch is not changes and batch != changes]
         return left
+
+    async def read(self, given: str, *, allow_outside: bool) -> tuple[Path, Snapshot]:
+        """The path of the file that `given` means, and the file as it is now.
+
+        Raises:
+            NotEditableError, UnreadableError: it cannot be edited, for the reason said.
+        """
+        path = await self._in_thread(partial(editable_path, self._workspace, given, allow_outside=allow_outside))
+        return path, await self._in_thread(partial(read, path, self._workspace))
+
+    async def rewrite(self, path: Path, make: Callable[[bytes | None], bytes]) -> None:
+        """Replace a file by what `make`, in a thread, makes of it. It is no batch, and is not to be taken back.
+
+        Raises:
+            FilesChangedError: somebody else wrote it at the same time.
+            FilesUnwritableError: the system refused.
+            UnreadableError: it cannot be edited, for the reason said.
+            Whatever `make` raises; then nothing was written.
+        """
+
+        def write() -> None:
+            before = read(path, self._workspace)
+            after = make(before.data)
+            if after != before.data:
+                commit([Change(path, before, after)], self._workspace)
+
+        async with self._locked([path]):
+            with anyio.CancelScope(shield=True):
+                await self._in_thread(write)
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         """Do what waits for a disk in one of the editor's own threads."""

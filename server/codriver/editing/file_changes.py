@@ -50,7 +50,8 @@ MAX_FILE_BYTES: Final = 8 * MEBIBYTE
 """No source file is as large, and reading one takes a second."""
 MAX_HELD: Final = 32
 """Folders that a batch holds open at once; those of a larger batch are walked to again, and must be the same."""
-_RULES = Rules(Links.NEVER, MAX_FILE_BYTES)
+MAX_NOTEBOOK_BYTES: Final = 64 * MEBIBYTE
+"""A notebook holds its pictures."""
 
 
 class NotEditableError(Exception):
@@ -365,7 +366,8 @@ def _locate(path: Path, workspace: Path) -> Place:
 
 
 def _snapshot(place: Place) -> Snapshot:
-    data, status = place.read_with_status(_RULES)
+    most_bytes = MAX_NOTEBOOK_BYTES if place.path.suffix == ".ipynb" else MAX_FILE_BYTES
+    data, status = place.read_with_status(Rules(Links.NEVER, most_bytes))
     if not status.st_mode & 0o222 or not place.is_writable():
         raise UnreadableError("it is read-only")
     return Snapshot(data, status.st_mode & 0o7777, (status.st_uid, status.st_gid))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Transcripts
     from codriver.repls.supervisor import Repls
     from codriver.settings.model import Settings
+    from codriver.tools.cell_writes import CellWrites
     from codriver.tools.clojuredocs_export import Export
 
 Json = Mapping[str, Any]
@@ -135,6 +136,7 @@ class Services:
     remembered: Callable[[], tuple[Entry, ...]]
     """What earlier runs left, in line order, and then the documents of the memory, under their kinds. Blocks."""
     editor: Editor
+    cell_writes: CellWrites
     work: Work = field(default_factory=Work)
     """What is done in threads, shared out between the clients."""
     waits: Waits = field(default_factory=Waits)

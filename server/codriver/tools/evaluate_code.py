@@ -174,7 +174,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         forms=forms,
         max_length=arguments.max_length,
         max_depth=arguments.max_depth,
-        default_limits=_default_limits(call, target),
+        default_limits=default_limits(call, target),
     )
     settings = call.services.settings
     timeout_ms = arguments.timeout_ms or settings.evaluate_timeout_ms
@@ -247,13 +247,13 @@ class _Loads:
         check_tree(call, target, self._who, self._arguments.repl_session_key)
         if self._arguments.repl_session_key is None:
             target = in_lane(call, target, self._who)
-        limits, identity = _default_limits(call, target), evaluation_queue.next_id(call.state)
+        limits, identity = default_limits(call, target), evaluation_queue.next_id(call.state)
         request = replace(asked, id=identity, session=target.session.name, default_limits=limits)
         begin(call, target, self._who, request)
         return await wait(call, request.id, max(0.0, self._ends_at - anyio.current_time()), may_last=True)
 
 
-def _default_limits(call: Call, target: Target) -> PrintLimits | None:
+def default_limits(call: Call, target: Target) -> PrintLimits | None:
     """How much of a value is printed for who does not say; None where that is the settings' to say."""
     if not traits_of(call.client_name).reads_whole:
         return None
@@ -269,8 +269,8 @@ def begin(call: Call, target: Target, who: str, request: Request) -> None:
     """
     check_room(call.state.unfinished(), call.client, request)
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    asked = (target.repl.id, request.session, request.namespace, request.file, request.kind, code)
-    shown = f"load-file {request.file}" if request.file else request.code
+    asked = (target.repl.id, request.session, request.namespace, request.file, request.cell, request.kind, code)
+    shown = f"load-file {request.file}" if request.file and request.cell is None else request.code
     transcript = call.services.transcripts.open(request.id, asked, shown)
     call.dispatch(Evaluate(target.repl.id, request, transcript.head, target.lane), who=who)
     note_sent(call, target, who, request)

@@ -78,9 +78,13 @@ async def describe(
 
     It leaves out what its reader knows, unless `asked` wants detail.
     """
+    await call.services.cell_writes.settled(evaluation)
     fields = _standing(call, evaluation)
     own = (*notes_of_isolation(call, evaluation), *notes_of_lanes(call, evaluation))
     said: list[str] = [*notes_of_home(call, evaluation), *own, *evaluation.notes]
+    if cell := call.services.cell_writes.told(evaluation.id):
+        fields["cell"] = cell[0]
+        said += filter(None, cell[1:])
     if evaluation.failure:
         error, _ = shorten(call.services.transcripts.cleared(failure_json(evaluation.failure)), max_bytes // 2)
         fields["error"] = error

@@ -15,6 +15,7 @@ from codriver.tools import (
     note_edit,
     repl_output_log,
     restart_repl,
+    run_cell,
     run_tests,
     stacktrace,
     symbol_info,
@@ -41,6 +42,7 @@ MANIFEST: tuple[Tool, ...] = (
     *wait_for.TOOLS,
     *edit_files.TOOLS,
     *list_cells.TOOLS,
+    *run_cell.TOOLS,
 )
 
 BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in MANIFEST})

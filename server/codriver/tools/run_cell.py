@@ -1,0 +1,195 @@
+"""`run_cell`: a notebook's cell runs in the notebook's own kernel, and its outputs go into the file."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BeforeValidator, Field
+
+from codriver.core import evaluation_queue
+from codriver.core.values import NOTEBOOK, Request
+from codriver.editing.file_changes import NotEditableError, UnreadableError, show
+from codriver.editing.notebooks import NotANotebookError
+from codriver.errors import RefusedError
+from codriver.tools.answer_budget import budget
+from codriver.tools.base import Answer, Call, Tool, answer_schema
+from codriver.tools.cell_writes import Write, stamp_of
+from codriver.tools.evaluate_code import EVALUATION, begin, default_limits
+from codriver.tools.evaluation_answers import describe
+from codriver.tools.evaluation_waits import wait
+from codriver.tools.lean_answers import Evaluating
+from codriver.tools.list_cells import kernel_of, notebook_in
+from codriver.tools.session_choice import Target, check_tree, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from codriver.core.state import Repl
+    from codriver.editing.file_changes import Snapshot
+    from codriver.editing.notebooks import Cell, Notebook
+
+CELLS = "cells"
+"""The capability of a REPL that keeps the outputs of a notebook's cell: a Jupyter kernel's."""
+MAX_IMAGES = 10
+
+
+class RunCellArguments(Evaluating):
+    """Arguments of `run_cell`."""
+
+    file_path: str
+    cell: Annotated[str, BeforeValidator(lambda given: str(given) if type(given) is int else given)] = Field(
+        description="Id, or index from 0."
+    )
+    timeout_ms: int | None = Field(None, ge=1000, le=600_000)
+    repl_session_key: str | None = None
+
+
+class NoCodeError(RefusedError):
+    """The cell has no code to run."""
+
+    reason = "no-code"
+
+    def __init__(self, name: str, cell: Cell) -> None:
+        what = "is blank" if cell.type == "code" else f"is of the type {cell.type}"
+        super().__init__(
+            f"cell {cell.index} of {name} {what}: nothing was run", hint="list_cells tells which cells have code"
+        )
+
+
+class NoKernelError(RefusedError):
+    """It is not clear in which kernel the notebook's cells run."""
+
+    reason = "no-kernel"
+
+    def __init__(self, name: str, kernelspec: str, keys: Sequence[str], why: str) -> None:
+        words = f":{kernelspec}" if kernelspec and kernelspec != "python3" else ""
+        choice = f"call again with replSessionKey set to one of: {', '.join(keys)}; or " if keys else ""
+        start = f"have the user start one for it: codriver serve --repl jupyter{words}"
+        super().__init__(f"{name} has no kernel of its own{why}: nothing was run", hint=choice + start)
+
+
+class OtherKernelError(RefusedError):
+    """The notebook has a kernel of its own, and another one was named."""
+
+    reason = "ambiguous-session"
+
+    def __init__(self, name: str, own: str, given: str) -> None:
+        super().__init__(
+            f"{name} has the kernel {own}, and {given} was named: nothing was run",
+            hint=f"leave replSessionKey out, or evaluate the cell's code in {given} with evaluate_code",
+        )
+
+
+class NotebookOpenError(RefusedError):
+    """The notebook is open in a Jupyter Server, which would overwrite what is written into the file."""
+
+    reason = "notebook-open"
+
+    def __init__(self, name: str, where: str, key: str | None) -> None:
+        way = f"evaluate the cell's code in its kernel, with evaluate_code and replSessionKey {key}" if key else ""
+        super().__init__(
+            f"{name} is open in {where}, whose copy of it would not have the outputs: nothing was run",
+            hint=f"{way or 'evaluate its code with evaluate_code'}; the file stays the human's",
+        )
+
+
+async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
+    """Run one cell, wait, and say how it stands. Its outputs are written when it is over, also after this call."""
+    who = call.who(arguments.who)
+    path, before = await _read(call, arguments.file_path)
+    data = before.data or b""
+    notebook = await call.services.work.texts.run(call.client, partial(notebook_in, data, path.name))
+    cell = notebook.cell(arguments.cell)
+    if cell.type != "code" or not cell.source.strip():
+        raise NoCodeError(path.name, cell)
+    own = kernel_of(call.state, path, call.services.workspace)
+    find_open = partial(find_open_notebook, path, own)
+    if where := await call.services.work.files.run(call.client, find_open):
+        raise NotebookOpenError(path.name, where, own.key if own else None)
+    target = _target(call, arguments.repl_session_key, path, notebook)
+    check_tree(call, target, who, arguments.repl_session_key)
+    shown = show(call.services.workspace, path)
+    request = Request(
+        id=evaluation_queue.next_id(call.state),
+        code=cell.source,
+        session=target.session.name,
+        file=str(path),
+        cell=cell.name,
+        description=f"run cell {cell.index} of {shown}",
+        default_limits=default_limits(call, target),
+    )
+    begin(call, target, who, request)
+    write = Write(path, shown, cell, stamp_of(data), find_open)
+    call.services.cell_writes.begin(call.state.evaluations[request.id], write)
+    timeout_ms = arguments.timeout_ms or call.services.settings.evaluate_timeout_ms
+    current = await wait(call, request.id, timeout_ms / 1000, may_last=True)
+    return await describe(call, current, arguments, max_images=MAX_IMAGES, max_bytes=budget(call))
+
+
+async def _read(call: Call, given: str) -> tuple[Path, Snapshot]:
+    """The notebook's path and content, of a file that can be written.
+
+    Raises:
+        NotANotebookError: it is no such file.
+    """
+    is_allowed = call.services.settings.allow_edits_outside_workspace
+    try:
+        path, before = await call.services.editor.read(given, allow_outside=is_allowed)
+    except (NotEditableError, UnreadableError) as error:
+        raise NotANotebookError(given, str(error)) from error
+    if before.data is None:
+        raise NotANotebookError(given, "there is no such file")
+    return path, before
+
+
+def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Target:
+    """The session of the notebook's own kernel, else the one named, else the only kernel that is nobody's.
+
+    Raises:
+        NoKernelError, OtherKernelError: it is not clear which one is meant.
+    """
+    own = kernel_of(call.state, path, call.services.workspace)
+    if own is not None:
+        if key not in (None, own.key):
+            raise OtherKernelError(path.name, own.key, str(key))
+        return resolve(call.state, own.key)
+    kernels = [repl for repl in call.state.repls.values() if _runs_cells(repl)]
+    keys = [repl.key for repl in kernels]
+    if key is not None:
+        target = resolve(call.state, key)
+        if not _runs_cells(target.repl):
+            raise NoKernelError(path.name, notebook.kernel, keys, f", and {key} is no Jupyter kernel")
+        return target
+    free = [repl.key for repl in kernels if not repl.notebook and not repl.origin.is_merely_found]
+    if len(free) != 1:
+        raise NoKernelError(path.name, notebook.kernel, keys, "")
+    return resolve(call.state, free[0])
+
+
+def _runs_cells(repl: Repl) -> bool:
+    return repl.profile is not None and CELLS in repl.profile.capabilities
+
+
+def find_open_notebook(path: Path, own: Repl | None) -> str | None:
+    """The place where a notebook is open, in words; None where it is open nowhere. Waits for servers."""
+    return f"a Jupyter session ({own.key}, {path.name})" if own is not None and own.origin.is_merely_found else None
+
+
+TOOLS = (
+    Tool(
+        name="run_cell",
+        title="Run notebook cell",
+        description="Run a cell of a notebook file in its kernel and write the outputs into the file.",
+        arguments=RunCellArguments,
+        output=answer_schema(**EVALUATION, cell="string"),
+        run=run_cell,
+        needs=(CELLS,),
+        setting="enable_mcp_repl_evaluation",
+        destructive=True,
+        open_world=True,
+        languages=(NOTEBOOK,),
+        search_hint="jupyter notebook execute cell",
+    ),
+)

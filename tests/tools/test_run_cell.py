@@ -1,0 +1,157 @@
+"""`run_cell`: a cell runs in the notebook's kernel and its outputs go into the file, over a REPL in memory."""
+
+import json
+
+import pytest
+from live_server import until
+from serve_with_memory import LiveWithMemory
+
+KERNELSPEC = {"kernelspec": {"name": "memory"}}
+
+
+def code(source, **more):
+    return {"cell_type": "code", "execution_count": None, "id": "c", "metadata": {}, "outputs": [], **more,
+            "source": source}  # fmt: skip
+
+
+def book(*cells):
+    """A notebook's text, laid out as no other program does it."""
+    text = json.dumps({"cells": cells, "metadata": KERNELSPEC, "nbformat": 4, "nbformat_minor": 5}, indent=3)
+    return f"\ufeff{text.replace('nbformat_minor', chr(92) + 'u006ebformat_minor')}\n\n"
+
+
+def cells_of(file):
+    return json.loads(file.read_text(encoding="utf-8-sig"))["cells"]
+
+
+def stream(text):
+    return {"name": "stdout", "output_type": "stream", "text": [text]}
+
+
+def value(text, count):
+    return {"data": {"text/plain": [text]}, "execution_count": count, "metadata": {}, "output_type": "execute_result"}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    running = LiveWithMemory(tmp_path_factory.mktemp("memory"))
+    running.workspace.joinpath("first.ipynb").write_text(book())
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def notebook(live, request):
+    """The path of a notebook of a name of its own."""
+    return live.workspace / f"{request.node.originalname}.ipynb"
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        until(lambda: "run_cell" in connected.tools(), "the kernel and the notebook")
+        yield connected
+
+
+def test_outputs_and_count_are_written_and_every_other_byte_stays(client, notebook):
+    before = [code(['(println "a")'], id="a1"), code("2", id="b2")]
+    notebook.write_text(book(*before))
+    answer = client.call("run_cell", filePath=notebook.name, cell="a1")
+    count = cells_of(notebook)[0]["execution_count"]
+    assert answer["cell"] == f"0 a1 [{count}], written into {notebook.name}"
+    assert (answer["ok"], answer["result"], answer["stdout"], answer["sessionKey"]) == (True, "nil", "a\n", "mem")
+    after = {**before[0], "execution_count": count, "outputs": [stream("a\n"), value("nil", count)]}
+    assert notebook.read_text() == book(after, before[1])
+
+
+def test_the_answer_of_a_cell_that_went_well_is_short(client, notebook):
+    notebook.write_text(book(code("(+ 1 2)")))
+    client.call("run_cell", filePath=notebook.name, cell="c")
+    answer = client.call("run_cell", filePath=notebook.name, cell="c", detail=False)
+    count = cells_of(notebook)[0]["execution_count"]
+    assert {key: answer[key] for key in ("ok", "result", "cell")} == {
+        "ok": True, "result": "3", "cell": f"0 c [{count}], written into {notebook.name}"
+    }  # fmt: skip
+    assert set(answer) <= {"ok", "result", "cell", "evaluationId", "notes", "sessionKey"}
+
+
+def test_a_cell_is_meant_by_its_index_from_0_too(client, notebook):
+    notebook.write_text(book(code("1"), code("(+ 2 2)", id="b")))
+    for given in (1, "1", "cell-1", "b"):
+        assert client.call("run_cell", filePath=notebook.name, cell=given)["result"] == "4"
+
+
+def test_a_failure_is_an_output_of_the_cell(client, notebook):
+    notebook.write_text(book(code("(/ 1 0)")))
+    answer = client.call("run_cell", filePath=notebook.name, cell="c")
+    assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
+    assert f"written into {notebook.name}" in answer["cell"]
+    (error,) = cells_of(notebook)[0]["outputs"]
+    assert (error["output_type"], error["ename"]) == ("error", "ZeroDivisionError")
+
+
+def test_outputs_are_written_when_the_cell_is_over_also_after_its_call(client, notebook):
+    notebook.write_text(book(code("(read-line)")))
+    answer = client.call("run_cell", filePath=notebook.name, cell="c")
+    assert (answer["status"], answer["cell"]) == ("needs-input", f"0 c of {notebook.name}")
+    assert f"the outputs are written into {notebook.name} when it is over" in answer["notes"]
+    client.call("send_input", evaluationId=answer["evaluationId"], text="said")
+    told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
+    count = cells_of(notebook)[0]["execution_count"]
+    assert (told["result"], told["cell"]) == ('"said"', f"0 c [{count}], written into {notebook.name}")
+    assert cells_of(notebook)[0]["outputs"] == [value('"said"', count)]
+
+
+def test_a_file_that_changed_meanwhile_stays_as_it_is_and_the_outputs_are_in_the_answer(client, notebook):
+    notebook.write_text(book(code("(read-line)")))
+    answer = client.call("run_cell", filePath=notebook.name, cell="c")
+    changed = book(code("(read-line)"), code("new", id="d"))
+    notebook.write_text(changed)
+    client.call("send_input", evaluationId=answer["evaluationId"], text="said")
+    told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
+    assert told["result"] == '"said"'
+    assert f"not written into {notebook.name}: it changed since the run began" in " ".join(told["notes"])
+    assert notebook.read_text() == changed
+
+
+def test_the_outputs_of_runs_that_wait_for_one_another_are_all_written(client, notebook):
+    notebook.write_text(book(code("(read-line)", id="a"), code("(+ 1 1)", id="b"), code("(+ 2 2)", id="c")))
+    first = client.call("run_cell", filePath=notebook.name, cell="a")
+    others = [client.begin_call("run_cell", filePath=notebook.name, cell=cell, detail=True) for cell in "bc"]
+    answers = [client.answer(one)["result"]["structuredContent"] for one in others]
+    assert {one["status"] for one in answers} == {"queued"}, "behind one that waits for input"
+    client.call("send_input", evaluationId=first["evaluationId"], text="x")
+    for one in (first, *answers):
+        told = client.call("get_evaluation", evaluationId=one["evaluationId"], waitMs=20_000)
+        assert "written into" in told["cell"]
+    texts = [cell["outputs"][0]["data"]["text/plain"] for cell in cells_of(notebook)]
+    assert texts == [['"x"'], ["2"], ["4"]]
+
+
+def test_what_never_ran_leaves_the_file_as_it_is(client, notebook):
+    notebook.write_text(book(code("(read-line)", id="a"), code("(+ 1 1)", id="b")))
+    first = client.call("run_cell", filePath=notebook.name, cell="a")
+    second = client.call("run_cell", filePath=notebook.name, cell="b")
+    told = client.call("interrupt_evaluation", evaluationId=second["evaluationId"])
+    assert "it did not run" in " ".join(told["notes"])
+    client.call("interrupt_evaluation", evaluationId=first["evaluationId"])
+    assert cells_of(notebook)[1]["outputs"] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "words"),
+    [
+        ({"cell": "text"}, "no-code", "of the type markdown"), ({"cell": "blank"}, "no-code", "is blank"),
+        ({"cell": "9"}, "unknown-cell", "indexes from 0 to 2"), ({"cell": ["a"]}, "bad-arguments", "cell"),
+        ({"filePath": "../x.ipynb"}, "file-unreadable", "outside the workspace"),
+        ({"filePath": "none.ipynb"}, "file-unreadable", "no such file"),
+        ({"replSessionKey": "nope"}, "unknown-session", "nope"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_refused_and_nothing_is_written(client, notebook, given, reason, words):
+    text = book(code("1", id="a"), code(" \n", id="blank"), {"cell_type": "markdown", "id": "text", "source": "1"})
+    notebook.write_text(text)
+    refused = client.call("run_cell", **{"filePath": notebook.name, "cell": "a", **given})
+    assert (refused["ok"], refused["reason"]) == (False, reason)
+    assert words in refused["message"]
+    assert notebook.read_text() == text
