@@ -159,7 +159,7 @@ def note_others(state: State, action: OthersEvaluation) -> Outcome:
         who=HUMAN,
         session_key=session_key(repl, session.name),
         evaluation=evaluation.id,
-        notebook=repl.profile.notebook if repl.profile else None,
+        notebook=repl.notebook,
     )
     return Outcome(_put_new(state, evaluation, repl, session, action.now), (code,))
 

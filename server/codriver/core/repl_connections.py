@@ -191,6 +191,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         generation=repl.generation + 1,
         failures=0,
         profile=action.profile,
+        notebook=repl.notebook or action.profile.notebook,
         formerly=frozenset(action.profile.capabilities),
         sessions=_main_alone(repl),
     )

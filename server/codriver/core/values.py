@@ -75,7 +75,7 @@ class Profile:
     process_id: int | None = None
     project_root: str | None = None
     notebook: str | None = None
-    """The absolute path of the notebook whose kernel it is."""
+    """The path of the notebook whose kernel it is, where the connection tells."""
     other_tree: str | None = None
     """The working tree of the workspace's repository that it runs in, where that is not the workspace's own."""
     notes: tuple[str, ...] = ()

@@ -1,0 +1,54 @@
+"""What somebody evaluates in a REPL past the server: an evaluation that holds the queue, and is no client's."""
+
+import pytest
+
+from codriver.core.actions import Evaluate, EvaluationEnded, OthersEvaluation, ReplConnected, ReplLost
+from codriver.core.effects import Append, RunEvaluation
+from codriver.core.evaluation_queue import accept, end, note_others
+from codriver.core.repl_connections import connected, lost
+from codriver.core.state import Life, Origin, Repl, State
+from codriver.core.values import Profile, Request
+
+
+@pytest.fixture
+def state():
+    repl = Repl("r1", "a-ipynb", Origin("kernel", "/run/kernel-1.json", is_merely_found=True))
+    started = State(life=Life("started", session_id="abcd"), repls={"r1": repl})
+    profile = Profile("python", isolation="none", is_serial=True, notebook="/shop/a.ipynb")
+    return connected(started, repl, ReplConnected("r1", profile, "jupyter:///run/kernel-1.json", 1)).state
+
+
+def seen(state):
+    return note_others(state, OthersEvaluation("r1", "abcd-1", "price = 7", 5))
+
+
+def test_its_code_enters_the_log_with_the_notebook(state):
+    (code,) = seen(state).effects
+    assert isinstance(code, Append)
+    assert (code.text, code.who, code.notebook, code.evaluation) == ("price = 7", "jupyter", "/shop/a.ipynb", "abcd-1")
+
+
+def test_it_runs_already_and_ours_waits_for_it(state):
+    state = seen(state).state
+    assert state.evaluations["abcd-1"].status == "running"
+    outcome = accept(state, Evaluate("r1", Request("abcd-2", "1+2"), who="ann", client="c1", now=6))
+    assert outcome.state.evaluations["abcd-2"].status == "queued"
+    assert not [effect for effect in outcome.effects if isinstance(effect, RunEvaluation)]
+    ended = end(outcome.state, outcome.state.evaluations["abcd-1"], EvaluationEnded("abcd-1", "done", now=7))
+    assert ended.state.evaluations["abcd-2"].status == "running"
+    assert [effect.request.id for effect in ended.effects if isinstance(effect, RunEvaluation)] == ["abcd-2"]
+
+
+def test_with_the_connection_it_is_lost_and_nobody_calls_its_code_sent(state):
+    state = seen(state).state
+    outcome = lost(state, state.repls["r1"], ReplLost("r1", "the kernel was restarted", now=8))
+    (ending,) = [one for one in outcome.follow_ups if isinstance(one, EvaluationEnded)]
+    assert (ending.status, ending.failure.message) == (
+        "lost",
+        "the kernel was restarted; how far it came is not known here",
+    )
+
+
+def test_of_a_repl_that_is_forgotten_nothing_is_noted(state):
+    outcome = note_others(state, OthersEvaluation("r2", "abcd-1", "x", 5))
+    assert (outcome.state, outcome.effects) == (state, ())
