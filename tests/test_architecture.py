@@ -162,6 +162,7 @@ OPENERS = {
     "repls/worker/outside_packages.py": "runs in the project's own Python, without ours: metadata of what is installed",
     "repls/worker/streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
+    "repls/jupyter/kernel_process.py": "the kernel's tables in /proc",
     "setup/reachability.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",

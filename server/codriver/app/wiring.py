@@ -31,6 +31,7 @@ from codriver.log.writer import EarlierRuns, Logbook, RunRecorder
 from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
 from codriver.protocol.server import Protocol
+from codriver.repls.jupyter.jupyter_adapter import JUPYTER, connect_jupyter
 from codriver.repls.kinds import NREPL
 from codriver.repls.launch.recipes import Recipe, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 CONNECTORS: Mapping[str, Connector] = MappingProxyType(
     {
         NREPL: connect_nrepl,
+        JUPYTER: connect_jupyter,
     }
 )
 """How to connect to REPLs, by the protocol that a kind of REPL names."""

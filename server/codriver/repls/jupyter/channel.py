@@ -38,9 +38,24 @@ class Channel(Protocol):
         ...
 
     @property
+    def is_local(self) -> bool:
+        """Whether the kernel runs on this machine."""
+        return False
+
+    @property
     def process_id(self) -> int | None:
         """The kernel's process on this machine, where the carrier knows it."""
         return None
+
+    @property
+    def notebook(self) -> str | None:
+        """The absolute path of the notebook whose kernel it is, where the carrier knows it."""
+        return None
+
+    @property
+    def can_interrupt(self) -> bool:
+        """Whether the carrier has its own way to interrupt the kernel."""
+        return False
 
     def post(
         self,
@@ -67,7 +82,7 @@ class Channel(Protocol):
         return "it answered nothing"
 
     async def interrupt(self) -> bool:
-        """Interrupt the kernel in the carrier's own way; whether it has one. Else a control message may do it."""
+        """Interrupt the kernel in the way of the carrier; whether it could. Else a control message may do it."""
         return False
 
     async def restart(self) -> None:

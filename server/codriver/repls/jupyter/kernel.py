@@ -71,31 +71,33 @@ def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
 class Exchange:
     """A request of ours and the signs of its end: its reply, and that the kernel is idle again, in any order."""
 
-    __slots__ = ("id", "idle", "is_answered", "on_message", "replied", "reply")
+    __slots__ = ("ending", "id", "idle", "on_message", "replied", "reply")
 
     def __init__(self, on_message: OnMessage | None = None) -> None:
         """`on_message` is told of every message about it, its reply included."""
         self.id = ""
         self.on_message = on_message
         self.reply: Message | None = None
-        self.is_answered = False
-        """Whether the kernel said anything about it."""
+        self.ending = anyio.Event()
+        """The first of the two signs, whichever it is."""
         self.replied = anyio.Event()
         self.idle = anyio.Event()
 
     def take(self, message: Message) -> None:
         """A message about it."""
-        self.is_answered = True
         if self.on_message is not None:
             self.on_message(message)
         if message.socket in ("shell", "control"):
             self.reply = self.reply or message
             self.replied.set()
+            self.ending.set()
         elif message.state == "idle":
             self.idle.set()
+            self.ending.set()
 
     def end(self) -> None:
         """Wake who waits: nothing more will come."""
+        self.ending.set()
         self.replied.set()
         self.idle.set()
 
@@ -135,6 +137,7 @@ class Kernel:
         self.cause: str | None = None
         self.closed = anyio.Event()
         self.session = ""
+        """The kernel's own; empty of one that answers under the session of whoever asked, as R's does."""
         self._on_foreign = on_foreign
         self._exchanges: OrderedDict[str, Exchange] = OrderedDict()
         self._past: OrderedDict[str, Exchange] = OrderedDict()
@@ -177,7 +180,7 @@ class Kernel:
             is_restart = message.content.get("restart") is True
             return "another client restarted the kernel" if is_restart else "another client shut the kernel down"
         # Of these alone: a server between us and the kernel adds messages of its own, with a session of its own.
-        if message.state in ("busy", "idle") and message.session != self.session:
+        if self.session and message.state in ("busy", "idle") and message.session != self.session:
             return "the kernel was restarted, and everything defined in it is gone"
         return ""
 
@@ -223,6 +226,13 @@ class Kernel:
                 await self._changed.wait()
             self.check_open()
             yield
+
+    async def wait_ended(self, request_id: str, timeout_s: float) -> bool:
+        """Wait for the end of what the main shell works on; whether it came in time."""
+        with anyio.move_on_after(timeout_s):
+            while request_id in self._running and self.cause is None:
+                await self._changed.wait()
+        return request_id not in self._running
 
     def forget_running(self, request_id: str) -> None:
         """Take a request for over whose end the kernel never told."""
@@ -378,7 +388,8 @@ class Kernel:
         finally:
             for exchange in exchanges:
                 self.finish(exchange)
-        self.session = answered[-1].session
+        session = answered[-1].session
+        self.session = "" if session == self.our_session else session
         self.info = read_kernel_info(answered[-1].content)
 
     async def follow(self) -> None:

@@ -25,12 +25,16 @@ class Quirks:
     """`message`: an `interrupt_request` on control. `signal`: SIGINT to its process group. `none`: neither stops it."""
     interrupt_note: str = ""
     """A sentence on what an interrupt does not stop, or why there is none."""
+    survives_signal: bool = False
+    """A signal does not end the kernel: it may follow a message that was not answered."""
     late_value_s: float = 0.0
     """How long after the end of an evaluation its value may still come."""
     shows_values: bool = False
     """Values come as `display_data`, never as `execute_result`."""
     runs_expressions: bool = False
     """It answers `user_expressions`: that is, it runs Python."""
+    reads_input: bool = True
+    """Code that reads from stdin gets it from us; else it reads nothing and may wait for ever."""
     gate: Gate = "incomplete"
     """The worth of `is_complete`. `complete`: right about all code. `incomplete`: right where it says `incomplete`, but
     invalid code may be `complete` to it. `none`: it never knows."""
@@ -38,13 +42,22 @@ class Quirks:
     beats_while_busy: bool = True
     keeps_subshells: bool = False
     """It may have subshells; whether it does, `create_subshell_request` tells."""
+    tells_process: bool = False
+    """It answers `usage_request`."""
     captures_descriptors: bool = False
     """Output of child processes is the kernel's output too."""
     notes: tuple[str, ...] = ()
     """Sentences a user should know."""
 
 
-_IPYTHON: Final = Quirks(runs_expressions=True, gate="complete", keeps_subshells=True, captures_descriptors=True)
+_IPYTHON: Final = Quirks(
+    survives_signal=True,
+    tells_process=True,
+    runs_expressions=True,
+    gate="complete",
+    keeps_subshells=True,
+    captures_descriptors=True,
+)
 
 QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
     {
@@ -57,7 +70,12 @@ QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
             gate="complete",
             notes=("xeus-python cannot be interrupted; what child processes print is lost",),
         ),
-        "bash_kernel": Quirks(gate="none", notes=("values are what commands print; code that reads gets no input",)),
+        "bash_kernel": Quirks(
+            survives_signal=True,
+            reads_input=False,
+            gate="none",
+            notes=("values are what commands print; code that reads gets no input",),
+        ),
         "IRkernel": Quirks(
             interrupt_by="signal",
             interrupt_note="the R kernel takes no interrupt by message, and its process is not known here",
@@ -71,8 +89,10 @@ QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
             late_value_s=0.05,
         ),
         "tslab": Quirks(interrupt_by="signal", beats_while_busy=False),
-        "scheme": Quirks(),
-        "Octave Kernel": Quirks(notes=("a failed call is told as output only, and the evaluation counts as done",)),
+        "scheme": Quirks(survives_signal=True),
+        "Octave Kernel": Quirks(
+            survives_signal=True, notes=("a failed call is told as output only, and the evaluation counts as done",)
+        ),
     }
 )
 """By `implementation`; others are taken for what the protocol says."""

@@ -1,0 +1,83 @@
+"""A notebook cell's outputs, gathered from the messages of its execution as a notebook keeps them.
+
+Pure. Source: nbformat 4, "Code cell outputs"; Jupyter's messaging protocol, `clear_output`, `update_display_data`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.repls.jupyter.messages import mapping_of, text_of, texts_of
+from codriver.repls.media import CellRun
+
+if TYPE_CHECKING:
+    from codriver.repls.jupyter.messages import Message
+
+Output = dict[str, object]
+
+
+class CellOutputs:
+    """The outputs of one cell, in their order. Consecutive texts of one stream are one output."""
+
+    def __init__(self) -> None:
+        self._outputs: list[Output] = []
+        self._by_display: dict[str, list[Output]] = {}
+        self._count: int | None = None
+        self._clears_next = False
+
+    def take(self, message: Message) -> None:
+        """A message about the execution."""
+        content = message.content
+        if isinstance(count := content.get("execution_count"), int):
+            self._count = count
+        match message.type:
+            case "stream":
+                self._stream(text_of(content, "name"), text_of(content, "text"))
+            case "execute_result":
+                self._add({**_shown("execute_result", message), "execution_count": content.get("execution_count")})
+            case "display_data":
+                self._add(output := _shown("display_data", message))
+                self._by_display.setdefault(_display_id(message), []).append(output)
+            case "update_display_data":
+                self._update(message)
+            case "error":
+                trace = list(texts_of(content, "traceback"))
+                name, value = text_of(content, "ename"), text_of(content, "evalue")
+                self._add({"output_type": "error", "ename": name, "evalue": value, "traceback": trace})
+            case "clear_output":
+                self._clear(waits=content.get("wait") is True)
+
+    def run(self) -> CellRun:
+        """The outputs so far."""
+        return CellRun(self._count, tuple(self._outputs))
+
+    def _stream(self, name: str, text: str) -> None:
+        last = self._outputs[-1] if self._outputs and not self._clears_next else {}
+        if last.get("output_type") == "stream" and last.get("name") == name:
+            last["text"] = f"{last['text']}{text}"
+        elif text:
+            self._add({"output_type": "stream", "name": name, "text": text})
+
+    def _add(self, output: Output) -> None:
+        if self._clears_next:
+            self._clear(waits=False)
+        self._outputs.append(output)
+
+    def _update(self, message: Message) -> None:
+        name = _display_id(message)
+        for output in self._by_display.get(name, ()) if name else ():
+            output.update(_shown("display_data", message))
+
+    def _clear(self, *, waits: bool) -> None:
+        """Forget what was put out; with `waits`, when the next output comes."""
+        self._clears_next = waits
+        if not waits:
+            self._outputs.clear()
+
+
+def _shown(kind: str, message: Message) -> Output:
+    return {"output_type": kind, "data": dict(message.mapping("data")), "metadata": dict(message.mapping("metadata"))}
+
+
+def _display_id(message: Message) -> str:
+    return text_of(mapping_of(message.content, "transient"), "display_id")

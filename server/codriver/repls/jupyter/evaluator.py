@@ -1,0 +1,299 @@
+"""The evaluator of one kernel: sends code when it is its turn, tells its events, and how it ended.
+
+One execution is in flight at a time. It is over when its reply came and the kernel is idle again; some kernels tell its
+value later still. One that the kernel dropped unread, as another client's code failed before it, is sent again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.values import MAIN_SESSION, Failure, Form
+from codriver.errors import ReplDisconnectedError
+from codriver.net.tasks import TaskSet
+from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, Interruption
+from codriver.repls.errors import CapabilityMissingError, OpTimedOutError, SessionNotOpenError
+from codriver.repls.jupyter.cell_outputs import CellOutputs
+from codriver.repls.jupyter.execution import CUT_BY_SERVER, Execution
+from codriver.repls.jupyter.failures import failure_of, not_run
+from codriver.repls.jupyter.kernel import EXECUTE, Exchange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codriver.core.values import Request
+    from codriver.repls.adapter_values import Ended, Event, Listener
+    from codriver.repls.jupyter.kernel import Kernel
+    from codriver.repls.jupyter.messages import Message
+    from codriver.repls.media import CellRun
+
+IDLE_S: Final = 2.0
+"""How long after its reply an execution waits for the kernel to be idle: that message may have been dropped."""
+
+REPLY_S: Final = 10.0
+"""How long after the kernel is idle an execution waits for its reply."""
+
+AFTER_INTERRUPT_S: Final = 2.0
+MOST_SENT: Final = 4
+"""How often code is sent at most that the kernel drops unread."""
+
+KEPT_CELLS: Final = 100
+END_OF_INPUT: Final = "\x04"
+"""What ipykernel takes for the end of the input."""
+
+NO_IDLE: Final = "the kernel answered and never said that it is idle again: some of the output may be missing"
+NO_REPLY: Final = "the kernel is idle and never answered: whether the code ran to its end is not known"
+STILL_RUNS: Final = "the kernel took the interrupt and its code still runs"
+TAKEN_BACK: Final = "it was not sent yet: the kernel was busy with other code"
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """One evaluation under way."""
+
+    request: Request
+    ended: Ended
+    execution: Execution | None = None
+    """The form that was sent and is not over."""
+    waiting: anyio.CancelScope | None = None
+    """Of its wait for a turn, where it can be taken back."""
+    over: anyio.Event = field(default_factory=anyio.Event)
+    is_stopping: bool = False
+    cell: CellOutputs | None = None
+    input_ahead: list[str] = field(default_factory=list)
+    """Lines that were given before the code asked for them."""
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """What is sent, one after the other. A notebook's cell is sent as it is."""
+        return (() if self.request.cell else self.request.forms) or (Form(self.request.code, 1, 1),)
+
+
+class Evaluator:
+    """Runs the evaluations of one adapter, for its life."""
+
+    def __init__(self, kernel: Kernel, listener: Listener, load_code: Callable[[Request], str]) -> None:
+        """`load_code` gives the code that loads a file, for a request of that kind."""
+        self._kernel = kernel
+        self._listener = listener
+        self._load_code = load_code
+        self._quirks = kernel.info.quirks
+        self._works: list[_Work] = []
+        self._cells: dict[str, CellOutputs] = {}
+        self._tasks = TaskSet()
+
+    def start(self, request: Request, ended: Ended) -> None:
+        """Send code to be run, form by form, or a file to be loaded. See `Adapter.start_evaluation`."""
+        if request.session != MAIN_SESSION:
+            raise SessionNotOpenError(request.session)
+        self._kernel.check_open()
+        if request.kind == "load-file":
+            request = replace(request, code=self._load_code(request), forms=())
+        work = _Work(request, ended)
+        if request.cell is not None:
+            work.cell = self._cells[request.id] = CellOutputs()
+            for old in list(self._cells)[:-KEPT_CELLS]:
+                del self._cells[old]
+        self._works.append(work)
+        self._tasks.start(self._run(work))
+
+    def cell_run(self, evaluation: str) -> CellRun | None:
+        """The outputs of a cell's evaluation. Given once."""
+        outputs = self._cells.pop(evaluation, None)
+        return outputs.run() if outputs else None
+
+    async def end(self) -> None:
+        """End all that runs, when its connection is over."""
+        await self._tasks.end()
+
+    async def _run(self, work: _Work) -> None:
+        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
+        try:
+            how = self._misplaced(work.request) or await self._evaluate(work)
+        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
+            how = error
+        finally:
+            self._works.remove(work)
+            work.over.set()
+            work.ended(how)
+
+    def _misplaced(self, request: Request) -> Ending | None:
+        """The ending of code for a namespace: a kernel has one."""
+        own = "__main__" if self._kernel.info.language == "python" else None
+        if request.namespace in (None, "", own) or request.kind != "evaluate":
+            return None
+        words = f"a kernel evaluates in one namespace only, and {request.namespace!r} was asked for; nothing was sent"
+        return Ending("failed", failure=Failure(NAMESPACE_MISSING, words))
+
+    async def _evaluate(self, work: _Work) -> Ending:
+        notes: tuple[str, ...] = ()
+        for index, form in enumerate(work.forms, 1):
+            execution, said = await self._execute(work, form)
+            notes = (*notes, *(note for note in said if note not in notes))
+            if execution is None or execution.is_interrupted or (work.is_stopping and self._was_stopped(execution)):
+                return Ending("interrupted", notes=notes)
+            if failure := self._failure(work.request, execution, index):
+                return Ending("failed", failure=failure, notes=notes)
+        return Ending("done", notes=notes)
+
+    def _was_stopped(self, execution: Execution) -> bool:
+        """Whether what was to be interrupted ended by that: in Python, other errors are the code's own."""
+        return execution.error is None or not self._quirks.runs_expressions
+
+    def _failure(self, request: Request, execution: Execution, index: int) -> Failure | None:
+        if execution.status == "aborted":
+            return not_run()
+        if execution.error is None:
+            return None
+        failure = failure_of(execution.error, language=self._kernel.info.language, cell=execution.count)
+        if request.kind != "evaluate" and failure.file is None:
+            failure = replace(failure, file=request.file)
+        if request.cell or not request.forms:
+            return failure
+        offset = request.forms[index - 1].line - 1
+        is_own = failure.line is not None and failure.file is None
+        return replace(failure, form=index, line=(failure.line or 0) + offset if is_own else failure.line)
+
+    # One form
+
+    async def _execute(self, work: _Work, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
+        """The course of a form, and notes on it; no course where it was taken back before it was sent."""
+        execution: Execution | None = None
+        notes: tuple[str, ...] = ()
+        for _ in range(MOST_SENT):
+            with anyio.CancelScope() as waiting:
+                work.waiting = waiting
+                if work.is_stopping:
+                    waiting.cancel()
+                async with self._kernel.turn():
+                    work.waiting = None
+                    execution, notes = await self._send(work, form.text)
+            if execution is None or execution.status != "aborted":
+                break
+        return execution, notes
+
+    async def _send(self, work: _Work, code: str) -> tuple[Execution, tuple[str, ...]]:
+        request = work.request
+        work.execution = execution = Execution(partial(self._heard, work), self._quirks)
+        content = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": True,
+            "stop_on_error": True,
+        }
+        metadata = {"cellId": request.cell} if request.cell else {}
+        exchange = self._kernel.post(
+            "shell", EXECUTE, content, Exchange(_taking(execution, work.cell)), metadata=metadata
+        )
+        try:
+            notes = await self._settle(exchange, execution)
+        finally:
+            self._kernel.finish(exchange)
+            execution.is_over = True
+            work.execution = None
+        return execution, notes
+
+    async def _settle(self, exchange: Exchange, execution: Execution) -> tuple[str, ...]:
+        """Wait for both signs of the end, in whatever order they come; notes on one that does not."""
+        notes: tuple[str, ...] = ()
+        await exchange.ending.wait()
+        if exchange.replied.is_set():
+            with anyio.move_on_after(IDLE_S) as late:
+                await exchange.idle.wait()
+            if late.cancelled_caught:
+                notes = (NO_IDLE,)
+        else:
+            with anyio.move_on_after(REPLY_S) as late:
+                await exchange.replied.wait()
+            if late.cancelled_caught:
+                notes = (NO_REPLY,)
+        if notes:
+            self._kernel.forget_running(exchange.id)
+        self._kernel.check_open()
+        has_more = execution.error is None and not execution.has_value.is_set()
+        if self._quirks.late_value_s and has_more:
+            with anyio.move_on_after(self._quirks.late_value_s):
+                await execution.has_value.wait()
+        return (*notes, CUT_BY_SERVER) if execution.is_cut else notes
+
+    def _heard(self, work: _Work, event: Event) -> None:
+        self._listener(work.request.id, event)
+        execution = work.execution
+        if execution is not None and execution.waits_for_input and work.input_ahead:
+            self._reply_input(execution, work.input_ahead.pop(0))
+
+    # Input and interrupts
+
+    async def send_input(self, text: str) -> None:
+        """Give lines to code that reads from stdin; those that nobody asked for yet wait. Empty: the input's end."""
+        work = self._works[0] if self._works else None
+        if work is None:
+            return
+        lines = text.splitlines() or [END_OF_INPUT if self._quirks.runs_expressions else ""]
+        work.input_ahead += lines
+        if work.execution is not None and work.execution.waits_for_input:
+            self._reply_input(work.execution, work.input_ahead.pop(0))
+
+    def _reply_input(self, execution: Execution, line: str) -> None:
+        execution.waits_for_input = False
+        self._kernel.channel.post("stdin", "input_reply", {"value": line})
+
+    async def interrupt(self) -> Interruption:
+        """Stop what runs of ours, or take back what was not sent yet; what others evaluate goes on."""
+        work = self._works[0] if self._works else None
+        if work is None:
+            return Interruption("idle")
+        work.is_stopping = True
+        if work.waiting is not None:
+            work.waiting.cancel()
+            await work.over.wait()
+            return Interruption("interrupted", note=TAKEN_BACK)
+        note = await self._interrupt_kernel()
+        with anyio.move_on_after(AFTER_INTERRUPT_S):
+            await work.over.wait()
+        if work.over.is_set():
+            return Interruption("interrupted")
+        return Interruption("requested", note=note)
+
+    async def interrupt_others(self) -> Interruption:
+        """Stop what another client evaluates. See `Adapter.interrupt_others`."""
+        running = self._kernel.running_for_others
+        if running is None:
+            return Interruption("idle")
+        note = await self._interrupt_kernel()
+        if await self._kernel.wait_ended(running, AFTER_INTERRUPT_S):
+            return Interruption("interrupted")
+        return Interruption("requested", note=note)
+
+    async def _interrupt_kernel(self) -> str:
+        """Interrupt the kernel in the way that works for it; a sentence on what that may not stop."""
+        quirks, channel = self._quirks, self._kernel.channel
+        note = f"{STILL_RUNS}{'; ' if quirks.interrupt_note else ''}{quirks.interrupt_note}"
+        if quirks.interrupt_by == "signal" and await channel.interrupt():
+            return note
+        if quirks.interrupt_by == "none" or not quirks.answers_on_control:
+            raise CapabilityMissingError("interrupt", quirks.interrupt_note)
+        try:
+            await self._kernel.ask("interrupt_request", {}, socket="control", timeout_s=AFTER_INTERRUPT_S)
+        except OpTimedOutError:
+            if not quirks.survives_signal or not await channel.interrupt():
+                raise
+        return note
+
+
+def _taking(execution: Execution, cell: CellOutputs | None) -> Callable[[Message], None]:
+    """Who is told of the messages of an execution."""
+    if cell is None:
+        return execution.take
+
+    def take(message: Message) -> None:
+        execution.take(message)
+        cell.take(message)
+
+    return take

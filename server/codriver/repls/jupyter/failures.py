@@ -1,0 +1,139 @@
+"""Failures of kernels, read from their `error` messages and error replies: type, message, place, trace, causes.
+
+The parts that a kernel sends are few (`ename`, `evalue`, `traceback`), and a traceback is a text for a terminal. Of
+IPython's the places are read; of other languages' the first place that their engine names.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codriver.core.values import Failure
+from codriver.repls.jupyter.messages import text_of, texts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NOT_RUN: Final = "not-run"
+"""The type of the failure of code that the kernel dropped before it began."""
+
+TRACE_FRAMES: Final = 10
+LINK_FRAMES: Final = 3
+"""Frames kept of a failure, and of each of its causes."""
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
+_CLASS: Final = re.compile(r"<class '(?:builtins\.)?([^']+)'>")
+_FRAME: Final = re.compile(
+    r"^ *(?:(?:Cell|Input) In ?\[(?P<cell>\d+)\], line (?P<line>\d+)"
+    r"|File (?P<file>.+?)(?::(?P<at>\d+)|, line (?P<row>\d+)))(?:, in (?P<function>[^\s(]+))?.*$",
+    re.MULTILINE,
+)
+"""Source: IPython, `core.ultratb`."""
+_V8_PLACE: Final = re.compile(r"<anonymous>:(\d+):(\d+)")
+_RELATIONS: Final = {
+    "The above exception was the direct cause of the following exception:": "cause",
+    "During handling of the above exception, another exception occurred:": "context",
+}
+_BETWEEN: Final = re.compile("|".join(f"({re.escape(words)})" for words in _RELATIONS))
+_LAST: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.MULTILINE)
+_READING: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
+_LIBRARY: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An error as a kernel tells of it."""
+
+    name: str
+    value: str
+    traceback: str
+
+
+def plain(text: str) -> str:
+    """The text without the escape sequences that colour a terminal."""
+    return _ANSI.sub("", text) if "\x1b" in text else text
+
+
+def read_error(content: Mapping[str, object]) -> Told:
+    """The error in the content of an `error` message, or of a reply whose status is `error`."""
+    name = text_of(content, "ename")
+    match = _CLASS.fullmatch(name)
+    lines = (plain(line) for line in texts_of(content, "traceback"))
+    return Told(match[1] if match else name, plain(text_of(content, "evalue")), "\n".join(lines))
+
+
+def is_interrupt(told: Told) -> bool:
+    """Whether the error is an interrupt."""
+    return told.name == "KeyboardInterrupt"
+
+
+def not_run() -> Failure:
+    """The failure of code that the kernel dropped before it began."""
+    words = "the kernel dropped this before it began, as something before it failed: it did not run, and can be sent"
+    return Failure(NOT_RUN, f"{words} again")
+
+
+def failure_of(told: Told, *, language: str, cell: int | None) -> Failure:
+    """The failure. `cell`: the number of the execution that failed, whose lines count as the code's own."""
+    if language == "python":
+        return _of_python(told, cell)
+    kind = "exit status" if language == "bash" else told.name or "Error"
+    place = _V8_PLACE.search(told.traceback)
+    return Failure(
+        kind,
+        told.value.strip() or told.traceback.strip(),
+        line=int(place[1]) if place else None,
+        column=int(place[2]) if place else None,
+        trace=tuple(line.strip() for line in told.traceback.splitlines()[1 : TRACE_FRAMES + 1] if line.strip()),
+    )
+
+
+def _of_python(told: Told, cell: int | None) -> Failure:
+    """The last traceback's failure, with those before it as its chain, the nearest first."""
+    parts = _BETWEEN.split(told.traceback)
+    width = 1 + len(_RELATIONS)
+    texts = parts[::width]
+    relations = [next(filter(None, parts[start + 1 : start + width]), "") for start in range(0, len(parts) - 1, width)]
+    failure = replace(
+        _placed(Failure(told.name or "Error", told.value), texts[-1], cell),
+        phase="read" if told.name in _READING else "execution",
+    )
+    chain = [
+        _placed(replace(_last_line(text), relation=_RELATIONS[words]), text, cell)
+        for text, words in zip(texts, relations, strict=False)
+    ]
+    links = tuple(replace(link, trace=link.trace[:LINK_FRAMES]) for link in reversed(chain))
+    return replace(failure, chain=links)
+
+
+def _last_line(text: str) -> Failure:
+    """The type and message at the end of a traceback."""
+    found = list(_LAST.finditer(text))
+    return Failure(found[-1]["type"], found[-1]["message"] or "") if found else Failure("Error", "")
+
+
+def _placed(failure: Failure, text: str, cell: int | None) -> Failure:
+    """The failure with its trace, innermost frame first, and the place of the innermost that is the user's."""
+    frames = list(_FRAME.finditer(text))[::-1]
+    trace = tuple(_text(frame) for frame in frames[:TRACE_FRAMES])
+    for frame in frames:
+        if frame["cell"] is not None and (cell is None or int(frame["cell"]) == cell):
+            return replace(failure, line=int(frame["line"]), trace=trace)
+        if frame["file"] is not None and not _LIBRARY.search(frame["file"]):
+            return replace(failure, file=_whole(frame["file"]), line=int(frame["at"] or frame["row"]), trace=trace)
+    return replace(failure, trace=trace)
+
+
+def _text(frame: re.Match[str]) -> str:
+    function = frame["function"] or "<module>"
+    if frame["cell"] is not None:
+        return f"{function} (In[{frame['cell']}]:{frame['line']})"
+    return f"{function} ({_whole(frame['file'])}:{frame['at'] or frame['row']})"
+
+
+def _whole(file: str) -> str:
+    """The path, of which IPython shortens the home folder."""
+    return str(Path(file).expanduser()) if file.startswith("~") else file

@@ -1,0 +1,87 @@
+"""The profile of a kernel: its abilities, by its quirks and by what it answers, never by what its kernelspec says."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from codriver.core.values import Capability, Profile
+from codriver.repls.errors import OpTimedOutError
+from codriver.repls.jupyter.kernel_process import KernelProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.repls.jupyter.kernel import Kernel
+
+USAGE_S: Final = 0.5
+"""How long a kernel may take to tell its process id: most leave the request unanswered."""
+
+PYTHON: Final = "python"
+ONE_NAMESPACE: Final = "a kernel has one namespace: start a second kernel for a second one"
+RESTART: Final = "restart it where it was started, in the notebook say: what codriver started it can restart"
+MISSING: Final = {
+    "restart": RESTART,
+    "sessions": ONE_NAMESPACE,
+    "print-limits": "a kernel prints its values itself: they are cut at maxValueBytes",
+    "clojuredocs": "it is about Clojure: of a name that Clojure has too, clojuredocs_info tells from the export",
+    "macroexpand": "kernels have no way to expand macros",
+    "drift": "kernels do not tell what they loaded: load the file again to be sure",
+    "restore": "kernels keep no former definitions",
+}
+NO_INPUT: Final = "code that reads from stdin gets nothing in this kernel, and may wait for ever: interrupt it then"
+
+
+async def profile_of(kernel: Kernel) -> Profile:
+    """The profile of a kernel that is connected. Asks it for its process, if nothing else tells."""
+    information, channel = kernel.info, kernel.channel
+    process = channel.process_id or await _told_process(kernel)
+    is_python = information.language == PYTHON
+    capabilities, missing = _abilities(kernel, is_python=is_python)
+    return Profile(
+        dialect=PYTHON if is_python else "unknown",
+        versions={
+            information.implementation or "kernel": information.implementation_version,
+            information.language or "language": information.language_version,
+        },
+        capabilities=capabilities,
+        missing=missing,
+        isolation="none",
+        is_serial=True,
+        process_id=process,
+        project_root=KernelProcess(process, leads=False).folder if process else None,
+        notebook=channel.notebook,
+        notes=information.quirks.notes,
+    )
+
+
+def _abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:
+    quirks = kernel.info.quirks
+    capabilities = {
+        "evaluate": Capability("execute_request"),
+        "load-file": Capability("execute_request", adapted=True),
+    }
+    missing = dict(MISSING)
+    by_message = quirks.interrupt_by == "message"
+    if by_message or (quirks.interrupt_by == "signal" and kernel.channel.can_interrupt):
+        capabilities["interrupt"] = Capability("interrupt_request" if by_message else "SIGINT", adapted=not by_message)
+    else:
+        missing["interrupt"] = quirks.interrupt_note or "this kernel cannot be interrupted"
+    if quirks.reads_input:
+        capabilities["stdin"] = Capability("input_reply")
+    else:
+        missing["stdin"] = NO_INPUT
+    if is_python:
+        missing["macroexpand"] = "Python has no macros"
+    return capabilities, missing
+
+
+async def _told_process(kernel: Kernel) -> int | None:
+    """The process id as the kernel tells it, where it does and is on this machine."""
+    if not kernel.info.quirks.tells_process or not kernel.channel.is_local:
+        return None
+    with suppress(OpTimedOutError):
+        reply = await kernel.ask("usage_request", {}, socket="control", timeout_s=USAGE_S)
+        process = reply.content.get("pid")
+        return process if isinstance(process, int) else None
+    return None

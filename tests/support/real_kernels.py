@@ -1,0 +1,217 @@
+"""Real Jupyter kernels for tests: each started once a run, when it is first asked for, and ended with the run.
+
+`kernel(name)` gives the shared one; `fresh(name)` one of your own, for a test that breaks it; `human(kernel)` another
+client of one. They come from the environment in `tests/jupyter/.venv`, which needs
+
+    pip install ipykernel xeus-python bash_kernel deno
+
+and R's from Debian. A kernel that is not installed skips the test, and fails it on CI.
+"""
+
+import atexit
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from io import RawIOBase
+from pathlib import Path
+from queue import Empty
+
+import pytest
+from needs import do_without
+
+from codriver.repls.launch import watchdog
+
+VENV = Path(__file__).parents[1] / "jupyter" / ".venv"
+START_S = 120
+
+PACKAGES = {
+    "ipykernel": "ipykernel",
+    "xpython": "xeus-python",
+    "bash": "bash_kernel",
+    "deno": "deno",
+    "ir": "apt-get install --no-install-recommends r-cran-irkernel",
+}
+NAMES = tuple(PACKAGES)
+
+
+@dataclass
+class RealKernel:
+    name: str
+    file: Path
+    process: subprocess.Popen
+    folder: Path
+    report: RawIOBase
+    pid: int
+    """Of the kernel; `process` is its watchdog."""
+
+    @property
+    def address(self):
+        return f"jupyter://{self.file}"
+
+    def is_running(self):
+        return self.process.poll() is None
+
+    def kill(self):
+        """End it as a crash would."""
+        os.killpg(self.process.pid, 9)
+        self.process.wait(60)
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.report.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _python(*arguments):
+    return [str(VENV / "bin" / "python"), *arguments]
+
+
+def command(name, file):
+    """How to start a kernel that listens as the connection file says."""
+    return {
+        "ipykernel": _python("-m", "ipykernel_launcher", "-f", file),
+        "xpython": _python("-m", "xpython_launcher", "-f", file),
+        "bash": _python("-m", "bash_kernel", "-f", file),
+        "deno": [str(VENV / "bin" / "deno"), "jupyter", "--kernel", "--conn", file],
+        "ir": ["R", "--slave", "-e", "IRkernel::main()", "--args", file],
+    }[name]
+
+
+@cache
+def missing(name):
+    """What to install before the kernel can run; empty when it can."""
+    if name == "ir":
+        is_there = shutil.which("R") is not None and Path("/usr/share/jupyter/kernels/ir").exists()
+    elif name == "deno":
+        is_there = (VENV / "bin" / "deno").exists()
+    else:
+        module = command(name, "")[2]
+        is_there = (VENV / "bin" / "python").exists() and not subprocess.run(
+            _python("-c", f"import {module}"), capture_output=True, timeout=START_S, check=False
+        ).returncode
+    return "" if is_there else PACKAGES[name]
+
+
+def environment(folder):
+    """The environment of a kernel that shares nothing with the user's own."""
+    ours = {"PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "VIRTUAL_ENV"}
+    env = {key: value for key, value in os.environ.items() if key not in ours and not key.startswith("JPY_")}
+    return {
+        **env,
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "IPYTHONDIR": str(folder / "ipython"),
+        "DENO_DIR": str(folder / "deno"),
+        "NO_COLOR": "",
+    }
+
+
+def start(name):
+    """A new kernel, which listens; the caller stops it."""
+    if packages := missing(name):
+        do_without(f"the kernel {name!r} is not installed: {packages}")
+    from jupyter_client.connect import write_connection_file  # noqa: PLC0415  # where kernels are tested only
+
+    folder = Path(tempfile.mkdtemp(prefix=f"kernel-{name}-"))
+    file, _ = write_connection_file(str(folder / f"kernel-{name}.json"), key=os.urandom(16).hex().encode())
+    reading, writing = os.pipe()
+    with (folder / "output.txt").open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", watchdog.__file__, str(writing), "empty", *command(name, file)],
+            cwd=folder,
+            env=environment(folder),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            pass_fds=(writing,),
+        )
+    os.close(writing)
+    # Kept open for as long as the watchdog may write to it: a closed pipe would end it.
+    report = os.fdopen(reading, "rb", buffering=0)
+    kernel = RealKernel(name, Path(file), process, folder, report, int(report.readline().split()[1]))
+    try:
+        with client(kernel) as opened:
+            _wait_until_it_answers(kernel, opened)
+    except BaseException:
+        kernel.stop()
+        raise
+    return kernel
+
+
+def _wait_until_it_answers(kernel, opened):
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline and kernel.is_running():
+        opened.kernel_info()
+        try:
+            opened.get_shell_msg(timeout=0.5)
+        except Empty:
+            continue
+        return
+    pytest.fail(f"the kernel {kernel.name!r} did not start: {(kernel.folder / 'output.txt').read_text()[-2000:]}")
+
+
+@contextmanager
+def client(kernel):
+    """A blocking client of a kernel, as a program of its own would have one."""
+    from jupyter_client.blocking.client import BlockingKernelClient  # noqa: PLC0415
+
+    opened = BlockingKernelClient()
+    opened.load_connection_info(json.loads(kernel.file.read_text()))
+    opened.start_channels(hb=False)
+    try:
+        yield opened
+    finally:
+        opened.stop_channels()
+
+
+@asynccontextmanager
+async def human(kernel):
+    """Another client of a kernel, as a human's notebook is one."""
+    from jupyter_client.asynchronous.client import AsyncKernelClient  # noqa: PLC0415
+
+    opened = AsyncKernelClient()
+    opened.load_connection_info(json.loads(kernel.file.read_text()))
+    opened.start_channels(hb=False)
+    try:
+        await opened.wait_for_ready(timeout=30)
+        yield opened
+    finally:
+        opened.stop_channels()
+
+
+_shared: dict[str, RealKernel] = {}
+
+
+def kernel(name):
+    """The shared kernel `name`, started when first asked for, and again when it is gone."""
+    running = _shared.get(name)
+    if running is not None and not running.is_running():
+        running.stop()
+        running = None
+    if running is None:
+        running = _shared[name] = start(name)
+    return running
+
+
+@contextmanager
+def fresh(name):
+    """A kernel of one's own."""
+    running = start(name)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@atexit.register
+def _stop_all():
+    for running in _shared.values():
+        running.stop()
