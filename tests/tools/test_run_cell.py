@@ -1,6 +1,10 @@
 """`run_cell`: a cell runs in the notebook's kernel and its outputs go into the file, over a REPL in memory."""
 
 import json
+import os
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 from live_server import until
@@ -33,11 +37,46 @@ def value(text, count):
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    running = LiveWithMemory(tmp_path_factory.mktemp("memory"))
+def runtime(tmp_path_factory):
+    """Jupyter's runtime folder."""
+    return tmp_path_factory.mktemp("runtime")
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory, runtime):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("JUPYTER_RUNTIME_DIR", str(runtime))
+        running = LiveWithMemory(tmp_path_factory.mktemp("memory"))
     running.workspace.joinpath("first.ipynb").write_text(book())
     yield running
     running.stop()
+
+
+@contextmanager
+def jupyter_server(runtime, root, path):
+    """What a Jupyter Server of this folder says in which this notebook is open."""
+    rows = [{"path": path, "kernel": {"id": "1-a", "name": "python3"}}]
+
+    class Sessions(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(rows).encode())
+
+        def log_message(self, *_words):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Sessions) as server:
+        file = runtime / f"jpserver-{os.getpid()}.json"
+        url = f"http://127.0.0.1:{server.server_port}/"
+        file.write_text(json.dumps({"url": url, "root_dir": str(root), "pid": os.getpid(), "token": "s3cret"}))
+        file.chmod(0o600)
+        serving = Thread(target=server.serve_forever)
+        serving.start()
+        yield url
+        file.unlink()
+        server.shutdown()
+        serving.join()
 
 
 @pytest.fixture
@@ -136,6 +175,31 @@ def test_what_never_ran_leaves_the_file_as_it_is(client, notebook):
     assert "it did not run" in " ".join(told["notes"])
     client.call("interrupt_evaluation", evaluationId=first["evaluationId"])
     assert cells_of(notebook)[1]["outputs"] == []
+
+
+def test_a_notebook_that_is_open_in_a_jupyter_server_is_left_to_its_human(client, live, runtime, notebook):
+    text = book(code("(+ 1 2)"))
+    notebook.write_text(text)
+    with jupyter_server(runtime, live.workspace, notebook.name) as url:
+        refused = client.call("run_cell", filePath=notebook.name, cell="c")
+        assert (refused["ok"], refused["reason"]) == (False, "notebook-open")
+        assert refused["message"].startswith(f"{notebook.name} is open in the Jupyter Server at {url}")
+        assert "evaluate_code" in refused["hint"]
+        assert notebook.read_text() == text
+    with jupyter_server(runtime, live.workspace, "another.ipynb"):
+        assert client.call("run_cell", filePath=notebook.name, cell="c")["ok"]
+
+
+def test_a_notebook_that_was_opened_while_its_cell_ran_is_not_written(client, live, runtime, notebook):
+    text = book(code("(read-line)"))
+    notebook.write_text(text)
+    answer = client.call("run_cell", filePath=notebook.name, cell="c")
+    with jupyter_server(runtime, live.workspace, notebook.name):
+        client.call("send_input", evaluationId=answer["evaluationId"], text="said")
+        told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
+    assert told["result"] == '"said"'
+    assert "meanwhile it was opened in the Jupyter Server at" in " ".join(told["notes"])
+    assert notebook.read_text() == text
 
 
 @pytest.mark.parametrize(

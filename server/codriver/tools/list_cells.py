@@ -52,9 +52,17 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
 def kernel_of(state: State, notebook: Path, workspace: Path) -> Repl | None:
     """The connected kernel whose notebook is this one; None where it has none, or more than one."""
     path = notebook.resolve()
-    having = [repl for repl in state.repls.values() if repl.notebook and repl.phase == "connected"]
-    found = [repl for repl in having if (workspace / str(repl.notebook)).resolve() == path]
+    found = [
+        repl
+        for repl in state.repls.values()
+        if repl.phase == "connected" and (named := notebook_of(repl)) and (workspace / named).resolve() == path
+    ]
     return found[0] if len(found) == 1 else None
+
+
+def notebook_of(repl: Repl) -> str | None:
+    """The path of the notebook whose kernel a REPL is, as it was found or as the kernel itself has it."""
+    return repl.notebook or (repl.profile.notebook if repl.profile else None)
 
 
 def _line(cell: Cell) -> str:

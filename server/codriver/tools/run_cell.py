@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,8 @@ from codriver.core.values import NOTEBOOK, Request
 from codriver.editing.file_changes import NotEditableError, UnreadableError, show
 from codriver.editing.notebooks import NotANotebookError
 from codriver.errors import RefusedError
+from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
+from codriver.repls.jupyter.notebook_servers import where_open
 from codriver.tools.answer_budget import budget
 from codriver.tools.base import Answer, Call, Tool, answer_schema
 from codriver.tools.cell_writes import Write, stamp_of
@@ -19,7 +22,7 @@ from codriver.tools.evaluate_code import EVALUATION, begin, default_limits
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import wait
 from codriver.tools.lean_answers import Evaluating
-from codriver.tools.list_cells import kernel_of, notebook_in
+from codriver.tools.list_cells import kernel_of, notebook_in, notebook_of
 from codriver.tools.session_choice import Target, check_tree, resolve
 
 if TYPE_CHECKING:
@@ -104,9 +107,9 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
     cell = notebook.cell(arguments.cell)
     if cell.type != "code" or not cell.source.strip():
         raise NoCodeError(path.name, cell)
-    own = kernel_of(call.state, path, call.services.workspace)
-    find_open = partial(find_open_notebook, path, own)
+    find_open = partial(find_open_notebook, path)
     if where := await call.services.work.files.run(call.client, find_open):
+        own = kernel_of(call.state, path, call.services.workspace)
         raise NotebookOpenError(path.name, where, own.key if own else None)
     target = _target(call, arguments.repl_session_key, path, notebook)
     check_tree(call, target, who, arguments.repl_session_key)
@@ -162,7 +165,7 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
         if not _runs_cells(target.repl):
             raise NoKernelError(path.name, notebook.kernel, keys, f", and {key} is no Jupyter kernel")
         return target
-    free = [repl.key for repl in kernels if not repl.notebook and not repl.origin.is_merely_found]
+    free = [repl.key for repl in kernels if not notebook_of(repl) and not repl.origin.is_merely_found]
     if len(free) != 1:
         raise NoKernelError(path.name, notebook.kernel, keys, "")
     return resolve(call.state, free[0])
@@ -172,9 +175,9 @@ def _runs_cells(repl: Repl) -> bool:
     return repl.profile is not None and CELLS in repl.profile.capabilities
 
 
-def find_open_notebook(path: Path, own: Repl | None) -> str | None:
-    """The place where a notebook is open, in words; None where it is open nowhere. Waits for servers."""
-    return f"a Jupyter session ({own.key}, {path.name})" if own is not None and own.origin.is_merely_found else None
+def find_open_notebook(path: Path) -> str | None:
+    """The Jupyter Server in which a notebook is open, in words; None where it is open in none. Waits for servers."""
+    return where_open(path, RuntimeFolder(runtime_folder(os.environ)).look().servers)
 
 
 TOOLS = (

@@ -31,7 +31,13 @@ from codriver.repls.jupyter.kernel_discovery import (
     KernelSearch,
     folders_of_processes,
 )
-from codriver.repls.jupyter.notebook_servers import NotebookServerError, is_alive, read_sessions, sessions_of
+from codriver.repls.jupyter.notebook_servers import (
+    NotebookServerError,
+    is_alive,
+    read_sessions,
+    sessions_of,
+    where_open,
+)
 
 OLD_NS = int((YOUNG_S + 60) * 10**9)
 
@@ -323,6 +329,25 @@ def test_a_dead_servers_port_is_not_asked():
         pass
     assert not is_alive(server_at("http://localhost:1/", process.pid))
     assert is_alive(server_at("http://localhost:1/"))
+
+
+def test_a_notebook_is_open_where_a_server_says_so_or_does_not_tell(sessions, tmp_path):
+    root = tmp_path.resolve()
+    server = NotebookServer(Path("/run/jpserver-1.json"), sessions.url, root, os.getpid())
+    sessions.rows = [{"path": "work/a.ipynb", "kernel": {"id": "1-a"}}]
+    assert where_open(root / "work" / "a.ipynb", [server]) == f"the Jupyter Server at {sessions.url}"
+    assert where_open(root / "work" / "b.ipynb", [server]) is None
+    sessions.status = 403
+    assert "perhaps (the server at" in where_open(root / "work" / "b.ipynb", [server])
+    asked = len(sessions.asked)
+    assert where_open(Path("/elsewhere/a.ipynb"), [server]) is None
+    assert len(sessions.asked) == asked
+
+
+def test_a_notebook_is_not_open_in_a_server_that_is_gone(tmp_path, dead_port):
+    url, root = f"http://127.0.0.1:{dead_port}/", tmp_path.resolve()
+    server = NotebookServer(Path("/run/jpserver-1.json"), url, root, os.getpid())
+    assert where_open(root / "a.ipynb", [server]) is None
 
 
 # What the core is told

@@ -20,6 +20,8 @@ from codriver.errors import CodriverError
 from codriver.repls.jupyter.connection_files import LOOPBACK
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from codriver.repls.jupyter.connection_files import NotebookServer
 
 ANSWER_S: Final = 2.0
@@ -78,6 +80,25 @@ def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
     if status != http.client.OK:
         raise NotebookServerError(f"the server at {server.url} answered with status {status}")
     return read_sessions(server, data)
+
+
+def where_open(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
+    """The server in which a notebook is open, or may be, in words; None where it is open in none of these.
+
+    Waits for the answers of those whose folder it is in.
+    """
+    for server in servers:
+        if not (notebook.is_relative_to(server.root.resolve()) and is_alive(server)):
+            continue
+        try:
+            open_there = any(session.path.resolve() == notebook for session in sessions_of(server))
+        except NotebookServerError as error:
+            if isinstance(error.__cause__, ConnectionRefusedError):
+                continue  # it is gone, and its process id is another's
+            return f"the Jupyter Server at {server.url}, perhaps ({error})"
+        if open_there:
+            return f"the Jupyter Server at {server.url}"
+    return None
 
 
 def read_sessions(server: NotebookServer, data: bytes) -> tuple[NotebookSession, ...]:
