@@ -19,6 +19,7 @@ SECRET = "0123456789abcdef-secret"
         ("https://Host:8888/api/kernels/a-1", KernelUrl("https://host:8888", kernel="a-1")),
         ("https://host/user/NAME/api/kernels/a-1/channels", KernelUrl("https://host/user/NAME", kernel="a-1")),
         ("http://[::1]:8888/?kernel=python3", KernelUrl("http://[::1]:8888", spec="python3")),
+        ("http://h/?kernel=python3#b", KernelUrl("http://h", spec="python3", name="b")),
         ("http://host/base/?kernel=", KernelUrl("http://host/base", spec="")),
         ("http://host/lab/tree/x.ipynb?kernel=ir", KernelUrl("http://host", spec="ir")),
         ("http://host/b/?notebook=work/a%20b.ipynb", KernelUrl("http://host/b", notebook="work/a b.ipynb")),
@@ -33,11 +34,11 @@ def test_a_url_names_a_kernel_of_a_server(text, url):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (f"http://host/lab?token={SECRET}", "token_file or token_env"),
-        (f"http://host/?kernel=python3&token={SECRET}", "token_file or token_env"),
-        (f"http://me:{SECRET}@host/?kernel=python3", "token_file or token_env"),
-        (f"http://{SECRET}@host/?kernel=python3", "token_file or token_env"),
-        (f"http://host/#token={SECRET}", "token_file or token_env"),
+        (f"http://host/lab?token={SECRET}", "tokenFile or tokenEnv"),
+        (f"http://host/?kernel=python3&token={SECRET}", "tokenFile or tokenEnv"),
+        (f"http://me:{SECRET}@host/?kernel=python3", "tokenFile or tokenEnv"),
+        (f"http://{SECRET}@host/?kernel=python3", "tokenFile or tokenEnv"),
+        (f"http://host/#token={SECRET}", "tokenFile or tokenEnv"),
         (f"ftp://host/{SECRET}", "http:// or https://"),
         (f"http:///{SECRET}", "http:// or https://"),
         (f"http://[host/{SECRET}", "no URL that can be read"),
@@ -72,8 +73,8 @@ def test_a_key_may_stand_before_a_kernel(text, split):
 @pytest.mark.parametrize(
     ("url", "key"),
     [
-        (KernelUrl("http://h", notebook="work/My Plot.ipynb"), "my-plot"),
-        (KernelUrl("http://h", spec="ir"), "ir"),
+        (KernelUrl("http://h", notebook="work/My Plot.ipynb"), "My-Plot-ipynb"),
+        (KernelUrl("http://h", spec="ir"), "r"),
         (KernelUrl("http://h", kernel="a-1"), "jup"),
     ],
 )
@@ -104,6 +105,17 @@ def test_a_token_is_read_from_a_file_of_the_user_alone(tmp_path):
         TokenSource(file=str(file)).read({})
     file.chmod(0o600)
     assert TokenSource(file=str(file)).read({}) == SECRET
+
+
+def test_a_token_is_read_from_a_servers_own_file(tmp_path):
+    file = tmp_path / "jpserver-1.json"
+    file.write_text(f'{{"token": "{SECRET}"}}')
+    file.chmod(0o600)
+    assert TokenSource(file=str(file)).read({}) == SECRET
+    for text in ("[]", "{", '{"token": 3}'):
+        file.write_text(text)
+        with pytest.raises(TokenError):
+            TokenSource(file=str(file)).read({})
 
 
 def test_a_token_is_read_from_a_variable():

@@ -68,7 +68,7 @@ async def test_a_token_that_is_wrong_or_missing_is_told_by_its_place(server, tok
     for call in (calls.kernels, calls.kernelspecs, lambda: calls.kernel(str(uuid4())), lambda: calls.start("ir", {})):
         with pytest.raises(TokenRefusedError, match="token") as raised:
             await call()
-        assert ("the variable T" if token else "token_file or token_env") in raised.value.hint
+        assert ("the variable T" if token else "tokenFile or tokenEnv") in raised.value.hint
         assert "4711" not in shown(raised.value)
 
 

@@ -11,6 +11,7 @@ environment variable each time that a connection is made, so that it may change 
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from codriver import files
 from codriver.errors import RefusedError
 from codriver.files import Links, Rules
 from codriver.net.admission import is_loopback
+from codriver.repls.jupyter.connection_files import key_of_kernel, key_of_notebook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +71,7 @@ class TokenSource:
         if self.file or self.variable:
             return f"the token is read from {self}: put the server's token there; it is read anew at the next try"
         return (
-            f"name the token's place: token_file or token_env in [[kernels]] of your own settings, or {CLI_TOKEN} in "
+            f"name the token's place: tokenFile or tokenEnv in [[kernels]] of your own settings, or {CLI_TOKEN} in "
             "the environment of codriver serve"
         )
 
@@ -81,13 +83,13 @@ class TokenSource:
         """
         if self.file:
             try:
-                token = files.read_text(Path(self.file).expanduser(), TOKEN_RULES).strip()
+                token = _token_in(files.read_text(Path(self.file).expanduser(), TOKEN_RULES), self.file)
             except FileNotFoundError:
                 raise TokenError(self, "there is no such file") from None
             except OSError as error:
                 raise TokenError(self, error.strerror or type(error).__name__) from None
             except ValueError:
-                raise TokenError(self, "it holds no text") from None
+                raise TokenError(self, "it holds no text, or no JSON") from None
         elif self.variable:
             token = environ.get(self.variable, "").strip()
             if not token:
@@ -108,13 +110,16 @@ class KernelUrl:
     kernel: str | None = None
     notebook: str | None = None
     spec: str | None = None
+    name: str = ""
+    """Tells kernels of one kernelspec apart: after `#`."""
 
     def __str__(self) -> str:
         """The URL as the user writes it."""
         if self.kernel:
             return f"{self.base}/api/kernels/{self.kernel}"
         asked = {"notebook": self.notebook} if self.notebook else {"kernel": self.spec or ""}
-        return f"{self.base}/?{urlencode(asked, quote_via=quote, safe='/')}"
+        name = f"#{self.name}" if self.name else ""
+        return f"{self.base}/?{urlencode(asked, quote_via=quote, safe='/')}{name}"
 
     @property
     def address(self) -> str:
@@ -124,8 +129,7 @@ class KernelUrl:
     @property
     def key(self) -> str:
         """The session key to suggest: after the notebook or the kernelspec."""
-        name = Path(self.notebook or "").stem or self.spec or ""
-        return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "jup"
+        return (key_of_notebook(self.notebook) if self.notebook else None) or key_of_kernel(self.spec or "")
 
     @property
     def is_in_the_open(self) -> bool:
@@ -144,6 +148,19 @@ class NamedKernel:
     token: TokenSource = field(default_factory=TokenSource)
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """For a kernel that is started: the variables `KERNEL_…` that the server is given for it."""
+
+
+def _token_in(text: str, file: str) -> str:
+    """The token in a file: all of it, or of a server's own `jpserver-*.json` that under `token`.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    if not file.endswith(".json"):
+        return text.strip()
+    told = json.loads(text)
+    token = told.get("token") if isinstance(told, dict) else None
+    return token if isinstance(token, str) else ""
 
 
 def split_key(text: str) -> tuple[str | None, str]:
@@ -182,7 +199,7 @@ def read_url(text: str) -> KernelUrl:
     if parts.username is not None or parts.password is not None or "token" in asked or "token=" in parts.fragment:
         raise KernelNameError(
             "a URL with a token or a password is not taken, as lists of processes and logs show it: take it out, and "
-            f"name its place by token_file or token_env in [[kernels]] of your own settings, or put it into {CLI_TOKEN}"
+            f"name its place by tokenFile or tokenEnv in [[kernels]] of your own settings, or put it into {CLI_TOKEN}"
         )
     if parts.scheme not in ("http", "https") or not host or re.search(r"[\s\x00-\x1f]", text):
         raise KernelNameError("a kernel's URL begins with http:// or https:// and a host")
@@ -193,5 +210,5 @@ def read_url(text: str) -> KernelUrl:
     if notebook := asked.get("notebook"):
         return KernelUrl(base, notebook=notebook.lstrip("/"))
     if "kernel" in asked:
-        return KernelUrl(base, spec=asked["kernel"])
+        return KernelUrl(base, spec=asked["kernel"], name=parts.fragment)
     raise KernelNameError(f"it names a server and no kernel of it; the forms are {FORMS}")

@@ -237,7 +237,9 @@ class _Exchange:
         with closing(connection):
             connection.connect()
             self._raw = connection.sock  # an answer without a length takes it away from the connection
-            connection.request(method, self._parts.path + path, body, dict(headers))
+            # Else the server takes our question for its user's activity, and never culls an idle kernel.
+            query = "?no_track_activity=1" if method == "GET" else ""
+            connection.request(method, self._parts.path + path + query, body, dict(headers))
             with connection.getresponse() as answer:
                 return answer.status, _read(answer)
 

@@ -1,0 +1,101 @@
+"""A TCP proxy on loopback that cuts and stalls connections, and that holds one half of them open."""
+
+import socket
+import threading
+from contextlib import contextmanager, suppress
+
+
+class CuttingProxy:
+    """The proxy before a server. `seen` counts the connections that came."""
+
+    def __init__(self, listener, target):
+        self._listener = listener
+        self._target = target
+        self._pairs = []
+        self._held = []
+        """The connections whose far half stays open for the time being."""
+        self._flows = threading.Event()
+        self._flows.set()
+        self._is_refusing = False
+        self.seen = 0
+
+    @property
+    def port(self):
+        return self._listener.getsockname()[1]
+
+    def cut(self):
+        """End all connections on both sides."""
+        for pair in self._take_pairs():
+            for side in pair:
+                with suppress(OSError):
+                    side.shutdown(socket.SHUT_RDWR)
+
+    def cut_near_side(self):
+        """End the client's half of all connections; the server goes on holding the other."""
+        for near, _far in self._take_pairs():
+            with suppress(OSError):
+                near.shutdown(socket.SHUT_RDWR)
+
+    def stall(self):
+        """Take connections, and pass on nothing, until `flow`."""
+        self._flows.clear()
+
+    def flow(self):
+        """Pass everything on again."""
+        self._flows.set()
+
+    def refuse(self, *, is_refusing=True):
+        """End what comes at once, until told otherwise."""
+        self._is_refusing = is_refusing
+
+    def _take_pairs(self):
+        pairs, self._pairs = self._pairs, []
+        self._held += pairs
+        return pairs
+
+    def serve(self):
+        """Take connections until the listener is closed."""
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                self.seen += 1
+                if self._is_refusing:
+                    near.close()
+                    continue
+                far = socket.create_connection(self._target)
+                self._pairs.append((near, far))
+                for source, sink in ((near, far), (far, near)):
+                    threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source, sink):
+        with suppress(OSError):
+            while data := source.recv(65536):
+                self._flows.wait()
+                sink.sendall(data)
+        if not any(source is near for near, _ in self._held):
+            with suppress(OSError):
+                sink.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        """End everything."""
+        self.flow()
+        self.cut()
+        for near, far in self._held:
+            near.close()
+            far.close()
+
+
+@contextmanager
+def cutting_proxy(base):
+    """A proxy before the server at the URL `base`, and the URL of that."""
+    port = int(base.rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        proxy = CuttingProxy(listener, ("127.0.0.1", port))
+        thread = threading.Thread(target=proxy.serve)
+        thread.start()
+        try:
+            yield proxy, f"http://127.0.0.1:{proxy.port}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
+            proxy.close()
