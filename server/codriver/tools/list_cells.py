@@ -55,14 +55,9 @@ def kernel_of(state: State, notebook: Path, workspace: Path) -> Repl | None:
     found = [
         repl
         for repl in state.repls.values()
-        if repl.phase == "connected" and (named := notebook_of(repl)) and (workspace / named).resolve() == path
+        if repl.phase == "connected" and repl.notebook and (workspace / repl.notebook).resolve() == path
     ]
     return found[0] if len(found) == 1 else None
-
-
-def notebook_of(repl: Repl) -> str | None:
-    """The path of the notebook whose kernel a REPL is, as it was found or as the kernel itself has it."""
-    return repl.notebook or (repl.profile.notebook if repl.profile else None)
 
 
 def _line(cell: Cell) -> str:

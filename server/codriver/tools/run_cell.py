@@ -22,7 +22,7 @@ from codriver.tools.evaluate_code import EVALUATION, begin, default_limits
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import wait
 from codriver.tools.lean_answers import Evaluating
-from codriver.tools.list_cells import kernel_of, notebook_in, notebook_of
+from codriver.tools.list_cells import kernel_of, notebook_in
 from codriver.tools.session_choice import Target, check_tree, resolve
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
         if not _runs_cells(target.repl):
             raise NoKernelError(path.name, notebook.kernel, keys, f", and {key} is no Jupyter kernel")
         return target
-    free = [repl.key for repl in kernels if not notebook_of(repl) and not repl.origin.is_merely_found]
+    free = [repl.key for repl in kernels if not repl.notebook and not repl.origin.is_merely_found]
     if len(free) != 1:
         raise NoKernelError(path.name, notebook.kernel, keys, "")
     return resolve(call.state, free[0])

@@ -60,6 +60,7 @@ def _abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capabil
     capabilities = {
         "evaluate": Capability("execute_request"),
         "load-file": Capability("execute_request", adapted=True),
+        "cells": Capability("execute_request"),
     }
     missing = dict(MISSING)
     by_message = quirks.interrupt_by == "message"

@@ -1,0 +1,100 @@
+"""A notebook whose cells were run here is, byte for byte, the one that Jupyter's own nbclient and nbformat write."""
+
+import json
+import subprocess
+
+import pytest
+import real_kernels
+from live_server import WAIT_S, serving, until
+
+pytestmark = pytest.mark.slow
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+SOURCES = {
+    "stdout": "print('one\\ntwo')",
+    "stderr": "import sys\nprint('three', file=sys.stderr)",
+    "value": "{'é': 1 + 2}",
+    "png": f"import base64\nfrom IPython.display import Image\nImage(base64.b64decode('{PIXEL}'))",
+    "shown": "from IPython.display import HTML, display\ndisplay(HTML('<b>a</b>\\n<i>b</i>'))\ndisplay({'x': 1})",
+    "updated": "bar = display('0 %', display_id=True)\nbar.update('100 %')",
+    "cleared": "from IPython.display import clear_output\nprint('gone')\nclear_output()\nprint('stays')",
+    "nothing": "x = 1;",
+    "error": "def f():\n    raise ValueError('no')\nf()",
+    "syntax": "1 +",
+    "magic": "%%timeit -n 1 -r 1 -q\npass",
+}
+
+NBCLIENT = """
+import sys
+import nbformat
+from nbclient import NotebookClient
+path = sys.argv[1]
+book = nbformat.read(path, as_version=4)
+client = NotebookClient(book, allow_errors=True, record_timing=False, coalesce_streams=True, kernel_name="python3")
+with client.setup_kernel():
+    for _ in range(2):
+        for index, cell in enumerate(book.cells):
+            client.execute_cell(cell, index)
+nbformat.write(book, path)
+"""
+
+
+def book():
+    cells = [
+        {"cell_type": "code", "execution_count": None, "id": name, "metadata": {}, "outputs": [],
+         "source": source.splitlines(keepends=True)}
+        for name, source in SOURCES.items()
+    ]  # fmt: skip
+    book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(book, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    """A server that finds the kernel of the notebook `a.ipynb`."""
+    folder, runtime = tmp_path_factory.mktemp("notebook").resolve(), tmp_path_factory.mktemp("runtime")
+    with real_kernels.fresh("ipykernel") as kernel, pytest.MonkeyPatch.context() as patched:
+        about = json.loads(kernel.file.read_text()) | {"jupyter_session": str(folder / "workspace" / "a.ipynb")}
+        file = runtime / "kernel-1.json"
+        file.write_text(json.dumps(about))
+        file.chmod(0o600)
+        patched.setenv("JUPYTER_RUNTIME_DIR", str(runtime))
+        with serving(folder, "--repl", "none") as running:
+            (running.workspace / "a.ipynb").write_text(book())
+            with running.client() as client:
+                until(lambda: "run_cell" in client.tools(), "the notebook's kernel")
+            yield running
+
+
+def test_the_file_is_the_one_that_nbclient_writes_after_each_cell_ran_twice(live, tmp_path):
+    expected = tmp_path / "a.ipynb"
+    expected.write_text(book())
+    script = [str(real_kernels.VENV / "bin" / "python"), "-c", NBCLIENT, str(expected)]
+    with (
+        subprocess.Popen(script, env=real_kernels.environment(tmp_path), stderr=subprocess.PIPE) as other,
+        live.client() as client,
+    ):
+        for _ in range(2):
+            answers = {name: client.call("run_cell", filePath="a.ipynb", cell=name) for name in SOURCES}
+        _, said = other.communicate(timeout=WAIT_S)
+    assert other.returncode == 0, said.decode()
+    assert (live.workspace / "a.ipynb").read_text() == expected.read_text()
+    assert {name for name, answer in answers.items() if not answer["ok"]} == {"error", "syntax"}
+    assert all("written into a.ipynb" in answer["cell"] for answer in answers.values())
+
+
+def test_a_picture_is_in_the_answer_as_an_image_too(live):
+    with live.client() as client:
+        answer = client.answer(client.begin_call("run_cell", filePath="a.ipynb", cell="png"))["result"]
+    assert [part["data"] for part in answer["content"] if part["type"] == "image"] == [PIXEL]
+
+
+def test_the_session_of_a_notebooks_own_kernel_is_listed_and_no_other_is_taken(live):
+    with live.client() as client:
+        assert client.call("list_cells", filePath="a.ipynb")["sessionKey"] == "a-ipynb"
+        text = (live.workspace / "a.ipynb").read_text()
+        (live.workspace / "b.ipynb").write_text(text)
+        assert "sessionKey" not in client.call("list_cells", filePath="b.ipynb")
+        refused = client.call("run_cell", filePath="b.ipynb", cell="value")
+        assert (refused["reason"], "a-ipynb" in refused["hint"]) == ("no-kernel", True)
+        assert client.call("run_cell", filePath="b.ipynb", cell="value", replSessionKey="a-ipynb")["ok"]
