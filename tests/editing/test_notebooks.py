@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import do_without
 
-from codriver.editing.notebooks import MARK, NoSuchCellError, NotANotebookError, bounded, read_notebook, with_outputs
+from codriver.editing.notebooks import MARK, NoSuchCellError, NotANotebookError, read_notebook, with_outputs
 
 KERNELS = Path(__file__).parents[1] / "jupyter" / ".venv" / "bin" / "python"
 
@@ -247,15 +247,3 @@ def test_half_a_character_is_escaped_and_json_stays_json():
     assert text.encode()
     stored_there = json.loads(text)["cells"][0]["outputs"][0]
     assert stored_there == {"output_type": "display_data", "metadata": {}, "data": {**data, "text/plain": ["\ud800"]}}
-
-
-def test_outputs_beyond_the_limit_are_left_out_and_said():
-    def stream(text):
-        return {"output_type": "stream", "name": "stdout", "text": text}
-
-    assert bounded([stream("a" * 10)], 10) == [stream("a" * 10)]
-    *kept, note = bounded([stream("a" * 8), stream("b" * 8), stream("c")], 10)
-    assert kept == [stream("a" * 8), stream("bb")]
-    assert "left out 7 characters" in note["text"]
-    image = {"output_type": "display_data", "metadata": {}, "data": {"image/png": "x" * 99}}
-    assert [one.get("text", "")[:9] for one in bounded([image, stream("b")], 10)] == ["\ncodriver"]

@@ -202,6 +202,24 @@ def test_a_notebook_that_was_opened_while_its_cell_ran_is_not_written(client, li
     assert notebook.read_text() == text
 
 
+def test_no_file_outside_the_workspace_is_reached_and_none_that_is_read_only(client, live, notebook, tmp_path):
+    text = book(code("1"))
+    outside = tmp_path / "outside.ipynb"
+    outside.write_text(text)
+    notebook.symlink_to(outside)
+    refused = client.call("run_cell", filePath=notebook.name, cell="c")
+    assert (refused["reason"], "lies outside the workspace" in refused["message"]) == ("file-unreadable", True)
+    (live.workspace / ".git").mkdir()
+    (live.workspace / ".git" / "x.ipynb").write_text(text)
+    assert "version control" in client.call("run_cell", filePath=".git/x.ipynb", cell="c")["message"]
+    locked = live.workspace / "locked.ipynb"
+    locked.write_text(text)
+    locked.chmod(0o444)
+    assert "it is read-only" in client.call("run_cell", filePath="locked.ipynb", cell="c")["message"]
+    assert client.call("list_cells", filePath="locked.ipynb")["count"] == 1
+    assert (outside.read_text(), locked.read_text()) == (text, text)
+
+
 @pytest.mark.parametrize(
     ("given", "reason", "words"),
     [

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MARK: Final = "\ufeff"
-MOST_OUTPUT_CHARACTERS: Final = 16 * 2**20
-"""Of the outputs that one run of a cell leaves in its file: a larger file is opened by no editor."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _COUNTED = re.compile(r"(?:cell-)?(\d{1,9})")
@@ -175,25 +173,10 @@ def with_outputs(
     return text
 
 
-def bounded(outputs: Sequence[Mapping[str, Any]], most: int = MOST_OUTPUT_CHARACTERS) -> list[Mapping[str, Any]]:
-    """The outputs as far as they have `most` characters together, and where that is not all, one more that says so."""
-    kept: list[Mapping[str, Any]] = []
-    left, omitted = most, 0
-    for output in outputs:
-        text = _joined(output.get("text")) if output.get("output_type") == "stream" else None
-        size = len(text) if text is not None else len(json.dumps(output, ensure_ascii=False))
-        if size <= left:
-            kept.append(output)
-        elif text is not None and left > 0:
-            kept.append({**output, "text": text[:left]})
-            omitted += size - left
-        else:
-            omitted += size
-        left = max(0, left - size)
-    if omitted:
-        words = f"\ncodriver left out {omitted:,} characters of outputs: {most:,} are the most that it writes\n"
-        kept.append({"output_type": "stream", "name": "stderr", "text": words})
-    return kept
+def left_out(characters: int) -> dict[str, Any]:
+    """The output that says how many characters of a cell's outputs were left out before it."""
+    words = f"\ncodriver left out the last {characters:,} characters of this cell's outputs, as there were too many\n"
+    return {"output_type": "stream", "name": "stderr", "text": words}
 
 
 # The text and its spans

@@ -28,7 +28,7 @@ OLDER, NEWER = "2025-11-25", "2026-07-28"
 CAPABILITY: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 """The capability that a client of 2025-11-25 is told of, if it has one of that name itself."""
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
-ABLE = frozenset({"evaluate_code", "load_file", "run_tests", "codriver"})
+ABLE = frozenset({"evaluate_code", "load_file", "run_cell", "run_tests", "codriver"})
 """The tools whose calls may become tasks; of 2025-11-25 those among them that are in `LISTED`."""
 LISTED = ABLE - {"codriver"}
 BOTH = frozenset({OLDER, NEWER})

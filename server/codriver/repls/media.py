@@ -44,6 +44,13 @@ class CellRun:
 
     execution_count: int | None
     outputs: tuple[Mapping[str, object], ...]
+    omitted: int = 0
+    """How many characters of outputs were left out, as there were too many."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the kernel began with it, as far as it told."""
+        return self.execution_count is not None or bool(self.outputs)
 
 
 def text_of(bundle: Bundle) -> str:

@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from codriver.editing import FilesChangedError
 from codriver.editing.file_changes import UnreadableError
-from codriver.editing.notebooks import bounded, with_outputs
+from codriver.editing.notebooks import left_out, with_outputs
 from codriver.errors import RefusedError, ReplDisconnectedError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class CellWrites:
             run = self._repls.adapter(evaluation.repl).cell_run(evaluation.id)
         except ReplDisconnectedError:
             run = None
-        if run is None:
+        if run is None or not run.has_begun:
             return "it did not run, or its kernel is gone, so the file is as it was"
         write.count = run.execution_count
         try:
@@ -154,6 +154,6 @@ def _rewritten(write: Write, run: CellRun, made: list[bytes], data: bytes | None
     """
     if data is None or stamp_of(data) != write.stamp:
         raise FilesChangedError([write.shown])
-    outputs = bounded(run.outputs)
+    outputs = [*run.outputs, *([left_out(run.omitted)] if run.omitted else [])]
     made.append(with_outputs(data.decode(), write.shown, write.cell.index, outputs, run.execution_count).encode())
     return made[-1]

@@ -5,7 +5,8 @@ Pure. Source: nbformat 4, "Code cell outputs"; Jupyter's messaging protocol, `cl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Final
 
 from codriver.repls.jupyter.messages import mapping_of, text_of, texts_of
 from codriver.repls.media import CellRun
@@ -16,11 +17,22 @@ if TYPE_CHECKING:
 Output = dict[str, object]
 
 
-class CellOutputs:
-    """The outputs of one cell, in their order. Consecutive texts of one stream are one output."""
+MOST_CHARACTERS: Final = 16 * 2**20
+"""Of one cell's outputs: a cell that prints without end is not to fill the memory, nor a file that somebody opens."""
 
-    def __init__(self) -> None:
+
+class CellOutputs:
+    """The outputs of one cell, in their order, the first `most_characters` of them.
+
+    Consecutive texts of one stream are one output.
+    """
+
+    def __init__(self, most_characters: int = MOST_CHARACTERS) -> None:
+        self._most = most_characters
         self._outputs: list[Output] = []
+        self._texts: list[str] = []
+        """The texts of the last output, where that is a stream."""
+        self._held = self._omitted = 0
         self._by_display: dict[str, list[Output]] = {}
         self._count: int | None = None
         self._clears_next = False
@@ -49,18 +61,41 @@ class CellOutputs:
 
     def run(self) -> CellRun:
         """The outputs so far."""
-        return CellRun(self._count, tuple(self._outputs))
+        self._join()
+        return CellRun(self._count, tuple(self._outputs), self._omitted)
 
     def _stream(self, name: str, text: str) -> None:
-        last = self._outputs[-1] if self._outputs and not self._clears_next else {}
-        if last.get("output_type") == "stream" and last.get("name") == name:
-            last["text"] = f"{last['text']}{text}"
-        elif text:
-            self._add({"output_type": "stream", "name": name, "text": text})
+        if not text:
+            return
+        if self._clears_next:
+            self._clear(waits=False)
+        kept = text[: self._most - self._held]
+        self._held += len(kept)
+        self._omitted += len(text) - len(kept)
+        if not kept:
+            return
+        last = self._outputs[-1] if self._outputs else {}
+        if last.get("output_type") != "stream" or last.get("name") != name:
+            self._join()
+            self._outputs.append({"output_type": "stream", "name": name, "text": ""})
+        self._texts.append(kept)
+
+    def _join(self) -> None:
+        """Put the texts together that came of the last output, once: to lengthen one text again and again is slow."""
+        if self._texts:
+            last = self._outputs[-1]
+            last["text"] = "".join([str(last["text"]), *self._texts])
+            self._texts = []
 
     def _add(self, output: Output) -> None:
         if self._clears_next:
             self._clear(waits=False)
+        self._join()
+        size = len(json.dumps(output, ensure_ascii=False))
+        if size > self._most - self._held:
+            self._omitted += size
+            return
+        self._held += size
         self._outputs.append(output)
 
     def _update(self, message: Message) -> None:
@@ -73,6 +108,8 @@ class CellOutputs:
         self._clears_next = waits
         if not waits:
             self._outputs.clear()
+            self._texts.clear()
+            self._held = self._omitted = 0
 
 
 def _shown(kind: str, message: Message) -> Output:

@@ -1,0 +1,54 @@
+"""The outputs of a notebook's cell, gathered from the messages of its execution."""
+
+from codriver.repls.jupyter.cell_outputs import CellOutputs
+from codriver.repls.jupyter.messages import Message
+
+
+def stream(text, name="stdout"):
+    return Message("iopub", "stream", content={"name": name, "text": text})
+
+
+def shown(text, display="", kind="display_data"):
+    content = {"data": {"text/plain": text}, "metadata": {}, "transient": {"display_id": display}}
+    return Message("iopub", kind, content=content)
+
+
+CLEAR = Message("iopub", "clear_output", content={"wait": False})
+CLEAR_NEXT = Message("iopub", "clear_output", content={"wait": True})
+
+
+def run(*messages, **limits):
+    outputs = CellOutputs(**limits)
+    for message in messages:
+        outputs.take(message)
+    return outputs.run()
+
+
+def texts(found):
+    return [one.get("text") or one["data"]["text/plain"] for one in found.outputs]
+
+
+def test_texts_of_one_stream_are_one_output_until_another_comes():
+    found = run(stream("a"), stream("b"), stream("x", "stderr"), stream("c"), shown("1"), stream("d"), stream("e"))
+    assert texts(found) == ["ab", "x", "c", "1", "de"]
+    assert (found.execution_count, found.has_begun, run().has_begun) == (None, True, False)
+
+
+def test_a_clear_takes_effect_at_once_or_with_the_next_output():
+    assert texts(run(stream("a"), CLEAR, stream("b"))) == ["b"]
+    assert texts(run(stream("a"), CLEAR_NEXT)) == ["a"]
+    assert texts(run(stream("a"), CLEAR_NEXT, stream("b"), stream("c"))) == ["bc"]
+    assert texts(run(stream("a"), CLEAR_NEXT, shown("1"))) == ["1"]
+
+
+def test_an_update_takes_the_place_of_what_its_display_showed():
+    found = run(shown("0 %", "bar"), stream("a"), shown("100 %", "bar", "update_display_data"), shown("x"))
+    assert texts(found) == ["100 %", "a", "x"]
+
+
+def test_outputs_beyond_the_limit_are_counted_and_not_held_and_a_clear_makes_room():
+    found = run(stream("a" * 8), stream("b" * 8), shown("big"), stream("c"), most_characters=10)
+    assert (texts(found), found.omitted > 10) == (["a" * 8 + "bb"], True)
+    found = run(stream("a" * 20), CLEAR, stream("b" * 10), most_characters=10)
+    assert (texts(found), found.omitted) == (["b" * 10], 0)
+    assert texts(run(shown("x" * 99), stream("a"), most_characters=10)) == ["a"]
