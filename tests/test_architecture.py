@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SERVER = ROOT / "server" / "codriver"
 RELAY = ROOT / "relay" / "codriver_relay"
+SEAM = ROOT / "server" / "codriver_seam"
 
 # Each room, and the rooms whose code it may import. What is not here may import nothing of ours.
 MAY_IMPORT = {
@@ -154,6 +155,22 @@ def test_the_embedded_worker_is_written_in_the_oldest_python_it_runs_in(path):
     ast.parse(path.read_text(), feature_version=(3, 8))
 
 
+@pytest.mark.parametrize("path", sorted(SEAM.rglob("*.py")), ids=name_of)
+def test_the_seam_is_small_and_uses_the_standard_library_of_the_oldest_python_alone(path):
+    text = path.read_text()
+    used = {name for name in imports(path) if not name.startswith(("codriver_seam.", "codriver.repls.worker."))}
+    assert {name.split(".")[0] for name in used} <= sys.stdlib_module_names
+    assert text.count("\n") <= 400
+    for node in ast.walk(ast.parse(text, feature_version=(3, 8))):
+        if isinstance(node, ast.FunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 50, node.name
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_the_server_shares_nothing_with_the_seam_but_its_answers(path):
+    assert not any(name.split(".")[0] == "codriver_seam" for name in imports(path))
+
+
 # Who opens files without `codriver.files`, and why; what is not here may not.
 OPENERS = {
     "files/place.py": "the one that all others use",
@@ -209,7 +226,7 @@ def test_importing_the_packages_opens_nothing():
         "        raise SystemExit(f'{event} {args}')\n"
         "sys.dont_write_bytecode = True\n"
         "sys.addaudithook(refuse)\n"
-        "import codriver, codriver_relay, codriver.app.serve, codriver.commands.cli\n"
+        "import codriver, codriver_relay, codriver_seam, codriver.app.serve, codriver.commands.cli\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

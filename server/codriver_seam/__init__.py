@@ -1,0 +1,27 @@
+"""The seam of a Python application: state, epochs, trace and changes, for an agent that looks into it while it runs.
+
+An application imports this package, calls `install`, and names its state by `frame`; what it does then reaches whoever
+evaluates code in its process, by `call`. Standard library alone, Python 3.8 or later. Importing it does nothing, and
+without `install` every function is a no-op.
+"""
+
+from __future__ import annotations
+
+from .changes import call, show
+from .recording import bind, emit, epoch, frame, handler, install, loaded, machine, note_error, origin, predicate, seam
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    session_id: str | None
+
+__all__ = [
+    "bind", "call", "emit", "epoch", "frame", "handler", "install", "loaded", "machine", "note_error", "origin",
+    "predicate", "session_id", "show",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """`session_id`, by which the seam is found: made when it is installed, another one in each process."""
+    if name == "session_id":
+        return seam.session_id
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,324 @@
+"""Accessors: what an agent asks of the seam, an object of arguments in, an object out.
+
+They run on a thread of whoever asks. Reading makes no events. Paths and values of the asker are read as literals, and
+are never evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import os
+
+from .recording import CAUSE, EVENT, FRAME, HANDLER, ID, MS, NAME, OP, ORIGIN, SOURCE, TAGS, TIME, Unread, seam
+from .values import Egress, Refusal, differences, one_line, part_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from .recording import Epoch, Event, Frame, Json
+    from .values import Path
+
+    Accessor = Callable[[Json], Json]
+
+CONTRACT = 1
+CHANGES = 100
+"""Changes that a diff tells."""
+APP = "app"
+"""The origin of what no agent caused."""
+FIELDS = ("id", "time", "opType", "operation", "frame", "eventId", "handlerId", "source", "origin", "dispatchId", "ms",
+          "tags")  # fmt: skip
+EQUAL = {"opType": OP, "operation": NAME, "frame": FRAME, "eventId": EVENT, "handlerId": HANDLER, "source": SOURCE,
+         "dispatchId": CAUSE}  # fmt: skip
+"""The filters that a field has to equal."""
+FILTERS = (*EQUAL, "severity", "origin", "since", "sinceMs", "between", "pred")
+SEVERITIES = ("error", "warning", "info")
+
+
+# What is asked for
+
+
+def frame_of(asked: Json) -> Frame:
+    """The frame that is named, else the only one.
+
+    Raises:
+        Refusal: it is not clear which.
+    """
+    frames, name = seam.frames, asked.get("frame")
+    if name is None and len(frames) == 1:
+        return next(iter(frames.values()))
+    if name in frames:
+        return frames[name]
+    names = ", ".join(frames) or "none is registered: the application calls frame(name, get=…)"
+    if name is not None:
+        raise Refusal("no-such-frame", f"frames: {names}")
+    raise Refusal("ambiguous-frame" if frames else "no-frame-resolved", f"give frame: {names}", frames=list(frames))
+
+
+def read_literal(name: str, text: object, reason: str) -> Any:
+    """The value of a text in Python's notation.
+
+    Raises:
+        Refusal: it is no literal.
+    """
+    try:
+        return ast.literal_eval(str(text))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise Refusal(reason, f"{name} is read as a Python literal, and {str(text)[:80]!r} is none") from None
+
+
+def _path_of(text: object) -> Path:
+    """A path as it is written: a list, or names and numbers with dots between."""
+    if not text:
+        return ()
+    if isinstance(text, list):
+        return tuple(text)
+    try:
+        read = ast.literal_eval(str(text))
+    except (ValueError, SyntaxError):
+        return tuple(int(part) if part.isdigit() else part for part in str(text).split("."))
+    return tuple(read) if isinstance(read, (list, tuple)) else (read,)
+
+
+def _limit(asked: Json, most: int) -> int:
+    return max(1, int(asked.get("limit") or most))
+
+
+def who_of(held: Mapping[str, Any] | None) -> str:
+    """The caller of an origin."""
+    return APP if held is None else str(held.get("who", APP))
+
+
+# State
+
+
+def health(_asked: Json) -> Json:
+    """The seam itself, with what can be asked of it and why the rest cannot."""
+    frames = tuple(seam.frames.values())
+    none = "no frame is registered"
+    bare = [one.name for one in frames if one.epochs and not one.epochs[-1].is_told()]
+    can_change = any(one.set or one.dispatch or one.enqueue for one in frames)
+    bands = {
+        "inspect": bool(frames) or none,
+        "mutate": can_change or (none if not frames else "no frame has set=, dispatch= or enqueue="),
+        "stream": "not in this version",
+        "epochs": f"no snapshots of {', '.join(bare)}" if bare else bool(frames) or none,
+        "machines": bool(seam.machines) or "no machine is registered",
+    }
+    return {
+        "contract": CONTRACT, "sessionId": seam.session_id, "installedMs": seam.installed_ms, "buildTick": seam.loads,
+        "language": "python", "enabled": True, "frames": [one.name for one in frames],
+        "ambiguousFrame": len(frames) > 1, "pid": os.getpid(), "bands": bands, "lastId": seam.last_id(),
+        "events": len(seam.events), "handlers": len(seam.handlers),
+    }  # fmt: skip
+
+
+def state(asked: Json) -> Json:
+    """The state of a frame, or its part at a path."""
+    found, path = frame_of(asked), _path_of(asked.get("path"))
+    hidden = () if asked.get("includeSensitive") else found.sensitive
+    egress = Egress(hidden, is_whole=bool(asked.get("includeLarge")))
+    text = egress.show(part_at(found.get(), path), path)
+    return {"frame": found.name, "path": repr(list(path)), "value": text, "redacted": egress.redacted,
+            "elided": egress.elided}  # fmt: skip
+
+
+def _row(one: Epoch) -> Json:
+    return {"epochId": one.id, "time": one.time, "eventId": one.event_id, "ms": one.ms, "origin": who_of(one.origin),
+            "dispatchId": one.dispatch_id, "outcome": one.outcome}  # fmt: skip
+
+
+def epochs(asked: Json) -> Json:
+    """The epochs of a frame, the newest last."""
+    found, since, wanted = frame_of(asked), int(asked.get("since") or 0), asked.get("filter") or {}
+    rows = [_row(one) for one in tuple(found.epochs) if one.id > since]
+    rows = [row for row in rows if all(str(row.get(name)) == str(value) for name, value in wanted.items())]
+    shown = rows[-_limit(asked, 20) :]
+    return {"frame": found.name, "epochs": shown, "count": len(shown), "total": len(rows)}
+
+
+def epoch_of(found: Frame, number: object, reason: str) -> Epoch:
+    """The epoch of that number, or the newest where none is given.
+
+    Raises:
+        Refusal: it is not kept, for `reason`; or there is none at all.
+    """
+    kept = tuple(found.epochs)
+    for one in reversed(kept):
+        if number in (None, one.id):
+            return one
+    if not kept:
+        words = "none is kept: the application has handled no event since, or not in epoch()"
+        raise Refusal("band-missing" if number is None else reason, words)
+    raise Refusal(reason, f"the epochs {kept[0].id} to {kept[-1].id} are kept")
+
+
+def diff(asked: Json) -> Json:
+    """The changes of an epoch, or from one to another."""
+    found = frame_of(asked)
+    last = epoch_of(found, asked.get("to", asked.get("epochId")), "no-such-epoch")
+    first = epoch_of(found, asked["from"], "no-such-epoch") if asked.get("from") is not None else last
+    rows, redacted = changes(found, first, last)
+    return {"frame": found.name, "epochId": last.id, "changes": rows, "count": len(rows), "redacted": redacted}
+
+
+def changes(found: Frame, first: Epoch, last: Epoch) -> tuple[list[Json], int]:
+    """The changes from before one epoch to after another, and how many values in them are hidden.
+
+    Raises:
+        Refusal: nobody knows, as the state was changed in place or could not be read.
+    """
+    if not (first.is_told() and last.is_told()):
+        raise Refusal("band-missing", "what changed is not known: the state is changed in place, and no snapshot is "
+                      "made of it; the application gives frame() snapshot='deepcopy' or 'pickle'")  # fmt: skip
+    for unread in (first.before, last.after):
+        if isinstance(unread, Unread):
+            raise Refusal("accessor-failed", f"the state could not be read: {unread.why}")
+    egress, rows = Egress(found.sensitive), []
+    for op, path, old, new in itertools.islice(differences(found.thaw(first.before), found.thaw(last.after)), CHANGES):
+        row = {"op": op, "path": repr(list(path))}
+        if op != "added":
+            row["before"] = egress.show(old, path)
+        if op != "removed":
+            row["after"] = egress.show(new, path)
+        rows.append(row)
+    return rows, egress.redacted
+
+
+# Events
+
+
+def matcher(asked: Json) -> Callable[[Event], bool]:
+    """The test of events that a filter asks for: all of it has to hold.
+
+    Raises:
+        Refusal: there is no such filter or predicate.
+    """
+    if strange := [name for name in asked if name not in FILTERS]:
+        raise Refusal("accessor-failed", f"there is no filter {strange[0]!r}; filters: {', '.join(FILTERS)}")
+    if asked.get("severity", SEVERITIES[0]) not in SEVERITIES:
+        raise Refusal("accessor-failed", f"severity is one of {', '.join(SEVERITIES)}")
+    equal = [(EQUAL[name], asked[name]) for name in EQUAL if name in asked]
+    equal += [(OP, asked["severity"])] if "severity" in asked else []
+    tests: list[Callable[[Event], Any]] = [
+        lambda event, place=place, wanted=wanted: event[place] == wanted  # type: ignore[misc]  # bound early
+        for place, wanted in equal
+    ]
+    tests += [_TESTS[name](value) for name, value in asked.items() if name in _TESTS]
+    return lambda event: all(test(event) for test in tests)
+
+
+def _by_origin(wanted: Any) -> Callable[[Event], Any]:
+    return lambda event: wanted in (who_of(event[ORIGIN]), (event[ORIGIN] or {}).get("evaluation"))
+
+
+def _since(number: Any) -> Callable[[Event], Any]:
+    return lambda event: event[ID] > number
+
+
+def _since_ms(epoch_ms: Any) -> Callable[[Event], Any]:
+    return lambda event: event[TIME] * 1000 > epoch_ms
+
+
+def _between(times: Any) -> Callable[[Event], Any]:
+    first, last = times
+    return lambda event: first <= event[TIME] * 1000 <= last
+
+
+def _by_predicate(name: Any) -> Callable[[Event], Any]:
+    test = seam.predicates.get(name)
+    if test is None:
+        raise Refusal("no-such-predicate", f"registered are: {', '.join(seam.predicates) or 'none'}")
+    registered = test
+    return lambda event: registered(as_map(event))
+
+
+_TESTS = {"origin": _by_origin, "since": _since, "sinceMs": _since_ms, "between": _between, "pred": _by_predicate}
+
+
+def as_map(event: Event) -> Json:
+    """An event by the names of its fields, without those that are absent."""
+    return {name: value for name, value in zip(FIELDS, event) if value is not None}
+
+
+def line_of(event: Event) -> str:
+    """An event in one line: id, op-type, operation, frame, event, dispatch, time, origin, tags."""
+    words = [event[ID], event[OP], event[NAME]]
+    if event[FRAME] or event[EVENT]:
+        words += [event[FRAME] or "-", *([event[EVENT]] if event[EVENT] else [])]
+    words += [f"d{event[CAUSE]}"] if event[CAUSE] else []
+    words += [f"{event[MS]:.3g}ms"] if event[MS] is not None else []
+    if event[ORIGIN]:
+        by = [str(event[ORIGIN][key]) for key in ("who", "evaluation") if key in event[ORIGIN]]
+        words.append(f"by={'/'.join(by)}")
+    words += [f"{name}={value}" for name, value in (event[TAGS] or {}).items()]
+    return one_line(" ".join(map(str, words)))
+
+
+def trace(asked: Json) -> Json:
+    """The newest events that a filter lets through, a line each, the newest last."""
+    test = matcher(asked.get("filter") or {})
+    found = [event for event in tuple(seam.events) if test(event)]
+    shown = found[-_limit(asked, 50) :]
+    rows: Json = {"events": [*map(as_map, shown)]} if asked.get("raw") else {"lines": [*map(line_of, shown)]}
+    return {**rows, "count": len(shown), "total": len(found), "lastId": seam.last_id()}
+
+
+def issues(asked: Json) -> Json:
+    """Errors and warnings, a line each, the newest last; the same ones once, with their number."""
+    test, since = matcher(asked.get("filter") or {}), int(asked.get("since") or 0)
+    found: dict[object, tuple[int, Event]] = {}
+    for event in tuple(seam.events):
+        if event[OP] in ("error", "warning") and event[ID] > since and test(event):
+            same = (event[OP], event[NAME], event[FRAME], event[EVENT], str(event[TAGS]))
+            found[same] = found.pop(same, (0, event))[0] + 1, event
+    shown = list(found.values())[-_limit(asked, 50) :]
+    lines = [line_of(event) + (f" \N{MULTIPLICATION SIGN}{times}" if times > 1 else "") for times, event in shown]
+    return {"lines": lines, "count": len(lines), "total": len(found), "lastId": seam.last_id()}
+
+
+# The rest
+
+
+def handlers(asked: Json) -> Json:
+    """The handlers, with their places."""
+    wanted = {name: asked[name] for name in ("kind", "id") if asked.get(name)}
+    rows = [one for one in tuple(seam.handlers.values()) if all(one[name] == wanted[name] for name in wanted)]
+    return {"handlers": rows, "count": len(rows)}
+
+
+def machines(asked: Json) -> Json:
+    """The state of each machine."""
+    if not seam.machines:
+        raise Refusal("band-missing", "no machine is registered: the application calls machine(name, get)")
+    wanted = [name for name in seam.machines if asked.get("id") in (None, name)]
+    shown = {name: {"state": Egress().show(seam.machines[name]())} for name in wanted}
+    return {"machines": shown, "count": len(shown)}
+
+
+def probe(_asked: Json) -> Json:
+    """A number that counts these calls, and one that counts loads of code."""
+    seam.probes += 1
+    return {"probe": seam.probes, "buildTick": seam.loads, "sessionId": seam.session_id}
+
+
+def reset_for_test(_asked: Json) -> Json:
+    """Forget who wants events, and the calls of `probe`."""
+    seam.offers, seam.probes = (), 0
+    return {"sessionId": seam.session_id}
+
+
+READING: Mapping[str, Accessor] = {
+    "health": health,
+    "state": state,
+    "epochs": epochs,
+    "diff": diff,
+    "trace": trace,
+    "issues": issues,
+    "handlers": handlers,
+    "machines": machines,
+    "probe": probe,
+    "reset-for-test": reset_for_test,
+}

@@ -1,0 +1,227 @@
+"""Changes of the application that an agent asks for, each refused where it cannot be made whole; and the one entry.
+
+A change that is refused leaves the state as it was, and is an event of the kind error.
+"""
+
+from __future__ import annotations
+
+import json
+
+from .accessors import READING, changes, epoch_of, frame_of, read_literal, who_of
+from .recording import CAUSE, OP, TAGS, Epoch, Unread, cause, emit, epoch, is_reading, origin, seam
+from .values import Egress, Refusal, differences, is_mutable, printed, without, words_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from .accessors import Accessor
+    from .recording import Frame, Json
+
+
+def dispatch(asked: Json) -> Json:
+    """Have an event handled: by the application's own loop, or with `sync` at once, and then tell what changed."""
+    found, is_sync = frame_of(asked), bool(asked.get("sync"))
+    way = found.dispatch if is_sync else found.enqueue or found.dispatch
+    if way is None:
+        raise Refusal("no-dispatch", f"the frame {found.name} has no {'dispatch=' if is_sync else 'enqueue='}")
+    event = read_literal("event", asked.get("event"), "not-an-event-vector")
+    if not isinstance(event, (list, tuple)) or not event:
+        raise Refusal("not-an-event-vector", "an event is a list: its id, and then its arguments")
+    number = next(seam.dispatches)
+    token = cause.set((number, frozenset()))
+    try:
+        done = {"mode": "sync", **_handle_now(found, way, event)} if way is found.dispatch else {"mode": "queued"}
+        if way is not found.dispatch:
+            way(event)
+    finally:
+        cause.reset(token)
+    return {"frame": found.name, "eventId": str(event[0]), "dispatchId": number, "origin": who_of(origin.get()), **done}
+
+
+def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
+    """Have an event handled, and tell what changed; where that fails, the state is as it was before."""
+    _refuse_draining(found)
+    within, failure = epoch(found.name, str(event[0])), ""
+    try:
+        with within:
+            way(event)
+    except Exception as error:  # noqa: BLE001  # it is the application's, and the answer
+        failure = f"{type(error).__name__}: {words_of(error)}"
+    recorded = within.recorded
+    if recorded is None:
+        return {}
+    errors = [one for one in tuple(seam.events) if one[CAUSE] == recorded.dispatch_id and one[OP] == "error"]
+    if failure or errors:
+        about = (errors[-1][TAGS] or {}) if errors else {}
+        # One that was swallowed was noted all the same.
+        words = failure or f"it noted an error: {about.get('message', '')}"
+        recorded.outcome = "error"
+        raise Refusal("handler-failed", words + _put_back(found, recorded.before), at=about.get("at", ""))
+    if not recorded.is_told():
+        return {"epochId": recorded.id, "unknown": "what changed is not known: the frame has no snapshot="}
+    rows, _ = changes(found, recorded, recorded)
+    return {"epochId": recorded.id, "changes": rows, "count": len(rows)}
+
+
+def _put_back(found: Frame, before: Any) -> str:
+    """Make the state what it was; in words what came of that, if it was changed."""
+    now = found.keep()
+    if now is before:
+        return "; whether the state is changed is not known: the frame has no snapshot=" if is_mutable(now) else ""
+    if isinstance(before, Unread) or isinstance(now, Unread):
+        return "; the state could not be read"
+    if next(differences(found.thaw(before), found.thaw(now)), None) is None:
+        return ""
+    if found.set is None:
+        return "; the state stays changed: the frame has no set="
+    try:
+        found.set(found.thaw(before))
+    except Exception as error:  # noqa: BLE001  # it is the application's
+        return f"; the state could not be put back: {type(error).__name__}: {words_of(error)}"
+    return "; the state was put back"
+
+
+def restore(asked: Json) -> Json:
+    """Make the state what it was after an epoch."""
+    found = _changeable(asked)
+    if asked.get("epochId") is None:
+        raise Refusal("unknown-epoch", "give epochId, one of those that the accessor epochs lists")
+    one = epoch_of(found, asked["epochId"], "unknown-epoch")
+    if not is_restorable(one):
+        halfway = "that event failed halfway: take the epoch before it"
+        unkept = "its state was not kept: the application gives frame() snapshot="
+        raise Refusal("non-ok-record", unkept if one.outcome == "ok" else halfway)
+    told = _replace(found, found.thaw(one.after), "restored")
+    found.restored = one.id
+    return {"frame": found.name, "epochId": one.id, **told}
+
+
+def is_restorable(one: Epoch) -> bool:
+    """Whether the state after an epoch is kept, and is whole."""
+    return one.outcome == "ok" and one.is_told() and not isinstance(one.after, Unread)
+
+
+def reset(asked: Json) -> Json:
+    """Make a value the state, as an epoch, by which it can be undone."""
+    found = _changeable(asked)
+    value = read_literal("value", asked.get("value"), "schema-mismatch")
+    return {"frame": found.name, **_replace(found, value, "reset")}
+
+
+def _changeable(asked: Json) -> Frame:
+    found = frame_of(asked)
+    if found.set is None:
+        raise Refusal("read-only-frame", f"the frame {found.name} has no set=")
+    _refuse_draining(found)
+    return found
+
+
+def _refuse_draining(found: Frame) -> None:
+    if found.draining:
+        raise Refusal("during-drain", "an event is being handled: call again when it is over")
+
+
+def _replace(found: Frame, value: Any, operation: str) -> Json:
+    """Make a value the state, and tell the epoch that undoes it."""
+    found.note_secrets(value)
+    if (why := _problem(found, value)) is not None:
+        raise Refusal("schema-mismatch", why)
+    before = found.keep()
+    try:
+        found.set(value)  # type: ignore[misc]  # whoever calls looked
+    except Exception as error:
+        words = f"set failed: {type(error).__name__}: {words_of(error)}{_put_back(found, before)}"
+        raise Refusal("accessor-failed", words) from error
+    told: Json = {"undoneBy": _keeping(found, before, operation), "origin": who_of(origin.get())}
+    if operation == "reset":
+        record = Epoch(operation, before, found.keep())
+        found.epochs.append(record)
+        told["epochId"] = record.id
+    emit("epoch", operation, frame=found.name, event_id=operation)
+    return told
+
+
+def _keeping(found: Frame, now: Any, operation: str) -> int:
+    """The epoch that led to the state as it is now; made, where that was changed in none."""
+    kept = tuple(found.epochs)
+    for one in [*kept[-1:], *(one for one in kept if one.id == found.restored)]:
+        if is_restorable(one) and next(differences(found.thaw(one.after), found.thaw(now)), None) is None:
+            return one.id
+    left = Epoch(f"before-{operation}", kept[-1].after if kept else Unread("nothing was kept before"), now)
+    found.epochs.append(left)
+    return left.id
+
+
+def _problem(found: Frame, value: Any) -> str | None:
+    """What is wrong with a value, in the words of the application's validator."""
+    if found.validate is None:
+        return None
+    try:
+        said = found.validate(value)
+    except Exception as error:  # noqa: BLE001  # it is the validator's way to say no
+        return f"{type(error).__name__}: {words_of(error)}"
+    if said is None or said is True or said == "":
+        return None
+    return str(said) if said else "the value is not valid"
+
+
+CHANGING: Mapping[str, Accessor] = {"dispatch": dispatch, "restore": restore, "reset": reset}
+
+
+def call(name: str, arguments: str = "{}", held: str = "null") -> str:
+    """The answer of an accessor, JSON in and out. `held`: the origin, an object with `who` and `evaluation`."""
+    asked, is_change = json.loads(arguments), name in CHANGING
+    first, second = origin.set(json.loads(held)), is_reading.set(not is_change)
+    try:
+        answer = _answer(name, asked)
+        # What the handler raised is an event already.
+        if is_change and answer.get("reason") not in (None, "handler-failed"):
+            emit("error", answer["reason"], frame=asked.get("frame"), source="change", message=answer["hint"])
+        is_reading.set(True)
+        return json.dumps(_leaving(answer, asked), ensure_ascii=False, default=printed)
+    finally:
+        is_reading.reset(second)
+        origin.reset(first)
+
+
+def _answer(name: str, asked: Json) -> Json:
+    function = READING.get(name) or CHANGING.get(name)
+    if seam.session_id is None:
+        return Refusal("not-enabled", "the application calls install(True), or runs with CODRIVER_SEAM=1").answer
+    if function is None:
+        return Refusal("no-such-accessor", f"accessors: {', '.join([*READING, *CHANGING])}").answer
+    try:
+        return {"ok": True, **function(asked)}
+    except Refusal as refusal:
+        return refusal.answer
+    except Exception as error:  # noqa: BLE001  # getters and predicates are the application's
+        return Refusal("accessor-failed", f"{type(error).__name__}: {words_of(error)}").answer
+
+
+def _leaving(answer: Json, asked: Json) -> Json:
+    """The answer without secrets, and of a value no more than was asked for: the cut must not tear one in two."""
+    is_shown = bool(asked.get("includeSensitive"))
+    clean: Json = answer if is_shown else without(answer, _secrets())
+    start, most = int(asked.get("from") or 0), asked.get("maxChars")
+    value = clean.get("value")
+    if isinstance(value, str) and (start or (most and len(value) > most)):
+        clean = {**clean, "value": value[start : start + int(most or len(value))], "from": start, "total": len(value)}
+    return clean
+
+
+def _secrets() -> list[str]:
+    """The texts at sensitive paths, now and lately, the longest first."""
+    found: dict[str, None] = {}
+    for one in tuple(seam.frames.values()):
+        if one.sensitive:
+            one.keep()
+            found.update(dict.fromkeys(tuple(one.secrets)))
+    return sorted(found, key=len, reverse=True)
+
+
+def show(value: Any, frame: str | None = None) -> str:
+    """A value as an agent may see it: for code of its own, whose results go past `call`."""
+    found = seam.frames.get(frame) if frame else None
+    return str(without(Egress(found.sensitive if found else ()).show(value), _secrets()))

@@ -1,0 +1,230 @@
+"""Values of an application as an agent may see them: parts by path, differences, and text without what is sensitive.
+
+Pure, and without any knowledge of the application. Names of attributes are read, and no property is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    Path = tuple[Any, ...]
+
+TEXT, ITEMS, DEPTH, SHOWN = 2048, 50, 8, 20_000
+"""Shown at most: characters of a text, elements of a collection, levels, and characters of all."""
+SECRET = 8
+"""The shortest text that is looked for as a secret."""
+TORN = 4
+"""So many characters of a secret at the end of a text that was cut are taken out too."""
+REDACTED = "<redacted>"
+ANY = "*"
+"""In a sensitive path: any key."""
+PLAIN = (str, bytes, int, float, complex, type(None), frozenset, range)
+
+
+class Refusal(Exception):  # noqa: N818  # it is no error of the application
+    """A question or a change that is refused, for a `reason` of the closed list."""
+
+    def __init__(self, reason: str, hint: str, **more: Any) -> None:
+        super().__init__(hint)
+        self.answer: dict[str, Any] = {"ok": False, "reason": reason, "hint": hint, **more}
+
+
+class Egress:
+    """Values as text in Python's notation, without what stands at `hidden` paths, and with marks for what is large.
+
+    A mark tells kind, size and the path that gives the whole.
+    """
+
+    def __init__(self, hidden: Sequence[Path] = (), *, is_whole: bool = False) -> None:
+        self._hidden, self._is_whole, self._left = hidden, is_whole, SHOWN
+        self.redacted = self.elided = 0
+
+    def show(self, value: Any, path: Path = ()) -> str:
+        """A value that stands at a path of the state."""
+        if self._hidden and any(_covers(one, path) for one in self._hidden):
+            self.redacted += 1
+            return REDACTED
+        parts = None if isinstance(value, PLAIN[:-2]) else parts_of(value)
+        text = self._leaf(value, path) if parts is None else self._branch(value, parts, path)
+        self._left -= len(text) if parts is None else 2
+        return text
+
+    def _leaf(self, value: Any, path: Path) -> str:
+        is_text = type(value) is str
+        size = len(value) if is_text else 0
+        if size > TEXT and not self._is_whole:
+            return self._mark("str", size, path)
+        text = printed(value)
+        if len(text) > 6 * TEXT and not self._is_whole:
+            return self._mark(type(value).__name__, len(text), path)
+        return text
+
+    def _branch(self, value: Any, parts: list[tuple[Any, Any]], path: Path) -> str:
+        kind = type(value)
+        if parts and not self._is_whole and (len(parts) > ITEMS or len(path) >= DEPTH or self._left <= 0):
+            return self._mark(kind.__name__, len(parts), path)
+        shown = [(key, self.show(part, (*path, key))) for key, part in parts]
+        if isinstance(value, Mapping):
+            return "{" + ", ".join([f"{printed(key)}: {text}" for key, text in shown]) + "}"
+        texts = ", ".join([text for _, text in shown])
+        if kind is list:
+            return f"[{texts}]"
+        if kind is tuple:
+            return f"({texts},)" if len(shown) == 1 else f"({texts})"
+        if kind in (set, frozenset):
+            return f"{{{texts}}}" if shown else "set()"
+        return f"{kind.__name__}({', '.join([f'{key}={text}' for key, text in shown])})"
+
+    def _mark(self, kind: str, count: int, path: Path) -> str:
+        self.elided += 1
+        return f"<elided {kind} {count} {list(path)!r}>"
+
+
+def _covers(hidden: Path, path: Path) -> bool:
+    """Whether a path is that of something hidden, or leads on into it."""
+    return len(path) >= len(hidden) and all(key in (ANY, step) for key, step in zip(hidden, path))
+
+
+def parts_of(value: Any) -> list[tuple[Any, Any]] | None:
+    """The parts of a collection or record, each with the step of a path that leads to it; None of any other value."""
+    kind = type(value)
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if kind in (list, tuple, set, frozenset):
+        return list(enumerate(value))
+    names = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "_fields", None)
+    if names and not isinstance(value, type):
+        return [(name, getattr(value, name, None)) for name in names]
+    return None
+
+
+def part_at(value: Any, path: Path) -> Any:
+    """The part of a value at a path.
+
+    Raises:
+        Refusal: there is none.
+    """
+    for place, key in enumerate(path):
+        parts = None if isinstance(value, (set, frozenset)) else parts_of(value)
+        found = [part for step, part in parts or () if type(step) is type(key) and step == key]
+        if not found:
+            names = ", ".join(printed(step) for step, _ in (parts or ())[:ITEMS])
+            there = f"where the keys are {names}" if names else "where nothing is to be stepped into"
+            raise Refusal("path-not-found", f"the path exists up to {list(path[:place])!r}, {there}")
+        value = found[0]
+    return value
+
+
+def texts_at(value: Any, path: Path) -> Iterator[str]:
+    """The texts at a sensitive path, and below it, that are long enough to be looked for."""
+    if not path:
+        if type(value) is str:
+            if len(value) >= SECRET:
+                yield value
+            return
+        for _, part in parts_of(value) or ():
+            yield from texts_at(part, ())
+    elif path[0] != ANY and type(value) is dict:
+        if path[0] in value:
+            yield from texts_at(value[path[0]], path[1:])
+    else:
+        for step, part in parts_of(value) or ():
+            if path[0] in (ANY, step):
+                yield from texts_at(part, path[1:])
+
+
+def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[str, Path, Any, Any]]:
+    """What was added, removed or changed between two values, each with its path."""
+    if old is new:
+        return
+    before, after = parts_of(old), parts_of(new)
+    if type(old) is not type(new) or before is None or after is None or isinstance(old, (set, frozenset)):
+        if type(old) is not type(new) or not _is_equal(old, new):
+            yield "changed", path, old, new
+        return
+    olds, news = dict(before), dict(after)
+    for key in [*olds, *(key for key in news if key not in olds)]:
+        if key not in news:
+            yield "removed", (*path, key), olds[key], None
+        elif key not in olds:
+            yield "added", (*path, key), None, news[key]
+        else:
+            yield from differences(olds[key], news[key], (*path, key))
+
+
+def _is_equal(old: Any, new: Any) -> bool:
+    try:
+        return bool(old == new)
+    except Exception:  # noqa: BLE001  # an array cannot say
+        return False
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether a value can change and stay the object that it is, as far as its type tells."""
+    if isinstance(value, PLAIN):
+        return False
+    if type(value) is tuple:
+        return any(is_mutable(part) for part in value)
+    params = getattr(type(value), "__dataclass_params__", None)
+    return params is None or not params.frozen
+
+
+def printed(value: Any) -> str:
+    """A value as it prints itself, whatever comes of that."""
+    try:
+        return repr(value)
+    except Exception as error:  # noqa: BLE001  # it is the application's
+        return f"<{type(value).__name__} that cannot be printed: {type(error).__name__}>"
+
+
+def words_of(error: BaseException) -> str:
+    """The message of an exception, whatever comes of that."""
+    try:
+        return cut(str(error), TEXT)
+    except Exception as failure:  # noqa: BLE001  # its words are its class's, which may fail
+        return f"its message cannot be shown: {type(failure).__name__}"
+
+
+def cut(text: str, most: int) -> str:
+    """A text, or so many of its characters and a mark that there were more."""
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def one_line(text: str) -> str:
+    """A text with every character visible: whoever uses the application writes it."""
+    return text if text.isprintable() else "".join([_visible(char) for char in text])
+
+
+def _visible(char: str) -> str:
+    return char if char.isprintable() else ascii(char)[1:-1]
+
+
+def without(value: Any, secrets: Sequence[str]) -> Any:
+    """An answer with each secret taken out of its texts, as it is and as it is printed; the longest first."""
+    if not secrets:
+        return value
+    if isinstance(value, str):
+        for secret in secrets:
+            for form in {secret, printed(secret)[1:-1], one_line(secret)}:
+                value = value.replace(form, REDACTED)
+        return _untorn(value, secrets) if "…" in value else value
+    if isinstance(value, dict):
+        return {key: without(part, secrets) for key, part in value.items()}
+    return [without(part, secrets) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def _untorn(text: str, secrets: Sequence[str]) -> str:
+    """The text without the beginnings of secrets that end where it was cut."""
+    pieces = text.split("…")
+    for place, piece in enumerate(pieces[:-1]):
+        for secret in secrets:
+            torn = next((n for n in range(len(secret), TORN - 1, -1) if piece.endswith(secret[:n])), 0)
+            if torn:
+                pieces[place] = piece[:-torn] + REDACTED
+                break
+    return "…".join(pieces)

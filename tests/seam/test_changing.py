@@ -1,0 +1,198 @@
+"""What an agent changes in an application: events, its state; and that a refused change changes nothing."""
+
+import threading
+
+import pytest
+from seam_shop import START, ask, refused
+
+import codriver_seam as seam
+
+ANN = {"who": "ann", "evaluation": "e1"}
+
+
+def test_an_event_is_handled_at_once_and_its_changes_are_those_of_its_epoch(shop):
+    answer = ask("dispatch", ANN, event="['add', 5]", sync=True)
+    assert answer["mode"] == "sync"
+    assert shop.state["count"] == 5
+    assert answer["changes"] == ask("diff", epochId=answer["epochId"])["changes"]
+    assert answer["changes"] == [{"op": "changed", "path": "['count']", "before": "0", "after": "5"}]
+    [row] = ask("epochs")["epochs"]
+    assert (row["origin"], row["dispatchId"]) == ("ann", answer["dispatchId"])
+
+
+def test_an_event_is_queued_for_the_application_and_found_by_its_dispatch_id(shop):
+    seam.frame(
+        "queued", lambda: shop.state, enqueue=lambda event: shop.queue.append(seam.bind(handle, event)),
+    )  # fmt: skip
+
+    def handle(event):
+        with seam.epoch("queued", event[0]):
+            shop.handle(event)
+
+    answer = ask("dispatch", ANN, event="['add', 1]", frame="queued")
+    assert answer["mode"] == "queued"
+    assert shop.state is START
+    thread = threading.Thread(target=shop.queue.pop())
+    thread.start()
+    thread.join()
+    [row] = ask("epochs", frame="queued")["epochs"]
+    assert (row["dispatchId"], row["origin"]) == (answer["dispatchId"], "ann")
+    assert ask("trace", filter={"dispatchId": answer["dispatchId"], "origin": "e1"})["count"] == 2
+
+
+def test_what_the_application_does_itself_has_no_agent_for_its_origin(shop):
+    ask("dispatch", ANN, event="['add', 1]", sync=True)
+    with seam.epoch("shop", "add"):
+        shop.handle(["add", 1])
+    assert [row["origin"] for row in ask("epochs")["epochs"]] == ["ann", "app"]
+
+
+def test_a_handler_that_fails_says_where_and_leaves_the_state_as_it_was(shop):
+    answer = refused("dispatch", "handler-failed", event="['half']", sync=True)
+    assert "ValueError: no stock for <redacted>" in answer["hint"]
+    assert "put back" in answer["hint"]
+    assert answer["at"].rpartition(":")[0].endswith("seam_shop.py")
+    assert shop.state == START
+    [line] = [line for line in ask("issues")["lines"] if "ValueError" in line]
+    assert answer["at"] in line
+
+
+def test_an_error_that_the_handler_swallowed_is_told_all_the_same(shop):
+    answer = refused("dispatch", "handler-failed", event="['swallow']", sync=True)
+    assert "swallowed" in answer["hint"]
+    assert shop.state == START
+
+
+@pytest.mark.parametrize("event", ["add", "{'a': 1}", "[]", "[open('x')]", "", "(" * 500])
+def test_an_event_that_is_none_is_refused(shop, event):
+    refused("dispatch", "not-an-event-vector", event=event, sync=True)
+    assert shop.state is START
+    assert not shop.queue
+
+
+def test_a_frame_that_takes_no_event_says_so():
+    seam.frame("plain", lambda: 1)
+    refused("dispatch", "no-dispatch", event="['x']")
+    refused("restore", "read-only-frame", epochId=1)
+    refused("reset", "read-only-frame", value="1")
+
+
+def test_each_of_fifty_epochs_can_be_had_back_and_no_more(shop):
+    for number in range(51):
+        with seam.epoch("shop", f"add-{number}"):
+            shop.handle(["add", 1])
+    rows = ask("epochs", limit=100)["epochs"]
+    assert len(rows) == 50
+    for count, row in enumerate(rows, 2):
+        assert ask("restore", epochId=row["epochId"])["ok"]
+        assert shop.state["count"] == count
+    assert ask("epochs", limit=100)["epochs"] == rows
+    refused("restore", "unknown-epoch", epochId=rows[0]["epochId"] - 3)
+    refused("restore", "unknown-epoch")
+    assert shop.state["count"] == 51
+
+
+def test_a_state_that_no_epoch_has_is_kept_before_it_is_left(shop):
+    with seam.epoch("shop", "add"):
+        shop.handle(["add", 1])
+    [row] = ask("epochs")["epochs"]
+    shop.state = {**shop.state, "count": 77}
+    answer = ask("restore", epochId=row["epochId"])
+    assert shop.state["count"] == 1
+    assert ask("restore", epochId=answer["undoneBy"])["ok"]
+    assert shop.state["count"] == 77
+
+
+def test_what_failed_halfway_is_not_restored(shop):
+    with pytest.raises(LookupError), seam.epoch("shop", "bad"):
+        shop.handle(["bad"])
+    refused("restore", "non-ok-record", epochId=ask("epochs")["epochs"][0]["epochId"])
+
+
+def test_nothing_is_changed_while_an_event_is_handled(shop):
+    with seam.epoch("shop", "add"):
+        shop.handle(["add", 1])
+    [row] = ask("epochs")["epochs"]
+    with seam.epoch("shop", "slow"):
+        kept = shop.state
+        refused("restore", "during-drain", epochId=row["epochId"])
+        refused("reset", "during-drain", value="{'count': 3}")
+    assert shop.state is kept
+
+
+def test_a_value_that_does_not_fit_is_refused_and_one_that_fits_can_be_undone(shop):
+    assert "no count" in refused("reset", "schema-mismatch", value="{'x': 1}")["hint"]
+    refused("reset", "schema-mismatch", value="{'count': open}")
+    assert shop.state is START
+    answer = ask("reset", ANN, value="{'count': 9}")
+    assert shop.state == {"count": 9}
+    assert {row["op"] for row in ask("diff", epochId=answer["epochId"])["changes"]} == {"changed", "removed"}
+    assert ask("restore", epochId=answer["undoneBy"])["ok"]
+    assert shop.state == START
+
+
+@pytest.mark.parametrize("said", [False, "bad", ValueError("bad")])
+def test_a_validator_says_no_in_its_own_way(said):
+    def validate(value):
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    seam.frame("checked", lambda: 1, lambda value: None, validate=validate)
+    refused("reset", "schema-mismatch", value="2")
+
+
+def test_a_setter_that_fails_halfway_leaves_the_state_as_it_was():
+    held = {"value": 1}
+
+    def put(value):
+        held["value"] = value
+        if value == 2:
+            raise OSError("disk full")
+
+    seam.frame("disk", lambda: held["value"], put)
+    answer = refused("reset", "accessor-failed", value="2")
+    assert "disk full" in answer["hint"]
+    assert "put back" in answer["hint"]
+    assert held["value"] == 1
+
+
+def test_a_refused_change_is_one_error_event(shop):
+    refused("reset", "schema-mismatch", value="{}")
+    assert [line.split()[1:3] for line in ask("trace")["lines"]] == [["error", "schema-mismatch"]]
+
+
+def test_state_changed_in_place_is_put_back_from_its_snapshot():
+    held = {"count": 0}
+
+    def handle(event):
+        held["count"] = 5
+        raise RuntimeError("late")
+
+    def put(value):
+        held.clear()
+        held.update(value)
+
+    seam.frame("kept", lambda: held, put, dispatch=handle, snapshot="pickle")
+    refused("dispatch", "handler-failed", event="['x']", sync=True)
+    assert held == {"count": 0}
+
+
+def test_a_failure_in_state_without_a_snapshot_says_that_it_may_be_changed():
+    held = {"count": 0}
+
+    def handle(event):
+        held["count"] = 5
+        raise RuntimeError("late")
+
+    seam.frame("bare", lambda: held, lambda value: None, dispatch=handle)
+    assert "not known" in refused("dispatch", "handler-failed", event="['x']", sync=True)["hint"]
+
+
+def test_the_count_of_loads_rises_with_loads_alone(shop):
+    ticks = [ask("probe")["buildTick"] for _ in range(10)]
+    assert ticks == [0] * 10
+    seam.loaded()
+    assert ask("probe") == {"ok": True, "probe": 11, "buildTick": 1, "sessionId": seam.session_id}
+    assert ask("reset-for-test")["sessionId"] == seam.session_id
+    assert ask("probe")["probe"] == 1

@@ -1,0 +1,336 @@
+"""What an agent reads of an application: its state, what changed, what happened, what failed, who handles it."""
+
+import itertools
+import json
+import random
+from dataclasses import dataclass
+
+import pytest
+from seam_shop import TOKEN, ask, refused
+
+import codriver_seam as seam
+from codriver_seam.accessors import FILTERS, as_map
+
+
+def test_health_names_frames_and_bands_and_changes_nothing(shop):
+    first, second = ask("health"), ask("health")
+    assert first == second
+    assert first["frames"] == ["shop"]
+    assert first["sessionId"] == seam.session_id
+    assert first["bands"]["inspect"] is True
+    assert first["bands"]["mutate"] is True
+    assert first["bands"]["machines"] == "no machine is registered"
+
+
+def test_what_is_not_switched_on_does_nothing_and_says_so():
+    seam.recording.forget()
+    assert seam.emit("log", "x") == 0
+    assert seam.session_id is None
+    seam.frame("shop", lambda: 1)
+    with seam.epoch("shop", "add") as one:
+        assert one.recorded is None
+    assert not seam.recording.seam.events
+    assert not seam.recording.seam.frames
+    refused("health", "not-enabled")
+
+
+def test_the_environment_switches_it_on_and_nothing_but_that(monkeypatch):
+    seam.recording.forget()
+    monkeypatch.delenv("CODRIVER_SEAM", raising=False)
+    assert not seam.install()
+    assert not seam.install(False)
+    monkeypatch.setenv("CODRIVER_SEAM", "1")
+    assert not seam.install(False)
+    assert seam.install()
+    known = seam.session_id
+    assert seam.install(False)
+    assert seam.session_id == known
+
+
+def test_a_frame_is_named_or_the_only_one_and_never_picked(shop):
+    refused("state", "no-such-frame", frame="shops")
+    seam.frame("other", lambda: 1)
+    answer = refused("state", "ambiguous-frame")
+    assert answer["frames"] == ["shop", "other"]
+    before = shop.state
+    refused("reset", "ambiguous-frame", value="{'count': 1}")
+    assert shop.state is before
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ('["user", "name"]', "'Ada'"),
+        ("user.name", "'Ada'"),
+        ("orders.1.sku", "7"),
+        (["orders", 0], "'x'"),
+        ("'count'", "0"),
+    ],
+)
+def test_a_part_of_the_state_is_found_by_its_path(shop, path, value):
+    shop.state = {**shop.state, "orders": ["x", {"sku": 7}]}
+    assert ask("state", path=path)["value"] == value
+
+
+def test_a_path_that_leads_nowhere_tells_how_far_it_goes(shop):
+    answer = refused("state", "path-not-found", path="user.age.days")
+    assert "['user']" in answer["hint"]
+    assert "'name'" in answer["hint"]
+    refused("state", "path-not-found", path="__class__")
+    refused("state", "path-not-found", path="[__import__('os')]")
+
+
+def test_a_record_is_read_by_its_fields():
+    @dataclass(frozen=True)
+    class Cart:
+        items: tuple = (1, 2)
+
+        @property
+        def total(self):
+            raise AssertionError("a property was run")
+
+    seam.frame("cart", Cart)
+    assert ask("state")["value"] == "Cart(items=(1, 2))"
+    assert ask("state", path="items.1")["value"] == "2"
+    refused("state", "path-not-found", path="total")
+
+
+def test_what_is_large_is_marked_and_fetched_whole_by_the_path_of_its_mark(shop):
+    shop.state = {**shop.state, "blob": "x" * 10_000_000, "rows": [[n] for n in range(500)]}
+    answer = ask("state")
+    assert "<elided str 10000000 ['blob']>" in answer["value"]
+    assert "<elided list 500 ['rows']>" in answer["value"]
+    assert len(answer["value"]) < 300
+    assert answer["elided"] == 2
+    parts, start = [], 0
+    while start < 10_000_002:
+        part = ask("state", path="['blob']", includeLarge=True, maxChars=4_000_000, **{"from": start})
+        assert part["total"] == 10_000_002
+        parts.append(part["value"])
+        start += len(part["value"])
+    assert "".join(parts) == repr(shop.state["blob"])
+    deep = 1
+    for _ in range(30):
+        deep = [deep]
+    shop.state = deep
+    assert "<elided list 1" in ask("state")["value"]
+
+
+def test_a_state_of_many_parts_has_a_bound_as_a_whole(shop):
+    shop.state = [[["word " * 5] * 50] * 50] * 50
+    assert len(ask("state")["value"]) < 60_000
+
+
+def test_what_is_sensitive_leaves_by_no_accessor(shop):
+    before = shop.state
+    with seam.epoch("shop", "rename", said=f"for {TOKEN}"):
+        shop.state = {**before, "user": {**before["user"], "token": TOKEN + "-new"}}
+    seam.emit("log", "auth", message=f"Bearer {TOKEN} {TOKEN}-new and {TOKEN!r}")
+    seam.emit("error", "auth", message="x" * 292 + TOKEN)  # cut in the middle of it
+    with pytest.raises(ValueError, match="token"), seam.epoch("shop", "half"):
+        shop.handle(["half"])
+    asked = [("health", {}), ("state", {}), ("state", {"path": "user.token"}), ("state", {"path": "user"}),
+             ("diff", {}), ("diff", {"epochId": 2}), ("epochs", {}), ("trace", {}), ("trace", {"raw": True}),
+             ("issues", {}), ("reset", {"value": repr({"user": {"token": TOKEN + "-bad"}})}),
+             ("trace", {})]  # fmt: skip
+    for name, arguments in asked:
+        assert TOKEN[:6] not in seam.call(name, json.dumps(arguments)), name
+    assert ask("state", path="user.token")["value"] == seam.values.REDACTED
+    assert ask("state")["redacted"] == 1
+    assert seam.show({"of": TOKEN}) == "{'of': '<redacted>'}"
+    assert TOKEN in ask("state", includeSensitive=True)["value"]
+
+
+def test_a_star_hides_the_same_field_of_all():
+    users = {n: {"name": n, "token": f"token-of-{n}-1"} for n in ("ada", "bob")}
+    seam.frame(
+        "users",
+        lambda: {"users": users, "list": [*users.values()]},
+        sensitive=[("users", "*", "token"), ("list", "*", "token")],
+    )
+    answer = ask("state")
+    assert answer["redacted"] == 4
+    assert "token-of" not in answer["value"]
+
+
+def test_an_epoch_tells_what_it_changed(shop):
+    with seam.epoch("shop", "add"):
+        shop.handle(["add", 2])
+    with seam.epoch("shop", "rename"):
+        shop.state = {**shop.state, "orders": [1], "new": 3}
+    [first, second] = ask("epochs")["epochs"]
+    assert (first["eventId"], first["outcome"], first["origin"]) == ("add", "ok", "app")
+    assert ask("diff", epochId=first["epochId"])["changes"] == [
+        {"op": "changed", "path": "['count']", "before": "0", "after": "2"}
+    ]
+    assert [row["path"] for row in ask("diff")["changes"]] == ["['orders', 0]", "['new']"]
+    both = ask("diff", **{"from": first["epochId"], "to": second["epochId"]})
+    assert both["count"] == 3
+    refused("diff", "no-such-epoch", epochId=999)
+
+
+def test_a_diff_compares_types_and_takes_what_cannot_be_compared_for_changed(shop):
+    class Odd:
+        def __eq__(self, other):
+            raise TypeError("no")
+
+        __hash__ = object.__hash__
+
+    with seam.epoch("shop", "odd"):
+        shop.state = {"count": False, "user": shop.state["user"], "orders": Odd()}
+    with seam.epoch("shop", "odd"):
+        shop.state = {**shop.state, "orders": Odd()}
+    assert [row["path"] for row in ask("diff")["changes"]] == ["['orders']"]
+    assert "['count']" in [row["path"] for row in ask("diff", epochId=ask("epochs")["epochs"][0]["epochId"])["changes"]]
+
+
+def test_state_that_is_changed_in_place_is_never_told_as_unchanged():
+    held = {"count": 0}
+    seam.frame("bare", lambda: held)
+    with seam.epoch("bare", "add"):
+        held["count"] = 1
+    refused("diff", "band-missing")
+    assert "bare" in ask("health")["bands"]["epochs"]
+
+
+@pytest.mark.parametrize("how", ["pickle", "deepcopy", dict])
+def test_a_snapshot_keeps_state_that_is_changed_in_place(how):
+    held = {"count": 0}
+    seam.frame("kept", lambda: held, held.update, snapshot=how)
+    with seam.epoch("kept", "add"):
+        held["count"] = 1
+    [change] = ask("diff")["changes"]
+    assert (change["before"], change["after"]) == ("0", "1")
+
+
+def test_without_an_epoch_there_is_no_diff_and_no_empty_list_instead(shop):
+    refused("diff", "band-missing")
+    refused("machines", "band-missing")
+
+
+def test_a_getter_that_fails_ends_nothing(shop):
+    seam.frame("broken", lambda: 1 / 0)
+    with seam.epoch("broken", "x"):
+        pass
+    assert "division" in refused("state", "accessor-failed", frame="broken")["hint"]
+    assert "division" in refused("diff", "accessor-failed", frame="broken")["hint"]
+    assert ask("epochs", frame="broken")["count"] == 1
+
+
+def test_an_epoch_within_an_epoch_is_the_same_cascade(shop):
+    with seam.epoch("shop", "outer"), seam.epoch("shop", "inner"):
+        shop.handle(["add", 1])
+    assert [row["eventId"] for row in ask("epochs")["epochs"]] == ["outer"]
+
+
+def test_an_event_is_one_line_whatever_is_in_it(shop):
+    seam.emit("log", "app", message="a\nforged 9 error\x1b[2J", other={"x": 1}, list=[1, "y", object()])
+    [line] = ask("trace")["lines"]
+    assert line.startswith("1 log app message=a\\nforged 9 error\\x1b[2J other=<dict> list=(1, 'y', '<object>')")
+
+
+def test_equal_failures_are_one_issue_and_say_where(shop):
+    for _ in range(3):
+        with pytest.raises(LookupError), seam.epoch("shop", "bad"):
+            shop.handle(["bad"])
+    seam.emit("warning", "disk", message="full")
+    seam.emit("log", "disk", message="fine")
+    first, second = ask("issues")["lines"]
+    assert "error LookupError shop bad" in first
+    assert first.endswith("\N{MULTIPLICATION SIGN}3")
+    assert "seam_shop.py:" in first
+    assert "warning disk message=full" in second
+
+
+def test_reading_makes_no_events(shop):
+    seam.frame("noisy", lambda: seam.emit("log", "read"))
+    for name in ("health", "state", "epochs", "trace", "issues", "handlers"):
+        ask(name, frame="noisy")
+    assert ask("trace")["total"] == 0
+
+
+def test_handlers_tell_their_places():
+    @seam.handler("event", "order/add")
+    def add():
+        """Add an order."""
+
+    [row] = ask("handlers", kind="event")["handlers"]
+    assert row["file"] == __file__
+    assert row["line"] == add.__code__.co_firstlineno
+    assert row["doc"] == "Add an order."
+    assert ask("handlers", id="none")["count"] == 0
+
+
+def test_machines_tell_their_states():
+    seam.machine("door", lambda: "open")
+    assert ask("machines")["machines"] == {"door": {"state": "'open'"}}
+
+
+def test_an_accessor_or_filter_that_is_not_there_is_refused_with_those_that_are():
+    assert "trace" in refused("nonsense", "no-such-accessor")["hint"]
+    assert "sinceMs" in refused("trace", "accessor-failed", filter={"sinceMS": 1})["hint"]
+    refused("trace", "no-such-predicate", filter={"pred": "1 == 1"})
+
+
+def test_the_ring_keeps_the_newest_and_says_where_it_ends(shop):
+    for number in range(2500):
+        seam.emit("log", str(number))
+    answer = ask("trace", limit=1)
+    assert answer["total"] == 2000
+    assert answer["lastId"] == 2500
+    assert answer["lines"] == ["2500 log 2499"]
+    assert ask("trace", filter={"since": 2499})["count"] == 1
+
+
+def random_event(draw):
+    origins = [None, {"who": "ann", "evaluation": "e1"}, {"who": "bob", "evaluation": "e2"}]
+    token = seam.origin.set(draw.choice(origins))
+    cause = seam.recording.cause.set(draw.choice([None, (1, frozenset()), (2, frozenset())]))
+    seam.emit(
+        draw.choice(["event", "fx", "error", "warning", "info", "log"]), draw.choice("abc"),
+        frame=draw.choice([None, "shop", "cart"]), event_id=draw.choice([None, "add"]),
+        handler_id=draw.choice([None, "h"]), source=draw.choice([None, "logging"]), ms=draw.random(),
+    )  # fmt: skip
+    seam.recording.cause.reset(cause)
+    seam.origin.reset(token)
+
+
+def brute(event, name, value):
+    who = event.get("origin") or {}
+    same = {"severity": "opType"}
+    tests = {
+        "origin": lambda: value in (who.get("who", "app"), who.get("evaluation")),
+        "since": lambda: event["id"] > value,
+        "sinceMs": lambda: event["time"] * 1000 > value,
+        "between": lambda: value[0] <= event["time"] * 1000 <= value[1],
+        "pred": lambda: event["operation"] != "a",
+    }
+    return tests[name]() if name in tests else event.get(same.get(name, name)) == value
+
+
+def test_each_filter_alone_and_in_pairs_finds_what_a_plain_search_finds():
+    draw = random.Random(7)
+    for _ in range(500):
+        random_event(draw)
+    events = [as_map(event) for event in seam.recording.seam.events]
+    middle = events[250]["time"] * 1000
+    seam.predicate("not-a", lambda event: event["operation"] != "a")
+    values = {
+        "operation": "b", "opType": "fx", "frame": "shop", "severity": "error", "eventId": "add", "handlerId": "h",
+        "source": "logging", "origin": "ann", "dispatchId": 2, "since": 250, "sinceMs": middle,
+        "between": [events[100]["time"] * 1000, middle], "pred": "not-a",
+    }  # fmt: skip
+    assert values.keys() == set(FILTERS)
+    assert len(FILTERS) == 13
+    for names in [*itertools.combinations(values, 1), *itertools.combinations(values, 2)]:
+        asked = {name: values[name] for name in names}
+        found = ask("trace", filter=asked, limit=500, raw=True)["events"]
+        expected = [event["id"] for event in events if all(brute(event, name, values[name]) for name in names)]
+        assert [event["id"] for event in found] == expected, names
+
+
+def test_an_origin_is_found_by_its_evaluation_too():
+    token = seam.origin.set({"who": "ann", "evaluation": "e7"})
+    seam.emit("log", "x")
+    seam.origin.reset(token)
+    assert ask("trace", filter={"origin": "e7"})["lines"] == ["1 log x by=ann/e7"]
