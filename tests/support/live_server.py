@@ -29,7 +29,7 @@ def environ(folder):
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
     folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
     # The event loop that everybody has; the other one has a test of its own.
-    return {**kept, **folders, "CODRIVER_EVENT_LOOP": "asyncio"}
+    return {"JUPYTER_RUNTIME_DIR": str(folder / "jupyter"), **kept, **folders, "CODRIVER_EVENT_LOOP": "asyncio"}
 
 
 def own_settings(folder):

@@ -115,7 +115,7 @@ def run(options: ServeOptions) -> int:
     with on_stderr(logging.INFO if options.says == "verbose" else logging.WARNING):
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
         for words in loaded.settings.repl if "repl" in options.overrides else ():
-            check_word(words, options.workspace.resolve(), os.environ)
+            check_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python)
         return anyio.run(_run, options, loaded, backend_options={"use_uvloop": _takes_uvloop(loaded.settings)})
 
 

@@ -31,8 +31,8 @@ from codriver.log.writer import EarlierRuns, Logbook, RunRecorder
 from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
 from codriver.protocol.server import Protocol
-from codriver.repls.jupyter.jupyter_adapter import JUPYTER, connect_jupyter
-from codriver.repls.kinds import NREPL
+from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
+from codriver.repls.kinds import JUPYTER, NREPL
 from codriver.repls.launch.recipes import Recipe, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.supervisor import Repls

@@ -27,7 +27,7 @@ from codriver.export.recordings import NothingChosenError, Recording, as_lines, 
 from codriver.files import Links, whole_files
 from codriver.files.paths import workspace_state_folder
 from codriver.net import client
-from codriver.repls.kinds import PYTHON, dialect_of_key
+from codriver.repls.kinds import JUPYTER, PYTHON, dialect_of_key, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -255,6 +255,8 @@ def _recording(
     row = known.get(key.partition("/")[0], {})
     dialect = str(row.get("dialect") or dialect_of_key(key) or "")
     ours = str(row.get("origin", "")) if row.get("kind") == "process" else ""
+    if (kind := kind_of(ours)) is not None and kind.protocol == JUPYTER:
+        ours = ""  # no fresh REPL is a kernel
     words = repl or ours or words_of(dialect)
     if not words or not dialect:
         raise KindUnknownError(key)

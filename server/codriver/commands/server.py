@@ -52,7 +52,7 @@ class _ReplOption(click.Option):
         """See the base class."""
         from codriver.repls import kinds  # noqa: PLC0415  # most commands show no help
 
-        words = ", ".join(kinds.by_word())
+        words = ", ".join([*kinds.by_word(), f"{kinds.JUPYTER}:SPEC"])
         self.help = f"Start this REPL: {words}, any command line, or {kinds.NO_REPL}. Can be repeated."
         return super().get_help_record(ctx)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.values import Failure, Request
-from codriver.errors import CodriverError
+from codriver.errors import CodriverError, StartError
 from codriver.net.tasks import own_tasks
 from codriver.repls import kinds
 from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, InputNeeded, Output, Value
@@ -172,6 +172,8 @@ async def fresh_repl(
         StartError: it does not start.
         CodriverError: it cannot be connected to.
     """
+    if recipe.connection_file is not None:
+        raise StartError("no kernel is started to run code again: name another REPL, such as --repl python")
     async with AsyncExitStack() as stack:
         recipe, folder = _without_port_file(recipe, workspace, stack)
         heard: dict[str, Heard] = {}

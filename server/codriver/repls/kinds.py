@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Launcher = Literal["program", "python-program", "worker", "clojure"]
+Launcher = Literal["program", "python-program", "worker", "clojure", "jupyter"]
 """How a command comes about: of a program in PATH or `node_modules`, of one that Python packages bring, of Codriver's
-own worker in the project's interpreter, or of the Clojure CLI, else of Debian's jars."""
+own worker in the project's interpreter, of the Clojure CLI, else of Debian's jars, or of a kernelspec."""
 
 NREPL: Final = "nrepl"
 """The protocol of REPLs that speak bencode over TCP; an address that names no other is of this one."""
+
+JUPYTER: Final = "jupyter"
+"""The protocol of Jupyter kernels, whose place is the path of a connection file; and the word that starts one."""
 
 NREPL_VERSION: Final = "1.3.1"
 """The nREPL that is put on a Clojure project's classpath; it interrupts on new JVMs too."""
@@ -152,6 +155,12 @@ KINDS: tuple[Kind, ...] = (
         by_hand="codriver serve --repl hy",
     ),
     PYTHON,
+    # After Python's own: who asks for no kernel gets none, and `init` suggests none.
+    Kind(
+        "Jupyter kernel", "jup", "python", (JUPYTER,), protocol=JUPYTER,
+        install="run `pip install ipykernel` in the project's environment",
+        launcher="jupyter", by_hand="codriver serve --repl jupyter",
+    ),
 )  # fmt: skip
 
 NO_REPL = "none"
@@ -164,6 +173,12 @@ _OTHER_MARKS: Final = ("squint.edn", "build.boot")
 def by_word() -> Mapping[str, Kind]:
     """Every kind by each of its words."""
     return {word: kind for kind in KINDS for word in kind.words}
+
+
+def kind_of(words: str) -> Kind | None:
+    """The kind that the words after `--repl` name; None of a command line. `jupyter:SPEC` names a kernelspec."""
+    word, colon, _spec = words.strip().partition(":")
+    return by_word().get(word) if not colon or word == JUPYTER else None
 
 
 def port_files() -> tuple[str, ...]:

@@ -19,9 +19,10 @@ from codriver.core.values import replace
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.files.working_trees import other_tree
 from codriver.repls import kinds
-from codriver.repls.errors import PackageMissingError
+from codriver.repls.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
 from codriver.repls.events import EventRecorder, Faults
 from codriver.repls.interrupt import Interrupter
+from codriver.repls.jupyter.started_kernels import StartedKernels, say_farewell
 from codriver.repls.launch import processes, recipes
 from codriver.repls.runner import Runner
 
@@ -78,6 +79,7 @@ class Repls:
         self._recipe_of = recipe_of
         self._workspace = workspace
         self._lives: dict[str, _Life] = {}
+        self._kernels = StartedKernels()
         self._told_of: set[str] = set()
         """REPLs of which the log says already that nothing answers."""
         self._adapters: dict[str, Adapter] = {}
@@ -141,6 +143,7 @@ class Repls:
             life.scope.cancel()
         for life in list(self._lives.values()):
             await life.over.wait()
+        await anyio.to_thread.run_sync(self._kernels.discard_all)
 
     # Lives
 
@@ -178,6 +181,23 @@ class Repls:
         recipe = await anyio.to_thread.run_sync(self._recipe_of, repl.origin.text)
         for note in recipe.notes:
             self._core.report(actions.ReplProgress(repl.id, note))
+        file = recipe.connection_file
+        if file is not None:
+            await anyio.to_thread.run_sync(self._kernels.prepare, file)
+        try:
+            cause = await self._live_through(repl, recipe)
+        finally:
+            current = self._core.state.repls.get(repl.id, repl)
+            if file is not None and current.generation == repl.generation:
+                self._kernels.discard(file)  # perhaps somebody else has its ports
+        for words, remedy in recipe.remedies:
+            if words in cause:
+                raise recipes.RecipeError(repl.origin.text, remedy)
+        return cause
+
+    async def _live_through(self, repl: Repl, recipe: recipes.Recipe) -> str:
+        """Live through one process of ours; why it, or the connection, ended."""
+        file = recipe.connection_file
         async with processes.start(
             recipe.command,
             cwd=self._workspace,
@@ -185,8 +205,9 @@ class Repls:
             on_output=lambda stream, text: self._events.process_said(repl.id, stream, text),
             port_file=recipe.port_file,
             start_timeout_s=recipe.start_timeout_s,
+            farewell=partial(say_farewell, file) if file else None,
         ) as running:
-            address = kinds.address_of(recipe.protocol, str(await running.endpoint()))
+            address = kinds.address_of(recipe.protocol, str(file or await running.endpoint()))
             self._core.report(actions.ReplStarted(repl.id, address, recipe.caution))
             async with anyio.create_task_group() as tasks:
                 causes: list[str] = []
@@ -196,12 +217,23 @@ class Repls:
                     tasks.cancel_scope.cancel()
 
                 tasks.start_soon(watch_process)
-                causes.append(await self._stay_connected(repl.id, address, is_ours=True))
+                causes.append(await self._stay_with_ours(repl.id, address, recipe))
                 with anyio.move_on_after(1):
                     # A process that dies closes its socket first: say why it died rather than that it hung up.
                     causes.insert(0, await running.wait())
                 tasks.cancel_scope.cancel()
             return causes[0]
+
+    async def _stay_with_ours(self, repl_id: str, address: str, recipe: recipes.Recipe) -> str:
+        """Live through the connection to a process of ours; why it ended. A kernel does not say when it listens."""
+        deadline = anyio.current_time() + recipe.start_timeout_s
+        while True:
+            try:
+                return await self._stay_connected(repl_id, address, is_ours=True)
+            except (ReplUnreachableError, NotAnReplError) as error:
+                if recipe.connection_file is None or anyio.current_time() > deadline:
+                    return str(error)
+                await anyio.sleep(processes.POLL_S)
 
     async def _stay_connected(
         self, repl_id: str, address: str, *, is_remote: bool = False, is_ours: bool = False

@@ -125,7 +125,7 @@ async def test_an_exchange_is_over_by_its_reply_and_idle_in_any_order():
 @pytest.mark.parametrize(
     "tell",
     [
-        lambda channel: channel.say("iopub", "status", {"execution_state": "starting"}),
+        lambda channel: (setattr(channel, "kernel_session", "kernel-2"), channel.state("starting", "")),
         lambda channel: channel.say("iopub", "status", {"execution_state": "restarting"}),
         lambda channel: channel.say("iopub", "shutdown_reply", {"restart": True}, "theirs", session="them"),
         lambda channel: (setattr(channel, "kernel_session", "kernel-2"), channel.state("busy", "x", session="them")),
@@ -144,6 +144,14 @@ async def test_a_restart_by_anybody_ends_the_connection_and_what_waits(tell):
         await sent(channel, 1)
         tell(channel)
         assert "restarted" in await kernel.wait_closed()
+
+
+async def test_a_start_that_is_told_late_is_no_restart():
+    channel = ScriptedChannel()
+    async with opened(channel) as (kernel, _):
+        channel.say("iopub", "status", {"execution_state": "starting"})
+        await anyio.wait_all_tasks_blocked()
+        assert kernel.cause is None
 
 
 async def test_what_a_server_adds_under_its_own_session_is_no_restart():

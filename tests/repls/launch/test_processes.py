@@ -20,7 +20,7 @@ WAIT = "import time\ntime.sleep(600)\n"
 
 
 @asynccontextmanager
-async def started(tmp_path, *command, port_file=None, start_timeout_s=20.0):
+async def started(tmp_path, *command, port_file=None, start_timeout_s=20.0, farewell=None):
     heard = []
     async with processes.start(
         command,
@@ -29,6 +29,7 @@ async def started(tmp_path, *command, port_file=None, start_timeout_s=20.0):
         on_output=lambda stream, text: heard.append((stream, text)),
         port_file=port_file,
         start_timeout_s=start_timeout_s,
+        farewell=farewell,
     ) as running:
         yield running, heard
 
@@ -147,6 +148,24 @@ async def test_kill_ends_the_tree_and_says_who_did_it(tmp_path):
         running.kill()
         assert (await running.wait()).startswith("it was killed by codriver")
         await until(lambda: not is_alive(pid))
+
+
+async def test_one_that_understands_a_farewell_is_asked_and_ends_by_itself(tmp_path):
+    code = f"import os\n{LISTEN}while not os.path.exists('bye'): time.sleep(0.01)\nprint('left by itself', flush=True)"
+
+    async def farewell():
+        (tmp_path / "bye").touch()
+
+    async with started(tmp_path, *python(f"import time\n{code}"), farewell=farewell) as (running, heard):
+        await running.endpoint()
+    assert said(heard).endswith("left by itself\n")
+
+
+async def test_one_that_heeds_no_farewell_is_ended_all_the_same(tmp_path):
+    async with started(tmp_path, *python(LISTEN + WAIT), farewell=anyio.sleep_forever) as (running, _):
+        await running.endpoint()
+        pid = running.pid
+    await until(lambda: not is_alive(pid))
 
 
 async def test_leaving_ends_grandchildren_too(tmp_path):

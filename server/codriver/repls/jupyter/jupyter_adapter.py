@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from codriver.repls.jupyter.channel import Carrier
     from codriver.repls.jupyter.kernel import Kernel
     from codriver.repls.media import CellRun
-
-JUPYTER: Final = "jupyter"
-"""The protocol of kernels, in the address of a REPL."""
 
 
 def connect_jupyter(

@@ -168,6 +168,8 @@ class Kernel:
 
     def _restarted(self, message: Message) -> str:
         """Why the kernel is another one than before, in words; empty where it is not."""
+        if message.state == "starting" and self.session and message.session == self.session:
+            return ""  # the start of this very kernel, which is told after it has answered our first question
         if message.state in ("starting", "restarting"):
             return "the kernel was restarted, and everything defined in it is gone"
         if message.state == "dead":

@@ -9,6 +9,7 @@ import anyio
 from codriver.core.actions import ReplForgotten, ReplFound, Say, Searching
 from codriver.core.state import Origin
 from codriver.repls import kinds
+from codriver.repls.jupyter.connection_files import key_of_kernel
 from codriver.repls.kinds import PYTHON
 from codriver.repls.launch.port_files import watch
 
@@ -154,8 +155,11 @@ def _asked_address(text: str) -> ReplFound:
 
 def _asked_command(text: str) -> ReplFound:
     """A word such as `python`, or a command line, as a REPL to start."""
-    kind = kinds.by_word().get(text)
+    kind = kinds.kind_of(text)
     key, dialect = (kind.key, kind.dialect) if kind else ("repl", "unknown")
+    if kind is not None and (spec := text.partition(":")[2]):
+        key = key_of_kernel(spec)
+        dialect = dialect if key == kind.key else "unknown"
     return ReplFound(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -21,7 +22,7 @@ from codriver.repls.adapter_values import Endpoint
 from codriver.repls.launch.port_files import read_port_file
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from anyio.abc import ByteReceiveStream, Process
 
@@ -31,6 +32,9 @@ which reads from it fails at once and does not wait for ever."""
 
 STOP_S: Final = 2.5
 """How long the end of a process tree is waited for: the watchdog's 2 s between SIGTERM and SIGKILL, and some more."""
+
+FAREWELL_S: Final = 2.0
+"""How long a REPL that is asked to end by itself may take, which one that is busy never does."""
 
 POLL_S: Final = 0.05
 TAIL_LINES: Final = 8
@@ -48,13 +52,24 @@ _ADDRESSES: Final = (
 _ANY_HOST: Final = {"0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "[::]": "::1"}  # noqa: S104 - read, not bound
 
 
+Farewell = Callable[[], Awaitable[None]]
+"""How to ask a REPL to end by itself. It must not raise."""
+
+
 class ReplProcess:
     """One started REPL. Lives as long as the context of `start`."""
 
     def __init__(
-        self, process: Process, command: Sequence[str], *, port_file: Path | None, start_timeout_s: float
+        self,
+        process: Process,
+        command: Sequence[str],
+        *,
+        port_file: Path | None,
+        start_timeout_s: float,
+        farewell: Farewell | None,
     ) -> None:
         self._process = process
+        self._farewell = farewell
         self._command = command
         self._port_file = port_file
         self._stale = _port_file_stamp(port_file)
@@ -128,7 +143,12 @@ class ReplProcess:
             self._exit = _say_status(int(rest))
 
     async def stop(self) -> None:
-        """End the tree: SIGTERM, 2 s, SIGKILL; return when it is gone."""
+        """End the tree: what it understands, SIGTERM, SIGKILL, with 2 s after each; return when it is gone."""
+        # Not by `over`: where the server ends, whoever tells of it is cancelled already.
+        if self._farewell is not None and self._process.returncode is None:
+            with anyio.move_on_after(FAREWELL_S):
+                await self._farewell()
+                await self._process.wait()
         if self._process.stdin is not None:
             await self._process.stdin.aclose()
         elif self._process.returncode is None:  # without a watchdog, which would be told by its stdin
@@ -161,12 +181,14 @@ async def start(
     on_output: Callable[[Literal["out", "err"], str], None],
     port_file: Path | None = None,
     start_timeout_s: float = 60.0,
+    farewell: Farewell | None = None,
 ) -> AsyncIterator[ReplProcess]:
     """A REPL started by `command` in `cwd`; leaving the context ends its whole process tree.
 
-    `on_output` gets what it prints, as text, in the order of each stream. When this process dies, also by SIGKILL, the
-    tree ends within 2 s. Where the system has no process groups there is no watchdog: what the command has started
-    stays when it ends, and the command itself ends with this process only if it reads its stdin.
+    `on_output` gets what it prints, as text, in the order of each stream. `farewell` asks it to end by itself. When
+    this process dies, also by SIGKILL, the tree ends within 2 s. Where the system has no process groups there is no
+    watchdog: what the command has started stays when it ends, and the command itself ends with this process only if it
+    reads its stdin.
 
     Raises:
         StartError: the command cannot be run.
@@ -178,7 +200,7 @@ async def start(
             process, reading = await open_process(command, cwd, dict(env))
     except OSError as error:
         raise StartError(f"`{' '.join(command)}` could not be started in {cwd}: {error}") from error
-    running = ReplProcess(process, command, port_file=port_file, start_timeout_s=start_timeout_s)
+    running = ReplProcess(process, command, port_file=port_file, start_timeout_s=start_timeout_s, farewell=farewell)
     try:
         async with own_tasks() as tasks:
             try:

@@ -18,7 +18,9 @@ from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.working_trees import main_checkout
-from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, by_word
+from codriver.repls.jupyter.connection_files import OWN_PREFIX, runtime_folder
+from codriver.repls.jupyter.kernelspecs import KernelSpecError, command_of, find_kernelspec, kernel_folders
+from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, by_word, kind_of
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.project_python import AUTO, find_python
 
@@ -39,6 +41,10 @@ SLOW_START_S: Final = 180.0
 """A first start may fetch dependencies, or compile Basilisp's core for half a minute."""
 
 START_S: Final = 30.0
+
+IPYKERNEL: Final = "ipykernel_launcher"
+PACKAGES: Final[Mapping[str, str]] = {IPYKERNEL: "ipykernel", "xpython_launcher": "xeus-python"}
+"""The packages that bring the modules by which kernels are started, where their names differ."""
 
 
 class RecipeError(StartError):
@@ -63,6 +69,10 @@ class Recipe:
     """Sentences for whoever asked, such as whose interpreter is used."""
     caution: str | None = None
     """The sentence for everybody who evaluates there, where it is not what they will take it for."""
+    connection_file: Path | None = None
+    """Of a kernel: the file with its ports and key, which is to be there before it starts."""
+    remedies: tuple[tuple[str, str], ...] = ()
+    """Words in the last output of a process that ended, and what that means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,13 @@ def recipe(
         RecipeError: it cannot work on this machine, or is a program of a workspace that nobody has accepted.
     """
     found = _recipe(words, Project(workspace, environ, python))
+    if not is_accepted and found.connection_file is not None:
+        # Whatever its program: Python takes modules from the folder in which it starts, and R a profile.
+        problem = (
+            "a kernel runs code from the folder it starts in, and nobody has accepted this workspace; run `codriver "
+            "trust` once, or start the server yourself with `codriver serve`"
+        )
+        raise RecipeError(words, problem)
     program = Path(found.command[0])
     if not is_accepted and program != Path(sys.executable) and _lies_in(program, workspace):
         problem = (
@@ -96,7 +113,7 @@ def recipe(
     return found
 
 
-def check_word(words: str, workspace: Path, environ: Mapping[str, str]) -> None:
+def check_word(words: str, workspace: Path, environ: Mapping[str, str], *, python: str = AUTO) -> None:
     """Refuse one word that is neither a known REPL nor a program: whoever typed it meant something else.
 
     Raises:
@@ -104,7 +121,7 @@ def check_word(words: str, workspace: Path, environ: Mapping[str, str]) -> None:
     """
     word = words.strip()
     if word and len(word.split()) == 1 and word != NO_REPL and word not in by_word():
-        _recipe(word, Project(workspace, environ, AUTO))
+        _recipe(word, Project(workspace, environ, python))
 
 
 def _lies_in(program: Path, workspace: Path) -> bool:
@@ -117,7 +134,7 @@ def _lies_in(program: Path, workspace: Path) -> bool:
 
 
 def _recipe(words: str, project: Project) -> Recipe:
-    if kind := by_word().get(words.strip()):
+    if kind := kind_of(words):
         return _LAUNCHERS[kind.launcher](kind, words.strip(), project)
     try:
         command = tuple(shlex.split(words))
@@ -220,11 +237,52 @@ def _program(kind: Kind, words: str, project: Project) -> Recipe:
     return _recipe_of(kind, (found, *kind.arguments), project)
 
 
+def _jupyter(kind: Kind, words: str, project: Project) -> Recipe:
+    """A kernel: IPython's of the project's interpreter, which needs no kernelspec, or the one of the spec named."""
+    if find_spec("jupyter_client") is None:
+        raise RecipeError(words, "jupyter_client is not installed; run `pip install 'codriver[jupyter]'`")
+    found = find_python(project.workspace, project.environ, project.python)
+    _, is_named, spec_name = words.partition(":")
+    name = f"{OWN_PREFIX}{os.getpid()}-{words.replace(':', '-')}.json"
+    file = runtime_folder(project.environ) / name
+    added: dict[str, str] = {}
+    note = f"Python code is evaluated by IPython in {found.path} ({found.whose})"
+    command: tuple[str, ...] = (found.path, "-m", IPYKERNEL, "-f", str(file))
+    if is_named:
+        try:
+            spec = find_kernelspec(spec_name, kernel_folders(found.path, project.environ))
+            command, added = command_of(spec, file, python=found.path, environ=project.environ)
+        except KernelSpecError as error:
+            raise RecipeError(words, str(error)) from error
+        note = f"the kernel is that of {spec.folder}"
+    is_in_python = command[0] == found.path
+    module = command[command.index("-m") + 1] if is_in_python and "-m" in command[:-1] else ""
+    package = PACKAGES.get(module, module)
+    remedy = f"{found.path} has no {package}: run `pip install {package}` in that environment ({found.whose})"
+    return Recipe(
+        command,
+        {**_kernel_environ(project.environ), **added},
+        start_timeout_s=SLOW_START_S,
+        protocol=kind.protocol,
+        notes=(note,),
+        caution=found.caution if is_in_python else None,
+        connection_file=file,
+        remedies=((f"No module named {module}", remedy),) if module else (),
+    )
+
+
+def _kernel_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a kernel, with no word of another kernel's or of a server's, and no warning at its start."""
+    kept = {name: value for name, value in _child_environ(environ).items() if not name.startswith("JPY_")}
+    return {**kept, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+
+
 _LAUNCHERS: Final[Mapping[Launcher, Callable[[Kind, str, Project], Recipe]]] = {
     "program": _program,
     "python-program": _python_program,
     "worker": _worker,
     "clojure": _clojure,
+    "jupyter": _jupyter,
 }
 
 

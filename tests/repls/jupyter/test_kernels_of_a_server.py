@@ -1,0 +1,118 @@
+"""Real kernels that a server starts by `--repl jupyter`."""
+
+import json
+import os
+from contextlib import contextmanager, suppress
+
+import pytest
+import real_kernels
+from live_server import Live, serving, until
+from real_kernels import VENV
+
+pytestmark = pytest.mark.slow
+
+CODE = {"jup": ("1+2", "3"), "jup-2": ("1+2", "3"), "bash": ("echo $((1+2))", "3"), "deno": ("1+2", "3"),
+        "r": ("1+2", "[1] 3")}  # fmt: skip
+WORDS = {"ipykernel": "jupyter", "xpython": "jupyter:xpython", "bash": "jupyter:bash", "deno": "jupyter:deno",
+         "ir": "jupyter:ir"}  # fmt: skip
+KEYS = dict(zip(WORDS, ("jup", "jup-2", "bash", "deno", "r"), strict=True))
+PYTHON = str(VENV / "bin" / "python")
+
+
+def rows(client):
+    return {row["key"]: row for row in client.call("list_sessions")["sessions"]}
+
+
+def all_connected(client, keys):
+    found = rows(client)
+    return all(key in found and found[key]["phase"] == "connected" for key in keys)
+
+
+def is_alive(pid):
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+@contextmanager
+def variables(**values):
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setenv(name, str(value))
+        yield
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory):
+    """A server that has started one kernel of each sort that is installed here."""
+    folder = tmp_path_factory.mktemp("started")
+    spec = folder / "specs" / "kernels" / "deno" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    spec.write_text(json.dumps({"argv": ["deno", "jupyter", "--kernel", "--conn", "{connection_file}"]}))
+    words = [word for name, word in WORDS.items() if not real_kernels.missing(name)]
+    if not words:
+        real_kernels.do_without("no kernel is installed")
+    with variables(JUPYTER_PATH=folder / "specs"):
+        live = Live(folder, "--python", PYTHON, *(part for word in words for part in ("--repl", word)))
+    with live.client() as client:
+        keys = [row["key"] for row in client.call("list_sessions")["sessions"]]
+        until(lambda: all_connected(client, keys), "all kernels")
+        yield live, client
+    live.stop()
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_kernel_that_is_started_evaluates_and_survives_a_restart(started, name):
+    _live, client = started
+    if real_kernels.missing(name):
+        real_kernels.do_without(f"the kernel {name!r} is not installed")
+    key = KEYS[name]
+    code, result = CODE[key]
+    for generation in (1, 2):
+        answer = client.call("evaluate_code", code=code, replSessionKey=key, who="ann")
+        assert (answer.get("result") or answer["stdout"].strip(), answer["generation"]) == (result, generation)
+        if generation == 1:
+            restarted = client.call("restart_repl", replSessionKey=key, who="ann", timeoutMs=60_000)
+            assert (restarted["phase"], restarted["generation"]) == ("connected", 2)
+
+
+def test_its_connection_file_is_for_other_consoles_and_is_not_found_again(started):
+    live, client = started
+    files = sorted((live.folder / "jupyter").iterdir())
+    assert files
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    assert all(file.name.startswith(f"kernel-codriver-{live.process.pid}-jupyter") for file in files)
+    assert {row["kind"] for row in rows(client).values()} == {"process"}
+    assert len(rows(client)) == len(files)
+
+
+def test_no_kernel_outlives_a_server_that_is_killed(started):
+    live, client = started
+    pids = {key: row["processId"] for key, row in rows(client).items() if "processId" in row}
+    assert pids
+    live.process.kill()
+    until(lambda: not any(map(is_alive, pids.values())), f"the end of {pids}")
+
+
+def test_a_kernel_is_asked_to_end_and_its_file_goes_with_the_server(tmp_path):
+    if real_kernels.missing("ipykernel"):
+        real_kernels.do_without("ipykernel is not installed")
+    left = tmp_path / "left"
+    code = f"import atexit, pathlib; atexit.register(pathlib.Path({str(left)!r}).touch)"
+    with serving(tmp_path, "--python", PYTHON, "--repl", "jupyter") as live, live.client() as client:
+        assert client.call("evaluate_code", code=code, who="ann")["ok"]
+        assert list((tmp_path / "jupyter").iterdir())
+    assert left.exists()
+    assert not list((tmp_path / "jupyter").iterdir())
+
+
+def test_without_ipykernel_there_the_package_and_the_interpreter_are_named(tmp_path):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$0: No module named ipykernel_launcher" >&2; exit 1\n')
+    python.chmod(0o755)
+    with serving(tmp_path, "--python", str(python), "--repl", "jupyter") as live, live.client() as client:
+        until(lambda: rows(client)["jup"]["phase"] == "stopped", "its end")
+        assert (
+            f"{python} has no ipykernel: run `pip install ipykernel` in that environment" in rows(client)["jup"]["note"]
+        )

@@ -1,0 +1,164 @@
+"""Kernels that a server starts: the command, its environment, and the file by which others find them."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codriver.repls import kinds
+from codriver.repls.jupyter.connection_files import RuntimeFolder
+from codriver.repls.jupyter.started_kernels import StartedKernels
+from codriver.repls.launch.discovery import _asked_command
+from codriver.repls.launch.recipes import RecipeError, check_word, recipe
+
+pytest.importorskip("jupyter_client", reason="install codriver[jupyter]")
+
+
+def write_spec(folder, name, spec):
+    (folder / name).mkdir(parents=True)
+    (folder / name / "kernel.json").write_text(json.dumps(spec))
+
+
+def program(folder, name):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("#!/bin/sh\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A workspace with an environment of its own, and the variables of a machine on which nothing else is installed."""
+    workspace = tmp_path / "work"
+    program(workspace / ".venv" / "bin", "python")
+    environ = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path), "JUPYTER_RUNTIME_DIR": str(tmp_path / "run")}
+    return workspace, environ
+
+
+def file_for(environ, words):
+    return str(Path(environ["JUPYTER_RUNTIME_DIR"]) / f"kernel-codriver-{os.getpid()}-{words}.json")
+
+
+def test_jupyter_is_ipython_in_the_projects_interpreter_without_a_kernelspec(place):
+    workspace, environ = place
+    made = recipe("jupyter", workspace, environ)
+    python, file = str(workspace / ".venv/bin/python"), file_for(environ, "jupyter")
+    assert made.command == (python, "-m", "ipykernel_launcher", "-f", file)
+    assert (str(made.connection_file), made.protocol, made.port_file) == (file, "jupyter", None)
+    ((words, remedy),) = made.remedies
+    assert words == "No module named ipykernel_launcher"
+    assert f"{python} has no ipykernel: run `pip install ipykernel` in that environment" in remedy
+
+
+def test_a_spec_of_the_projects_environment_goes_first(place, tmp_path):
+    workspace, environ = place
+    own = workspace / ".venv/share/jupyter/kernels"
+    write_spec(own, "xpython", {"argv": ["python3.11", "-m", "xpython_launcher", "-f", "{connection_file}"]})
+    write_spec(tmp_path / "data" / "kernels", "xpython", {"argv": ["other"]})
+    environ = {**environ, "JUPYTER_DATA_DIR": str(tmp_path / "data")}
+    made = recipe("jupyter:xpython", workspace, environ)
+    python, file = str(workspace / ".venv/bin/python"), file_for(environ, "jupyter-xpython")
+    assert made.command == (python, "-m", "xpython_launcher", "-f", file)
+    assert "pip install xeus-python" in made.remedies[0][1]
+
+
+def test_the_environment_has_no_word_of_another_kernel(place, tmp_path):
+    workspace, environ = place
+    strange = {"JPY_PARENT_PID": "1", "JPY_SESSION_NAME": "a.ipynb", "PYTHONDONTWRITEBYTECODE": "1"}
+    made = recipe("jupyter", workspace, {**environ, **strange})
+    assert made.env == {**environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    program(tmp_path / "bin", "k")
+    write_spec(tmp_path / "kernels", "k", {"argv": ["k"], "env": {"PS1": "$$"}})
+    made = recipe("jupyter:k", workspace, {**environ, "JUPYTER_PATH": str(tmp_path)})
+    assert made.env["PS1"] == "$"
+    assert made.remedies == ()
+
+
+@pytest.mark.parametrize("words", ["jupyter:none", "jupyter:../k", "jupyter:"])
+def test_a_spec_that_is_not_there_is_refused_at_once(place, words):
+    workspace, environ = place
+    with pytest.raises(RecipeError, match=rf"`--repl {words}` cannot work here: there is no kernelspec"):
+        check_word(words, workspace, environ)
+
+
+@pytest.mark.parametrize("words", ["jupyter", "jupyter:k"])
+def test_no_kernel_is_started_in_a_workspace_that_nobody_accepted(place, tmp_path, words):
+    workspace, environ = place
+    write_spec(tmp_path / "kernels", "k", {"argv": [sys.executable]})
+    environ = {**environ, "JUPYTER_PATH": str(tmp_path)}
+    assert recipe(words, workspace, environ).command
+    with pytest.raises(RecipeError, match="nobody has accepted this workspace"):
+        recipe(words, workspace, environ, is_accepted=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "dialect"),
+    [
+        ("jupyter", "jup", "python"),
+        ("jupyter:xpython", "jup", "python"),
+        ("jupyter:ir", "r", "unknown"),
+        ("jupyter:deno", "deno", "unknown"),
+    ],
+)
+def test_the_word_gives_the_key(words, key, dialect):
+    found = _asked_command(words)
+    assert (found.key, found.dialect, found.keyed, found.origin.text) == (key, dialect, True, words)
+
+
+def test_other_words_with_a_colon_are_command_lines():
+    assert kinds.kind_of("python:3") is None
+    assert kinds.kind_of("jupyter:ir") is kinds.kind_of(" jupyter ")
+
+
+# The connection file
+
+
+def test_a_file_is_private_whole_and_the_same_after_a_restart(tmp_path):
+    kernels, file = StartedKernels(), tmp_path / "runtime" / f"kernel-codriver-{os.getpid()}-jupyter.json"
+    kernels.prepare(file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    text = file.read_text()
+    assert len(json.loads(text)["key"]) == 64
+    kernels.prepare(file)
+    assert file.read_text() == text
+    assert not RuntimeFolder(file.parent).look().kernels
+    kernels.discard_all()
+    kernels.discard_all()
+    assert not file.exists()
+
+
+def test_a_file_that_led_to_no_kernel_is_written_anew(tmp_path):
+    kernels, file = StartedKernels(), tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json"
+    kernels.prepare(file)
+    key = json.loads(file.read_text())["key"]
+    kernels.discard(file)
+    kernels.prepare(file)
+    assert json.loads(file.read_text())["key"] != key
+
+
+def test_what_another_process_left_under_the_name_is_not_believed(tmp_path):
+    file, victim = tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json", tmp_path / "victim"
+    victim.write_text("mine")
+    file.symlink_to(victim)
+    StartedKernels().prepare(file)
+    assert victim.read_text() == "mine"
+    assert not file.is_symlink()
+
+
+def test_what_killed_servers_left_is_removed_and_that_of_others_is_not(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    names = {
+        f"kernel-codriver-{process.pid}-jupyter.json": False,
+        f"kernel-codriver-{os.getppid()}-jupyter.json": True,
+        "kernel-codriver-x.json": True,
+        f"kernel-{process.pid}.json": True,
+    }
+    for name in names:
+        (tmp_path / name).touch()
+    StartedKernels().prepare(tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json")
+    assert {name: (tmp_path / name).exists() for name in names} == names
