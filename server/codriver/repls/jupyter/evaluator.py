@@ -185,7 +185,7 @@ class Evaluator:
             "store_history": True,
             "user_expressions": {},
             "allow_stdin": True,
-            "stop_on_error": True,
+            "stop_on_error": False,  # a failure of ours must not abort what a human has sent meanwhile
         }
         metadata = {"cellId": request.cell} if request.cell else {}
         exchange = self._kernel.post(

@@ -1,0 +1,193 @@
+"""Two agents and a human in one kernel: nothing is lost, and everything is whose it is.
+
+For as many seconds as `CODRIVER_TESTS_SHARED_KERNEL_S` says, and otherwise long enough to meet each other.
+"""
+
+import json
+import os
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import anyio
+import pytest
+import real_kernels
+from live_server import Live, own_settings, until
+
+SECONDS = float(os.environ.get("CODRIVER_TESTS_SHARED_KERNEL_S", "6"))
+HUMAN = "jupyter"
+SEED = 20
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass
+class Done:
+    """One evaluation as it has to be found: its code, what it printed and gave, or the error that it raised."""
+
+    code: str
+    out: str = ""
+    value: str = ""
+    error: str = ""
+
+
+@dataclass
+class Actor:
+    """One who evaluates at random, each time with a mark of his own."""
+
+    name: str
+    done: list[Done] = field(default_factory=list)
+
+    def __post_init__(self):
+        self._random = random.Random(f"{SEED} {self.name}")
+
+    def next(self):
+        mark = f"{self.name}-{len(self.done)}"
+        kind = self._random.choice(("value", "print", "many", "error", "sleep", "define", "late print"))
+        made = {
+            "value": Done(f"'{mark}'", value=f"'{mark}'"),
+            "print": Done(f"print('{mark}')", out=f"{mark}\n"),
+            "many": Done(
+                f"for i in range(60): print('{mark}', i, flush=i % 20 == 0)\n'{mark}'",
+                out="".join(f"{mark} {i}\n" for i in range(60)),
+                value=f"'{mark}'",
+            ),
+            "error": Done(f"print('{mark}')\nraise ValueError('{mark}')", out=f"{mark}\n", error=mark),
+            "sleep": Done(f"import time; time.sleep({self._random.random() / 5:.3f}); '{mark}'", value=f"'{mark}'"),
+            "define": Done(f"seen_by_{self.name} = '{mark}'\nseen_by_{self.name}", value=f"'{mark}'"),
+            "late print": Done(f"import sys; sys.stdout.write('{mark}'); '{mark}'", out=mark, value=f"'{mark}'"),
+        }[kind]
+        self.done.append(made)
+        return made
+
+    def pause_s(self):
+        return self._random.random() / 10
+
+
+def act_as_agent(live, actor, until_s):
+    """Evaluate through the server, and look at each answer; the failures, and what the answers said of others."""
+    wrong, others = [], set()
+    with live.client(name=actor.name) as client:
+        while time.monotonic() < until_s:
+            due = actor.next()
+            answer = client.call("evaluate_code", code=due.code, who=actor.name, timeoutMs=60_000)
+            others |= set(answer.get("otherWhosSinceLast", ()))
+            value = answer.get("result") if due.value else ""
+            found = (answer.get("stdout", ""), value, answer.get("error", {}).get("message", ""))
+            shortened = len(due.out) > 1000
+            if (found[1:] != (due.value, due.error)) or (found[0] != due.out and not shortened):
+                wrong.append((due, answer))
+            time.sleep(actor.pause_s())
+    return wrong, others
+
+
+async def act_as_human(kernel, actor, is_there, seconds):
+    """Evaluate as a notebook does, a cell after the other. How often a failure of others aborted one.
+
+    A kernel aborts what comes right after a failing cell of one's own; it is run again, as a human does.
+    """
+    aborted_by_others, has_failed = 0, False
+    async with real_kernels.human(kernel) as client:
+        is_there.set()
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s:
+            due = actor.next()
+            while (status := await run_cell(client, due.code)) == "aborted":
+                aborted_by_others += not has_failed
+            has_failed = status == "error"
+            await anyio.sleep(actor.pause_s())
+    return aborted_by_others
+
+
+async def run_cell(client, code):
+    """The status of the kernel's reply."""
+    sent = client.execute(code, allow_stdin=False)
+    while True:
+        reply = await client.get_shell_msg(timeout=60)
+        if reply["parent_header"].get("msg_id") == sent:
+            return reply["content"]["status"]
+
+
+def rows_of_log(client):
+    """Every entity that belongs to an evaluation, ten lines at a time, as an answer is bounded."""
+    query = "[:find ?line ?id ?who ?category ?text :in $ ?from ?to :where [?e :output/line ?line] [(<= ?from ?line)] \
+             [(< ?line ?to)] [?e :output/evaluation ?id] [?e :output/who ?who] [?e :output/category ?category] \
+             [?e :output/text ?text]]"
+    last = client.call("server_health")["log"]["lastLine"]
+    for start in range(1, last + 1, 10):
+        answer = client.call("repl_output_log", query=query, inputs=[start, start + 10], limit=10_000)
+        assert not answer.get("cut"), answer["cut"]
+        yield from answer["result"]
+
+
+def evaluations_in_log(client):
+    """By evaluation: who, code, output and value, all of it from the log."""
+    found = {}
+    for _, name, who, category, text in rows_of_log(client):
+        one = found.setdefault(name, {"who": who})
+        assert one["who"] == who, f"{name} is of {one['who']} and of {who}"
+        one[category] = one.get(category, "") + text
+    return found
+
+
+def is_found(due, seen):
+    return (
+        seen.get("evaluatedCode") == due.code
+        and seen.get("evaluationOutput", "") == due.out
+        and seen.get("evaluationResults", "") == due.value
+        and due.error in seen.get("evaluationErrorOutput", due.error)
+    )
+
+
+class LiveBesideNotebook(Live):
+    """A server in whose workspace a notebook lies that a human has open: Jupyter's file says so."""
+
+    def __init__(self, folder, kernel):
+        runtime = folder / "runtime"
+        runtime.mkdir(mode=0o700)
+        self.notebook = folder / "workspace" / "sales.ipynb"
+        about = {**json.loads(kernel.file.read_text()), "jupyter_session": str(self.notebook)}
+        file = runtime / "kernel-5f0c.json"
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(about))
+        self.runtime = runtime
+        super().__init__(folder, "--repl", "none")
+
+    def start(self, *words):
+        self.environ["JUPYTER_RUNTIME_DIR"] = str(self.runtime)
+        return super().start(*words)
+
+
+def test_two_agents_and_a_human_lose_nothing_and_all_is_attributed(tmp_path):
+    own_settings(tmp_path).write_text("logMaxEntities = 1000000\nlogMaxBytes = 268435456\n")
+    with real_kernels.fresh("ipykernel") as kernel:
+        live = LiveBesideNotebook(tmp_path, kernel)
+        try:
+            with live.client() as client:
+                until(lambda: [r["phase"] for r in client.call("list_sessions")["sessions"]] == ["connected"], "it")
+                actors = {name: Actor(name) for name in ("ann", "bob", HUMAN)}
+                is_there = threading.Event()
+                with ThreadPoolExecutor(3) as pool:
+                    human = pool.submit(anyio.run, act_as_human, kernel, actors[HUMAN], is_there, SECONDS)
+                    is_there.wait(60)
+                    until_s = time.monotonic() + SECONDS
+                    agents = [pool.submit(act_as_agent, live, actors[name], until_s) for name in ("ann", "bob")]
+                    answers = [agent.result() for agent in agents]
+                    aborted = human.result()
+                assert [wrong for wrong, _ in answers] == [[], []]
+                assert all(HUMAN in others for _, others in answers)
+                until(lambda: not client.call("list_sessions")["sessions"][0].get("running"), "the end of all")
+                found = evaluations_in_log(client)
+                by_notebook = "[:find (count ?e) . :where [?e :output/notebook ?path]]"
+                his = client.call("repl_output_log", query=by_notebook)["result"]
+        finally:
+            live.stop()
+    for name, actor in actors.items():
+        own = {seen["evaluatedCode"]: seen for seen in found.values() if seen["who"] == name}
+        left = [(due, own.get(due.code)) for due in actor.done if not is_found(due, own.get(due.code, {}))]
+        assert left == [], f"of {name}: {len(left)} of {len(actor.done)} are not in the log as they were"
+        assert len(own) == len(actor.done)
+    assert aborted == 0, "a failure of an agent aborted what the human had sent"
+    assert his == len(actors[HUMAN].done)
