@@ -210,8 +210,9 @@ def test_a_cell_tells_its_source_whole_its_count_and_whether_it_failed():
     ("text", "why"),
     [
         ("", "line 1, column 1"), ("[]", "line 1, column 1"), ("{", "line 1, column 2"), ('{"cells": []}', "null"),
+        ('{"nbformat": 4}', "no cells"),
         (book()[:-3], "expected , or }"), (book() + "{}", "behind its last brace"), (book(nbformat=3), "nbformat is 3"),
-        (book(cells=1), "no list of objects"), (book(1), "no list of objects"), ("[" * 10**5, "line 1"),
+        (book(cells=1), "expected ["), (book(1), "expected {"), (book({}), "an empty one"), ("[" * 10**5, "line 1"),
         ('{"a": ' + "[" * 10**5, "too deep"), (book(code())[:-1].replace(":", "", 1), "expected :"),
     ],
 )  # fmt: skip

@@ -18,6 +18,7 @@ def code(source, **more):
 
 OUT = {"output_type": "stream", "name": "stdout", "text": "x"}
 ERROR = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
+NO_KERNEL = "run_cell needs a kernel: codriver serve --repl jupyter"
 CHANGED = "notifications/tools/list_changed"
 
 
@@ -63,6 +64,7 @@ def test_each_cell_is_a_line_with_index_id_type_count_first_line_and_how_it_went
         ],
         "count": 5,
         "kernelspec": "ir",
+        "notes": [NO_KERNEL],
     }
 
 
@@ -71,10 +73,16 @@ def test_many_cells_are_told_as_far_as_an_answer_goes_and_the_rest_by_from(liste
     first = listed(text)
     assert len(json.dumps(first)) < 7000
     place = len(first["cells"])
-    assert first["notes"] == [f"{200 - place} more: list_cells with from {place}"]
+    assert first["notes"] == [f"{200 - place} more: list_cells with from {place}", NO_KERNEL]
     second = listed(text, **{"from": place})
     assert second["cells"][0].startswith(f"{place} code {place} + 1")
-    assert listed(text, **{"from": 500}) == {"ok": True, "cells": [], "count": 200}
+    assert listed(text, **{"from": 500}) == {"ok": True, "cells": [], "count": 200, "notes": [NO_KERNEL]}
+
+
+def test_a_cell_without_a_kernel_is_refused_with_the_way_to_one(listed, client):
+    listed(book(code("1")))
+    refused = client.call("run_cell", filePath="work/x.ipynb", cell="0")
+    assert (refused["reason"], "--repl jupyter" in refused["hint"]) == ("capability-missing", True)
 
 
 def test_what_is_no_notebook_is_refused_with_the_reason(live, client, listed):

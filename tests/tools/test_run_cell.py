@@ -103,6 +103,11 @@ def test_outputs_and_count_are_written_and_every_other_byte_stays(client, notebo
     assert notebook.read_text() == book(after, before[1])
 
 
+def test_a_list_of_cells_says_nothing_of_kernels_where_there_is_one(client, notebook):
+    notebook.write_text(book(code("1")))
+    assert "notes" not in client.call("list_cells", filePath=notebook.name)
+
+
 def test_the_answer_of_a_cell_that_went_well_is_short(client, notebook):
     notebook.write_text(book(code("(+ 1 2)")))
     client.call("run_cell", filePath=notebook.name, cell="c")

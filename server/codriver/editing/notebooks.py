@@ -11,12 +11,13 @@ import json
 import re
 from dataclasses import dataclass
 from json.decoder import JSONDecodeError
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 MARK: Final = "\ufeff"
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -26,6 +27,7 @@ _SPLIT = frozenset({"application/javascript", "image/svg+xml"})
 """The types of text that stand as lists of lines, beside those of `text/`."""
 _ORDER: Final = ("output_type", "name", "execution_count", "metadata", "data", "text", "ename", "evalue", "traceback")
 _decode = json.JSONDecoder().raw_decode
+NO_READERS: Final[Mapping[str, Callable[[str, int], tuple[Any, int]]]] = MappingProxyType({})
 
 
 class NotANotebookError(RefusedError):
@@ -141,7 +143,7 @@ def read_notebook(text: str, name: str) -> Notebook:
         NotANotebookError: it is none.
     """
     top = _top(text, name)
-    cells = top["cells"].value
+    cells = [{key: member.value for key, member in cell.items()} for cell in top["cells"].value]
     metadata = top["metadata"].value if "metadata" in top else {}
     spec = metadata.get("kernelspec") if isinstance(metadata, dict) else None
     kernel = spec.get("name") if isinstance(spec, dict) else None
@@ -160,7 +162,7 @@ def with_outputs(
         NotANotebookError: it is none.
     """
     top = _top(text, name)
-    members = _elements(text, top["cells"].start)[index]
+    members = top["cells"].value[index]
     style = _style(top, members)
     stored = [_stored(output, is_sorted=style.is_sorted) for output in outputs]
     edits = [
@@ -183,14 +185,14 @@ def left_out(characters: int) -> dict[str, Any]:
 
 
 def _top(text: str, name: str) -> dict[str, _Member]:
-    """The members of the notebook itself, checked as far as they are used.
+    """The members of the notebook itself, checked as far as they are used; of its cells the members of each.
 
     Raises:
         NotANotebookError: it is none.
     """
     start = _past_space(text, len(MARK) if text.startswith(MARK) else 0)
     try:
-        top, end = _members(text, start)
+        top, end = _members(text, start, {"cells": _elements})
         rest = text[_past_space(text, end) :]
     except JSONDecodeError as error:
         raise NotANotebookError(name, f"line {error.lineno}, column {error.colno}: {error.msg}") from error
@@ -200,9 +202,8 @@ def _top(text: str, name: str) -> dict[str, _Member]:
     if rest or version != 4:
         why = "there is text behind its last brace" if rest else f"its nbformat is {json.dumps(version)}"
         raise NotANotebookError(name, why)
-    cells = top["cells"].value if "cells" in top else None
-    if not isinstance(cells, list) or not all(isinstance(cell, dict) and cell for cell in cells):
-        raise NotANotebookError(name, "its cells are no list of objects")
+    if "cells" not in top or not all(top["cells"].value):
+        raise NotANotebookError(name, "it has no cells, or an empty one")
     return top
 
 
@@ -223,8 +224,12 @@ def _expect(text: str, place: int, characters: str) -> str:
     return found
 
 
-def _members(text: str, place: int) -> tuple[dict[str, _Member], int]:
+def _members(
+    text: str, place: int, readers: Mapping[str, Callable[[str, int], tuple[Any, int]]] = NO_READERS
+) -> tuple[dict[str, _Member], int]:
     """The members of the object at a place, and its end. Of two with one key the last counts, as for all readers.
+
+    `readers`: of these keys, what reads the value at a place and gives it with its end.
 
     Raises:
         JSONDecodeError: it is no object.
@@ -241,7 +246,7 @@ def _members(text: str, place: int) -> tuple[dict[str, _Member], int]:
         colon_at = _past_space(text, key_end)
         _expect(text, colon_at, ":")
         start = _past_space(text, colon_at + 1)
-        value, end = _decode(text, start)
+        value, end = readers.get(key, _decode)(text, start)
         members[key] = _Member(text[before:key_at], key_at, text[key_end:start], start, end, value)
         comma_at = _past_space(text, end)
         if _expect(text, comma_at, ",}") == "}":
@@ -250,16 +255,26 @@ def _members(text: str, place: int) -> tuple[dict[str, _Member], int]:
         key_at = _past_space(text, before)
 
 
-def _elements(text: str, place: int) -> list[dict[str, _Member]]:
-    """The members of each object of the array at a place, which is known to be one of objects."""
-    elements = []
+def _elements(text: str, place: int) -> tuple[list[dict[str, _Member]], int]:
+    """The members of each object of the array at a place, and its end.
+
+    They are read one by one, as a thread that reads a large text at once stops all others.
+
+    Raises:
+        JSONDecodeError: it is no array of objects.
+    """
+    _expect(text, place, "[")
+    elements: list[dict[str, _Member]] = []
     place = _past_space(text, place + 1)
-    while text[place] != "]":
+    if text[place : place + 1] == "]":
+        return elements, place + 1
+    while True:
         members, end = _members(text, place)
         elements.append(members)
-        end = _past_space(text, end)
-        place = _past_space(text, end + 1) if text[end] == "," else end
-    return elements
+        comma_at = _past_space(text, end)
+        if _expect(text, comma_at, ",]") == "]":
+            return elements, comma_at + 1
+        place = _past_space(text, comma_at + 1)
 
 
 def _style(top: Mapping[str, _Member], cell: Mapping[str, _Member]) -> _Style:

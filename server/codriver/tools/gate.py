@@ -86,6 +86,8 @@ def _may_be_listed(refused: RefusedError | None, *, lists_once: bool) -> bool:
 
 def _provider(capability: str, state: State) -> str:
     """What would provide a capability that no connected REPL has."""
+    if capability == "cells":
+        return "a Jupyter kernel has it: the user starts one with codriver serve --repl jupyter, or in a notebook"
     ways = {
         repl.profile.missing[capability]
         for repl in state.repls.values()

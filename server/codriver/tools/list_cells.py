@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FILE = files.Rules(files.Links.ANY, most_bytes=64 * 2**20)
 """Of a notebook to look at: it holds its pictures."""
+CELLS = "cells"
+"""The capability of a REPL that keeps the outputs of a notebook's cell: a Jupyter kernel's."""
 SHOWN_CHARACTERS = 80
 """Of a cell's first line."""
 
@@ -44,9 +46,10 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
     repl = kernel_of(call.state, path, call.services.workspace)
     if repl is not None:
         fields["sessionKey"] = repl.key
-    if omitted:
-        fields["notes"] = [f"{omitted} more: list_cells with from {arguments.start + len(shown)}"]
-    return Answer(fields)
+    notes = [f"{omitted} more: list_cells with from {arguments.start + len(shown)}"] if omitted else []
+    if CELLS not in call.state.capabilities():
+        notes.append("run_cell needs a kernel: codriver serve --repl jupyter")
+    return Answer(fields | ({"notes": notes} if notes else {}))
 
 
 def kernel_of(state: State, notebook: Path, workspace: Path) -> Repl | None:

@@ -22,7 +22,7 @@ from codriver.tools.evaluate_code import EVALUATION, begin, default_limits
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import wait
 from codriver.tools.lean_answers import Evaluating
-from codriver.tools.list_cells import kernel_of, notebook_in
+from codriver.tools.list_cells import CELLS, kernel_of, notebook_in
 from codriver.tools.session_choice import Target, check_tree, resolve
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from codriver.editing.file_changes import Snapshot
     from codriver.editing.notebooks import Cell, Notebook
 
-CELLS = "cells"
-"""The capability of a REPL that keeps the outputs of a notebook's cell: a Jupyter kernel's."""
 MAX_IMAGES = 10
 
 
