@@ -45,11 +45,11 @@ NAMES = tuple(PACKAGES)
 class RealKernel:
     name: str
     file: Path
-    process: subprocess.Popen
     folder: Path
-    report: RawIOBase
-    pid: int
-    """Of the kernel; `process` is its watchdog."""
+    process: subprocess.Popen | None = None
+    """Its watchdog."""
+    report: RawIOBase | None = None
+    pid: int = 0
 
     @property
     def address(self):
@@ -63,10 +63,41 @@ class RealKernel:
         os.killpg(self.process.pid, 9)
         self.process.wait(60)
 
+    def begin(self):
+        """Start the process, and wait until it answers."""
+        reading, writing = os.pipe()
+        # Kept open for as long as the watchdog may write to it: a closed pipe would end it.
+        self.report = os.fdopen(reading, "rb", buffering=0)
+        with (self.folder / "output.txt").open("ab") as output:
+            watched = command(self.name, str(self.file))
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", watchdog.__file__, str(writing), "empty", *watched],
+                cwd=self.folder,
+                env=environment(self.folder),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                pass_fds=(writing,),
+            )
+        os.close(writing)
+        self.pid = int(self.report.readline().split()[1])
+        with client(self) as opened:
+            _wait_until_it_answers(self, opened)
+
+    def start_again(self):
+        """Start it in the same place, as whoever restarts a kernel does."""
+        self._end()
+        self.begin()
+
+    def _end(self):
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.wait(60)
+            self.report.close()
+
     def stop(self):
-        self.process.stdin.close()
-        self.process.wait(60)
-        self.report.close()
+        self._end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -101,8 +132,11 @@ def missing(name):
 
 
 def environment(folder):
-    """The environment of a kernel that shares nothing with the user's own."""
-    ours = {"PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "VIRTUAL_ENV"}
+    """The environment of a kernel that shares nothing with the user's own, and does not know that it is tested.
+
+    In a test, ipykernel does not take up the output of child processes.
+    """
+    ours = {"PYTEST_CURRENT_TEST", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "VIRTUAL_ENV"}
     env = {key: value for key, value in os.environ.items() if key not in ours and not key.startswith("JPY_")}
     return {
         **env,
@@ -121,25 +155,9 @@ def start(name):
 
     folder = Path(tempfile.mkdtemp(prefix=f"kernel-{name}-"))
     file, _ = write_connection_file(str(folder / f"kernel-{name}.json"), key=os.urandom(16).hex().encode())
-    reading, writing = os.pipe()
-    with (folder / "output.txt").open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", watchdog.__file__, str(writing), "empty", *command(name, file)],
-            cwd=folder,
-            env=environment(folder),
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            pass_fds=(writing,),
-        )
-    os.close(writing)
-    # Kept open for as long as the watchdog may write to it: a closed pipe would end it.
-    report = os.fdopen(reading, "rb", buffering=0)
-    kernel = RealKernel(name, Path(file), process, folder, report, int(report.readline().split()[1]))
+    kernel = RealKernel(name, Path(file), folder)
     try:
-        with client(kernel) as opened:
-            _wait_until_it_answers(kernel, opened)
+        kernel.begin()
     except BaseException:
         kernel.stop()
         raise

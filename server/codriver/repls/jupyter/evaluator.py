@@ -16,7 +16,7 @@ from codriver.core.values import MAIN_SESSION, Failure, Form
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, Interruption
-from codriver.repls.errors import CapabilityMissingError, OpTimedOutError, SessionNotOpenError
+from codriver.repls.errors import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.jupyter.cell_outputs import CellOutputs
 from codriver.repls.jupyter.execution import CUT_BY_SERVER, Execution
 from codriver.repls.jupyter.failures import failure_of, not_run
@@ -83,6 +83,8 @@ class Evaluator:
         self._load_code = load_code
         self._quirks = kernel.info.quirks
         self._works: list[_Work] = []
+        """In their order; the first is under way."""
+        self._order = anyio.Lock()
         self._cells: dict[str, CellOutputs] = {}
         self._tasks = TaskSet()
 
@@ -113,7 +115,8 @@ class Evaluator:
     async def _run(self, work: _Work) -> None:
         how: Ending | Exception = ReplDisconnectedError("it was closed by us")
         try:
-            how = self._misplaced(work.request) or await self._evaluate(work)
+            async with self._order:
+                how = self._misplaced(work.request) or await self._evaluate(work)
         except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
             how = error
         finally:
@@ -275,15 +278,12 @@ class Evaluator:
         """Interrupt the kernel in the way that works for it; a sentence on what that may not stop."""
         quirks, channel = self._quirks, self._kernel.channel
         note = f"{STILL_RUNS}{'; ' if quirks.interrupt_note else ''}{quirks.interrupt_note}"
-        if quirks.interrupt_by == "signal" and await channel.interrupt():
+        # A kernel that gets a message may signal itself alone, and wait on for its child process.
+        if (quirks.interrupt_by == "signal" or quirks.survives_signal) and await channel.interrupt():
             return note
         if quirks.interrupt_by == "none" or not quirks.answers_on_control:
             raise CapabilityMissingError("interrupt", quirks.interrupt_note)
-        try:
-            await self._kernel.ask("interrupt_request", {}, socket="control", timeout_s=AFTER_INTERRUPT_S)
-        except OpTimedOutError:
-            if not quirks.survives_signal or not await channel.interrupt():
-                raise
+        await self._kernel.ask("interrupt_request", {}, socket="control", timeout_s=AFTER_INTERRUPT_S)
         return note
 
 

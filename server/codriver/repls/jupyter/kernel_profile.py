@@ -21,6 +21,10 @@ PYTHON: Final = "python"
 ONE_NAMESPACE: Final = "a kernel has one namespace: start a second kernel for a second one"
 RESTART: Final = "restart it where it was started, in the notebook say: what codriver started it can restart"
 MISSING: Final = {
+    "complete": "this kernel completes nothing",
+    "lookup": "this kernel tells nothing of its names",
+    "test": "run the tests by code, as on a terminal: kernels of this language have no way to tell of them",
+    "stacktrace": "the error's own trace is in the answer of its evaluation",
     "restart": RESTART,
     "sessions": ONE_NAMESPACE,
     "print-limits": "a kernel prints its values itself: they are cut at maxValueBytes",

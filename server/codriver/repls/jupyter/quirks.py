@@ -26,7 +26,7 @@ class Quirks:
     interrupt_note: str = ""
     """A sentence on what an interrupt does not stop, or why there is none."""
     survives_signal: bool = False
-    """A signal does not end the kernel: it may follow a message that was not answered."""
+    """A signal interrupts it too, and where its process is known, it reaches the processes that it waits for."""
     late_value_s: float = 0.0
     """How long after the end of an evaluation its value may still come."""
     shows_values: bool = False

@@ -1,0 +1,420 @@
+"""Real kernels through the adapter: what the contract of adapters does not ask, and what only one kernel does."""
+
+import base64
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+import real_kernels
+from evaluations import evaluate
+
+from codriver.app.wiring import CONNECTORS
+from codriver.core.values import Form, Request
+from codriver.errors import ReplDisconnectedError
+from codriver.repls.adapter_values import InputNeeded, OthersCode, OthersEnding, Output, Value
+from codriver.repls.errors import CapabilityMissingError
+from codriver.repls.media import Display
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def connected(kernel):
+    events = []
+    async with CONNECTORS["jupyter"](
+        str(kernel.file), listener=lambda identity, event: events.append((identity, event)), workspace=None,
+        is_remote=False,
+    ) as opened:  # fmt: skip
+        yield opened, events
+
+
+@asynccontextmanager
+async def adapter(name):
+    async with connected(real_kernels.kernel(name)) as both:
+        yield both
+
+
+def of(kind, events, identity="e"):
+    return [event for who, event in events if isinstance(event, kind) and who == identity]
+
+
+def printed(events, stream="out", identity="e"):
+    return "".join(event.text for event in of(Output, events, identity) if event.stream == stream)
+
+
+async def until(condition):
+    with anyio.fail_after(60):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+# ipykernel
+
+
+@pytest.mark.parametrize(
+    ("code", "file", "line", "trace"),
+    [
+        ("def g():\n    return 1/0\ndef f():\n    g()\nf()", None, 2, ["g", "f", "<module>"]),
+        (
+            "import json\n\njson.loads('x')",
+            None,
+            3,
+            ["JSONDecoder.raw_decode", "JSONDecoder.decode", "loads", "<module>"],
+        ),
+        ("x = 1\ndef f(:", None, 2, ["<module>"]),
+        ("exec(compile('\\n\\n1/0', '/ws/mod.py', 'exec'))", "/ws/mod.py", 3, ["<module>", "<module>"]),
+    ],
+    ids=["cell", "library", "syntax", "file"],
+)
+async def test_an_error_is_told_where_it_is(code, file, line, trace):
+    async with adapter("ipykernel") as (opened, _):
+        failure = (await evaluate(opened, Request("e", code))).failure
+        assert (failure.file, failure.line) == (file, line)
+        assert [frame.partition(" ")[0] for frame in failure.trace] == trace
+
+
+async def test_an_error_in_a_later_form_counts_its_lines_from_the_codes_first():
+    forms = (Form("1", 1, 1), Form("2\n1/0", 4, 1))
+    async with adapter("ipykernel") as (opened, _):
+        failure = (await evaluate(opened, Request("e", "1\n\n\n2\n1/0", forms=forms))).failure
+        assert (failure.form, failure.line) == (2, 5)
+
+
+async def test_an_errors_causes_are_told():
+    code = "try:\n    1/0\nexcept Exception as error:\n    raise ValueError('mine') from error"
+    async with adapter("ipykernel") as (opened, _):
+        failure = (await evaluate(opened, Request("e", code))).failure
+        assert (failure.type, failure.message, failure.line) == ("ValueError", "mine", 4)
+        (cause,) = failure.chain
+        assert (cause.relation, cause.type, cause.message) == ("cause", "ZeroDivisionError", "division by zero")
+
+
+async def test_what_a_magic_runs_fails_also_where_the_reply_says_ok(tmp_path):
+    path = tmp_path / "bad.py"
+    path.write_text("x = 1\n1/0\n")
+    async with adapter("ipykernel") as (opened, _):
+        ending = await evaluate(opened, Request("e", f"%run -i {path}"))
+        assert (ending.status, ending.failure.file, ending.failure.line) == ("failed", str(path), 2)
+
+
+async def test_stderr_and_the_output_of_child_processes_are_told():
+    code = "import os, sys\nprint('err', file=sys.stderr)\nos.system('echo child')"
+    async with adapter("ipykernel") as (opened, events):
+        await evaluate(opened, Request("e", code))
+        assert printed(events, "err") == "err\n"
+        await until(lambda: "child\n" in printed(events))
+
+
+async def test_what_help_shows_on_a_pager_is_output():
+    async with adapter("ipykernel") as (opened, events):
+        await evaluate(opened, Request("e", "len?"))
+        assert "number of items" in printed(events)
+        assert "\x1b" not in printed(events)
+
+
+async def test_a_display_and_a_value_have_all_their_media_types():
+    code = (
+        "from IPython.display import HTML, Image, display\n"
+        "shown = display(HTML('<b>one</b>'), display_id=True)\n"
+        "shown.update(HTML('<b>two</b>'))\n"
+        "Image(data=b'\\x89PNG\\r\\n', format='png')"
+    )
+    async with adapter("ipykernel") as (opened, events):
+        await evaluate(opened, Request("e", code))
+        first, second = of(Display, events)
+        assert (first.bundle["text/html"], first.is_update) == ("<b>one</b>", False)
+        assert (second.bundle["text/html"], second.is_update) == ("<b>two</b>", True)
+        assert first.display_id == second.display_id != ""
+        (value,) = of(Value, events)
+        assert base64.b64decode(value.bundle["image/png"]) == b"\x89PNG\r\n"
+
+
+@pytest.mark.parametrize(
+    "code", ["import time; time.sleep(60)", "while True: pass", "import os; os.system('sleep 60')"]
+)
+async def test_an_interrupt_ends_whatever_python_waits_for(code):
+    async with adapter("ipykernel") as (opened, events), anyio.create_task_group() as tasks:
+        endings = []
+
+        async def run():
+            endings.append(await evaluate(opened, Request("e", f"print('begun', flush=True)\n{code}")))
+
+        tasks.start_soon(run)
+        await until(lambda: printed(events))
+        with anyio.fail_after(20):
+            assert (await opened.interrupt()).outcome == "interrupted"
+        await until(lambda: endings)
+        assert [ending.status for ending in endings] == ["interrupted"]
+
+
+@pytest.mark.parametrize("code", ["input('name? ')", "import getpass; getpass.getpass('name? ')"])
+async def test_input_is_asked_for_with_its_prompt_and_an_interrupt_frees_it(code):
+    async with adapter("ipykernel") as (opened, events), anyio.create_task_group() as tasks:
+        endings = []
+
+        async def run():
+            endings.append(await evaluate(opened, Request("e", code)))
+
+        tasks.start_soon(run)
+        await until(lambda: of(InputNeeded, events))
+        assert printed(events) == "name? "
+        await opened.interrupt()
+        await until(lambda: endings)
+        assert endings[0].status == "interrupted"
+
+
+async def test_lines_that_come_before_they_are_asked_for_are_kept_and_nothing_is_the_end_of_input():
+    code = "import sys\nfirst = input()\nsecond = input()\n(first, second)"
+    async with adapter("ipykernel") as (opened, events), anyio.create_task_group() as tasks:
+        tasks.start_soon(evaluate, opened, Request("e", code))
+        await until(lambda: of(InputNeeded, events))
+        await opened.send_input("one\ntwo\n")
+        await until(lambda: of(Value, events))
+        assert of(Value, events)[0].text == "('one', 'two')"
+        endings = []
+
+        async def run():
+            endings.append(await evaluate(opened, Request("f", "input()")))
+
+        tasks.start_soon(run)
+        await until(lambda: of(InputNeeded, events, "f"))
+        await opened.send_input("")
+        await until(lambda: endings)
+        assert endings[0].failure.type == "EOFError"
+
+
+@pytest.mark.slow
+async def test_a_flood_of_prints_comes_whole():
+    code = "for i in range(20_000): print(f'{i:9}', flush=True)"
+    async with adapter("ipykernel") as (opened, events):
+        ending = await evaluate(opened, Request("e", code))
+        assert (ending.status, ending.notes) == ("done", ())
+        assert printed(events) == "".join(f"{i:9}\n" for i in range(20_000))
+
+
+async def test_ten_megabytes_of_a_value_come_whole():
+    async with adapter("ipykernel") as (opened, events):
+        await evaluate(opened, Request("e", "'x' * 10_000_000"))
+        assert len(of(Value, events)[0].text) == 10_000_002
+
+
+async def test_a_kernel_that_ends_itself_is_a_lost_connection():
+    with real_kernels.fresh("ipykernel") as kernel:
+        async with connected(kernel) as (opened, events):
+            with anyio.fail_after(30), pytest.raises(ReplDisconnectedError, match="process ended"):
+                await evaluate(opened, Request("e", "import os; print('bye', flush=True); os._exit(7)"))
+            assert "process ended" in await opened.wait_closed()
+            assert printed(events) == "bye\n"
+
+
+async def test_a_notebook_cells_outputs_are_kept_as_a_notebook_has_them():
+    code = "import sys\nprint('a'); print('b')\nprint('c', file=sys.stderr)\n1 + 1"
+    async with adapter("ipykernel") as (opened, _):
+        await evaluate(opened, Request("e", code, cell="cell-7"))
+        run = opened.cell_run("e")
+        kinds = {output["output_type"]: output for output in run.outputs}
+        assert kinds["execute_result"]["data"] == {"text/plain": "2"}
+        assert kinds["execute_result"]["execution_count"] == run.execution_count
+        streams = {output["name"]: output["text"] for output in run.outputs if output["output_type"] == "stream"}
+        assert streams == {"stdout": "a\nb\n", "stderr": "c\n"}
+        assert opened.cell_run("e") is None
+
+
+# Another client
+
+
+@pytest.mark.parametrize("name", ["ipykernel", "xpython", "deno", "ir", "bash"])
+async def test_what_another_client_evaluates_is_told_under_an_id_of_its_own(name):
+    others = {"deno": "console.log('hi'); 1 + 2", "ir": "cat('hi\\n'); 1 + 2", "bash": "echo hi"}
+    code = others.get(name, "print('hi'); 1 + 2")
+    kernel = real_kernels.kernel(name)
+    async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
+        identity = human.execute(code)
+        await until(lambda: of(OthersEnding, events, identity))
+        assert of(OthersCode, events, identity) == [OthersCode(code)]
+        assert printed(events, identity=identity) == "hi\n"
+        assert of(OthersEnding, events, identity) == [OthersEnding("done")]
+        if name != "bash":
+            assert "3" in of(Value, events, identity)[0].text
+        assert (await opened.interrupt()).outcome == "idle" if "interrupt" in opened.profile.capabilities else True
+
+
+async def test_a_failing_cell_of_another_client_is_told_and_does_not_abort_ours():
+    kernel = real_kernels.kernel("ipykernel")
+    async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
+        identity = human.execute("import time; time.sleep(0.5); 1/0")
+        human.execute("time.sleep(0.2); 1/0", stop_on_error=False)
+        await until(lambda: of(OthersCode, events, identity))
+        ending = await evaluate(opened, Request("e", "6 * 7"))
+        assert (ending.status, of(Value, events)[0].text) == ("done", "42")
+        (other,) = of(OthersEnding, events, identity)
+        assert (other.status, other.failure.type, other.failure.line) == ("failed", "ZeroDivisionError", 1)
+
+
+async def test_ours_waits_for_another_clients_cell_and_an_interrupt_takes_it_back_alone():
+    kernel = real_kernels.kernel("ipykernel")
+    async with (
+        connected(kernel) as (opened, events),
+        real_kernels.human(kernel) as human,
+        anyio.create_task_group() as tasks,
+    ):
+        endings = []
+
+        async def run():
+            endings.append(await evaluate(opened, Request("e", "never_sent = 1")))
+
+        identity = human.execute("import time\nfor _ in range(600): time.sleep(0.1)")
+        await until(lambda: of(OthersCode, events, identity))
+        tasks.start_soon(run)
+        await anyio.wait_all_tasks_blocked()
+        said = await opened.interrupt()
+        await until(lambda: endings)
+        assert (said.outcome, endings[0].status) == ("interrupted", "interrupted")
+        assert "not sent" in said.note
+        assert not of(OthersEnding, events, identity)
+        assert (await opened.interrupt_others()).outcome == "interrupted"
+        assert of(OthersEnding, events, identity) == [OthersEnding("interrupted")]
+        assert (await opened.interrupt_others()).outcome == "idle"
+        assert (await evaluate(opened, Request("f", "never_sent"))).failure.type == "NameError"
+
+
+async def test_a_question_for_input_of_another_client_is_not_ours():
+    kernel = real_kernels.kernel("ipykernel")
+    async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
+        identity = human.execute("input('theirs? ')", allow_stdin=True)
+        await human.get_stdin_msg(timeout=30)
+        await opened.send_input("ours\n")
+        assert not [event for _, event in events if isinstance(event, InputNeeded)]
+        human.input("theirs")
+        await until(lambda: of(OthersEnding, events, identity))
+        assert of(Value, events, identity)[0].text == "'theirs'"
+
+
+async def test_what_runs_silently_is_nobodys_evaluation():
+    kernel = real_kernels.kernel("ipykernel")
+    async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
+        human.execute("1 + 1", silent=True)
+        await evaluate(opened, Request("e", "2"))
+        assert not [event for _, event in events if isinstance(event, OthersCode)]
+
+
+async def test_a_restart_by_another_client_ends_the_connection_and_what_waits():
+    with real_kernels.fresh("ipykernel") as kernel:
+        async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
+            await evaluate(opened, Request("e", "mine = 1"))
+            identity = human.execute("import time; time.sleep(1)")
+            await until(lambda: of(OthersCode, events, identity))
+            human.shutdown(restart=True)
+            with anyio.fail_after(30), pytest.raises(ReplDisconnectedError):
+                await evaluate(opened, Request("f", "mine"))
+            assert await opened.wait_closed() == "another client restarted the kernel"
+        kernel.start_again()
+        async with connected(kernel) as (opened, _):
+            assert (await evaluate(opened, Request("e", "mine"))).failure.type == "NameError"
+
+
+async def test_a_busy_kernel_is_connected_to_by_its_control_socket():
+    kernel = real_kernels.kernel("ipykernel")
+    async with real_kernels.human(kernel) as human:
+        human.execute("print('begun', flush=True)\nimport time; time.sleep(60)")
+        while (await human.get_iopub_msg(timeout=30))["msg_type"] != "stream":
+            pass
+        with anyio.fail_after(20):
+            async with connected(kernel) as (opened, _):
+                assert opened.profile.process_id == kernel.pid
+        human.session.send(human.control_channel.socket, "interrupt_request", {})
+
+
+# Other languages
+
+
+async def test_what_an_interrupt_would_not_stop_or_kill_is_not_interrupted():
+    async with adapter("xpython") as (opened, _):
+        with pytest.raises(CapabilityMissingError) as refused:
+            await opened.interrupt()
+        assert "only a restart" in refused.value.hint
+
+
+@pytest.mark.slow
+async def test_a_value_that_comes_after_the_end_is_in_the_result():
+    async with adapter("deno") as (opened, events):
+        for number in range(200):
+            await evaluate(opened, Request("e", f"{number}"))
+        assert [(value.text, value.is_late) for value in of(Value, events)] == [(str(n), False) for n in range(200)]
+
+
+async def test_an_interrupt_by_message_leaves_deno_alive():
+    async with adapter("deno") as (opened, events), anyio.create_task_group() as tasks:
+        endings = []
+
+        async def run():
+            endings.append(await evaluate(opened, Request("e", "console.log('begun'); while (true) {}")))
+
+        tasks.start_soon(run)
+        await until(lambda: printed(events))
+        assert (await opened.interrupt()).outcome == "interrupted"
+        await until(lambda: endings)
+        assert endings[0].status == "interrupted"
+        assert (await evaluate(opened, Request("f", "1"))).status == "done"
+
+
+@pytest.mark.parametrize("code", ["echo begun; sleep 60", "echo begun; read x"])
+async def test_an_interrupt_of_a_shell_is_an_interrupt(code):
+    async with adapter("bash") as (opened, events), anyio.create_task_group() as tasks:
+        endings = []
+
+        async def run():
+            endings.append(await evaluate(opened, Request("e", code)))
+
+        tasks.start_soon(run)
+        await until(lambda: printed(events))
+        await opened.interrupt()
+        await until(lambda: endings)
+        assert endings[0].status == "interrupted"
+        assert (await evaluate(opened, Request("f", "echo on"))).status == "done"
+
+
+async def test_a_plot_is_shown_and_a_value_is_a_value_in_r():
+    async with adapter("ir") as (opened, events):
+        await evaluate(opened, Request("e", "x <- c(1, 2); x"))
+        (value,) = of(Value, events)
+        assert (value.text, "text/html" in value.bundle) == ("[1] 1 2", True)
+        await evaluate(opened, Request("e", "plot(1:3)"))
+        (plot,) = of(Display, events)
+        assert base64.b64decode(plot.bundle["image/png"]).startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+async def test_a_kernel_without_a_heartbeat_while_it_is_busy_lives():
+    async with adapter("ir") as (opened, events):
+        with anyio.fail_after(60):
+            await evaluate(opened, Request("e", "Sys.sleep(11); 1"))
+        assert of(Value, events)[0].text == "[1] 1"
+
+
+ON_UVLOOP = """
+import anyio, sys
+sys.path.insert(0, sys.argv[2])
+from evaluations import evaluate
+from codriver.app.wiring import CONNECTORS
+from codriver.core.values import Request
+
+async def main():
+    told = []
+    connect, listener = CONNECTORS["jupyter"], lambda identity, event: told.append(event.text)
+    async with connect(sys.argv[1], listener=listener, workspace=None, is_remote=False) as opened:
+        await evaluate(opened, Request("e", "print(40); 2"))
+    print("".join(told))
+
+anyio.run(main, backend_options={"use_uvloop": True})
+"""
+
+
+async def test_a_kernel_answers_on_the_other_event_loop_too():
+    """The tests run on asyncio's own loop; a server runs on uvloop where that is installed."""
+    file = str(real_kernels.kernel("ipykernel").file)
+    support = str(Path(real_kernels.__file__).parent)
+    done = await anyio.run_process([sys.executable, "-c", ON_UVLOOP, file, support], check=False)
+    assert (done.stdout.decode().split(), done.stderr) == (["40", "2"], b"")
