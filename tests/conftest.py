@@ -33,6 +33,7 @@ SLOW = {
     "protocol": "corners",
     "relay": "find_workspace hook kept_lists relay_life relay_pressure survey",
     "repls": "adapter_contract capability_table connectors foreign_repls",
+    "repls/jupyter": "real_kernels",
     "repls/launch": "discovery recipes",
     "repls/nrepl": "late_answers leiningen",
     "repls/worker": "connections interpreters",

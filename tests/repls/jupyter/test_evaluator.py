@@ -1,0 +1,201 @@
+"""The evaluator over a scripted kernel: ends that do not come, code that is dropped unread, values that come late."""
+
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.lowlevel
+import pytest
+from scripted_channel import ScriptedChannel
+
+from codriver.core.values import Form, Request
+from codriver.errors import ReplDisconnectedError
+from codriver.repls.adapter_values import OthersCode, OthersEnding, Output, Value
+from codriver.repls.jupyter import evaluator
+from codriver.repls.jupyter.execution import CUT_BY_SERVER
+from codriver.repls.jupyter.failures import NOT_RUN
+from codriver.repls.jupyter.jupyter_adapter import connect
+from codriver.repls.media import Display
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def opened(channel):
+    events = []
+    async with connect(channel.open, listener=lambda identity, event: events.append((identity, event))) as adapter:
+        channel.sent.clear()
+        yield adapter, events
+
+
+async def sent(channel, count):
+    """The id of the request that is sent as number `count`."""
+    with anyio.fail_after(30):
+        while len(channel.sent) < count:
+            await anyio.lowlevel.checkpoint()
+    *_, identity = channel.sent[count - 1]
+    return identity
+
+
+async def over(endings, count=1):
+    with anyio.fail_after(30):
+        while len(endings) < count:
+            await anyio.lowlevel.checkpoint()
+    return endings[count - 1]
+
+
+def run(channel, identity, *, status="ok", idle=True, **content):
+    """The whole course of an evaluation."""
+    channel.state("busy", identity)
+    channel.say("shell", "execute_reply", {"status": status, **content}, identity)
+    if idle:
+        channel.state("idle", identity)
+
+
+async def test_an_end_that_does_not_come_is_a_note(monkeypatch):
+    monkeypatch.setattr(evaluator, "IDLE_S", 0.01)
+    monkeypatch.setattr(evaluator, "REPLY_S", 0.01)
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        run(channel, await sent(channel, 1), idle=False)
+        assert (await over(endings)).notes == (evaluator.NO_IDLE,)
+        adapter.start_evaluation(Request("f", "1"), endings.append)
+        channel.state("idle", await sent(channel, 2))
+        assert (await over(endings, 2)).notes == (evaluator.NO_REPLY,)
+
+
+async def test_code_that_the_kernel_dropped_unread_is_sent_again():
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        run(channel, await sent(channel, 1), status="aborted")
+        run(channel, await sent(channel, 2))
+        assert (await over(endings)).status == "done"
+
+
+async def test_code_that_the_kernel_drops_again_and_again_is_not_run():
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        for count in range(1, evaluator.MOST_SENT + 1):
+            run(channel, await sent(channel, count), status="aborted")
+        ending = await over(endings)
+        assert (ending.status, ending.failure.type) == ("failed", NOT_RUN)
+        assert len(channel.sent) == evaluator.MOST_SENT
+
+
+async def test_forms_are_sent_one_by_one_and_a_failure_ends_the_rest():
+    channel, endings = ScriptedChannel(), []
+    forms = (Form("1", 1, 1), Form("2", 2, 1), Form("3", 3, 1))
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1\n2\n3", forms=forms), endings.append)
+        identity = await sent(channel, 1)
+        channel.say("shell", "execute_reply", {"status": "ok"}, identity)
+        await anyio.wait_all_tasks_blocked()
+        assert len(channel.sent) == 1
+        channel.state("idle", identity)
+        run(channel, await sent(channel, 2), status="error", ename="E", evalue="no", traceback=[])
+        ending = await over(endings)
+        assert (ending.failure.type, ending.failure.message, ending.failure.form) == ("E", "no", 2)
+        assert [content["code"] for _, _, content, _ in channel.sent] == ["1", "2"]
+
+
+async def test_an_error_that_is_published_is_a_failure_also_where_the_reply_says_ok():
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        channel.say("iopub", "error", {"ename": "<class 'KeyError'>", "evalue": "\x1b[31m1\x1b[0m"}, identity)
+        run(channel, identity)
+        failure = (await over(endings)).failure
+        assert (failure.type, failure.message) == ("KeyError", "1")
+
+
+async def test_a_value_that_comes_after_the_end_is_late():
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, events):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        run(channel, identity)
+        await over(endings)
+        channel.say("iopub", "execute_result", {"data": {"text/plain": "1"}}, identity)
+        channel.say("iopub", "stream", {"name": "stdout", "text": "late"}, identity)
+        assert events == [("e", Value("1", is_late=True)), ("e", Output("out", "late"))]
+
+
+async def test_a_value_of_deno_is_waited_for_a_moment_longer():
+    channel, endings = ScriptedChannel(implementation="Deno kernel"), []
+    async with opened(channel) as (adapter, events):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        run(channel, identity)
+        await anyio.lowlevel.checkpoint()
+        channel.say("iopub", "execute_result", {"data": {"text/plain": "\x1b[33m1\x1b[39m"}}, identity)
+        await over(endings)
+        assert events == [("e", Value("1"))]
+
+
+async def test_text_and_pictures_of_r_are_values_and_displays():
+    channel, endings = ScriptedChannel(implementation="IRkernel"), []
+    async with opened(channel) as (adapter, events):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        for bundle in ({"text/plain": "[1] 3", "text/html": "3"}, {"text/plain": "plot", "image/png": "iVBO"}):
+            channel.say("iopub", "display_data", {"data": bundle}, identity)
+        run(channel, identity)
+        await over(endings)
+        assert [type(event) for _, event in events] == [Value, Display]
+
+
+async def test_what_a_server_leaves_out_is_a_note():
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        channel.say("iopub", "stream", {"name": "stderr", "text": "IOPub data rate exceeded.\nThe…"}, identity)
+        run(channel, identity)
+        assert CUT_BY_SERVER in (await over(endings)).notes
+
+
+async def test_a_kernel_that_is_gone_leaves_the_end_unknown():
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        adapter.start_evaluation(Request("f", "2"), endings.append)
+        channel.state("busy", await sent(channel, 1))
+        channel.close("the kernel's process ended")
+        for count in (1, 2):
+            assert isinstance(await over(endings, count), ReplDisconnectedError)
+        assert len(channel.sent) == 1
+
+
+async def test_messages_of_comms_and_of_what_runs_silently_are_nobodys():
+    channel = ScriptedChannel()
+    async with opened(channel) as (_, events):
+        channel.state("busy", "theirs", session="them")
+        channel.say("iopub", "comm_msg", {"data": {}}, "theirs", session="them")
+        channel.say("iopub", "execute_result", {"data": {"text/plain": "1"}}, "theirs", session="them")
+        channel.state("idle", "theirs", session="them")
+        assert events == []
+
+
+async def test_a_kernel_says_at_its_start_what_nobody_caused():
+    channel = ScriptedChannel()
+    async with opened(channel) as (_, events):
+        channel.say("iopub", "stream", {"name": "stderr", "text": "warning\n"})
+        assert events == [(None, Output("err", "warning\n"))]
+
+
+async def test_what_another_client_runs_is_told_with_its_end():
+    channel = ScriptedChannel()
+    async with opened(channel) as (_, events):
+        channel.state("busy", "theirs", session="them")
+        channel.say("iopub", "execute_input", {"code": "boom", "execution_count": 3}, "theirs", session="them")
+        channel.say("iopub", "error", {"ename": "E", "evalue": "no", "traceback": []}, "theirs", session="them")
+        channel.state("idle", "theirs", session="them")
+        channel.say("iopub", "stream", {"name": "stdout", "text": "late"}, "theirs", session="them")
+        (_, code), (_, ending), (_, late) = events
+        assert {identity for identity, _ in events} == {"theirs"}
+        assert (code, late) == (OthersCode("boom"), Output("out", "late"))
+        assert isinstance(ending, OthersEnding)
+        assert (ending.status, ending.failure.type) == ("failed", "E")
