@@ -165,6 +165,13 @@ def test_else_by_the_session_that_a_server_has_for_it(room, sessions):
     assert sessions.asked == [("/base/api/sessions?no_track_activity=1", "token s3cret")]
 
 
+def test_a_session_tells_the_notebook_better_than_the_file_which_has_its_title(room, sessions):
+    sessions.add("a.ipynb", "1")
+    room.server(sessions.url)
+    room.kernel("1", jupyter_session=str(room.workspace / "a"))
+    assert room.keys() == ["a-ipynb"]
+
+
 def test_else_by_the_folder_in_which_its_process_works(room):
     room.kernel("1", kernel_name="ir")
     room.kernel("2")

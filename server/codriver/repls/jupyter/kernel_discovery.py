@@ -1,8 +1,8 @@
 """Discovery of kernels that somebody else started: those whose notebook, or whose folder, lies in the workspace.
 
-A kernel belongs to the workspace by the notebook in its connection file, else by the session that a Jupyter Server has
-for it, else by the working directory of its process, where the system tells it. It is listed and connected, and it is
-its human's: nothing here ends or restarts one.
+A kernel belongs to the workspace by the session that a Jupyter Server has for it, else by the notebook in its
+connection file, else by the working directory of its process, where the system tells it. It is listed and connected,
+and it is its human's: nothing here ends or restarts one.
 
 The runtime folder is looked at once a second, which costs one `stat`; files are read after it changed, servers asked
 after that and every half minute. A file at whose port nobody listens is no REPL: it is told of once, and tried again
@@ -179,12 +179,12 @@ class KernelSearch:
         unknown = []
         for file in kernels:
             told, session = Path(file.session), by_id.get(file.kernel_id)
-            if file in self._verdicts and (session is None or told.is_absolute()):
+            if file in self._verdicts and session is None:
                 continue
-            if told.is_absolute():
-                self._verdicts[file] = (self._is_within(told), _notebook(file.session))
-            elif session is not None:
+            if session is not None:
                 self._verdicts[file] = (self._is_within(session.path), _notebook(str(session.path)))
+            elif told.is_absolute():
+                self._verdicts[file] = (self._is_within(told), _notebook(file.session))
             elif file in self._alive:
                 unknown.append(file)
         if unknown:

@@ -1,0 +1,103 @@
+"""Real kernels of a human that a server finds: used by their key alone, and left to their human."""
+
+import json
+import socket
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import real_kernels
+from jupyter_servers import jupyter_server
+from live_server import serving, until
+
+pytestmark = pytest.mark.slow
+
+
+def rows(client):
+    return {row["key"]: row for row in client.call("list_sessions")["sessions"]}
+
+
+def all_connected(client, keys):
+    found = rows(client)
+    return all(key in found and found[key]["phase"] == "connected" for key in keys)
+
+
+@contextmanager
+def variables(**values):
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setenv(name, str(value))
+        yield
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """A server in a workspace in which a human has a notebook open, in a Jupyter Server of their own."""
+    if real_kernels.missing("ipykernel"):
+        real_kernels.do_without("ipykernel is not installed")
+    folder = tmp_path_factory.mktemp("found")
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    (workspace / "main.py").touch()
+    with jupyter_server(workspace) as jupyter, variables(JUPYTER_RUNTIME_DIR=jupyter.runtime):
+        asked = {"path": "a.ipynb", "name": "a", "type": "notebook", "kernel": {"name": "python3"}}
+        status, session = jupyter.call("POST", "/api/sessions", asked)
+        assert status == 201
+        with serving(folder) as live, live.client() as client:
+            until(lambda: all_connected(client, ["py", "a-ipynb"]), "both REPLs")
+            yield jupyter, session, client
+
+
+def test_a_notebooks_kernel_is_found_and_used_by_its_key_alone(found):
+    jupyter, session, client = found
+    row = rows(client)["a-ipynb"]
+    file = jupyter.runtime / f"kernel-{session['kernel']['id']}.json"
+    assert (row["kind"], row["origin"], row["notebook"], row["dialect"]) == ("kernel", str(file), "a.ipynb", "python")
+    human = real_kernels.RealKernel("ipykernel", file, None, None, None, 0)
+    with real_kernels.client(human) as opened:
+        opened.execute("x = 'of the notebook'", reply=True, timeout=60)
+    assert client.call("evaluate_code", code="x", replSessionKey="a-ipynb", who="ann")["result"] == "'of the notebook'"
+    answer = client.call("evaluate_code", code="x", who="ann")
+    assert (answer["sessionKey"].partition("/")[0], answer["error"]["class"]) == ("py", "NameError")
+
+
+def test_a_found_kernel_is_not_restarted_by_us(found):
+    _jupyter, _session, client = found
+    answer = client.call("restart_repl", replSessionKey="a-ipynb", who="ann")
+    assert not answer["ok"]
+    assert rows(client)["a-ipynb"]["generation"] == 1
+
+
+def test_files_that_lead_to_no_kernel_of_theirs_are_told_of_and_hang_nothing(found):
+    jupyter, session, client = found
+    right = json.loads((jupyter.runtime / f"kernel-{session['kernel']['id']}.json").read_text())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ports = {name: port for name in right if name.endswith("_port")}
+        put(jupyter.runtime, "wrong", {**right, "key": "of-another-kernel", "jupyter_session": notebook(jupyter, "b")})
+        put(jupyter.runtime, "taken", {**right, **ports, "jupyter_session": notebook(jupyter, "c")})
+        until(lambda: {"b-ipynb", "c-ipynb"} <= rows(client).keys(), "both")
+        until(lambda: "is not that of the kernel" in rows(client)["b-ipynb"].get("note", ""), "the word on it")
+        until(lambda: "ZeroMQ" in rows(client)["c-ipynb"].get("note", ""), "the word on the stranger")
+        assert client.call("evaluate_code", code="1+2", who="ann")["result"] == "3"
+        for name in ("wrong", "taken"):
+            (jupyter.runtime / f"kernel-{name}.json").unlink()
+        until(lambda: not {"b-ipynb", "c-ipynb"} & rows(client).keys(), "that they are forgotten")
+
+
+def test_a_kernel_that_its_human_ends_is_forgotten(found):
+    jupyter, session, client = found
+    status, _ = jupyter.call("DELETE", f"/api/sessions/{session['id']}")
+    assert status == 204
+    until(lambda: "a-ipynb" not in rows(client), "that it is forgotten")
+    assert client.call("evaluate_code", code="1+2", who="ann")["result"] == "3"
+
+
+def notebook(jupyter, name):
+    return str(jupyter.folder / f"{name}.ipynb")
+
+
+def put(folder, name, content):
+    path = Path(folder) / f"kernel-{name}.json"
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(content))
