@@ -257,3 +257,16 @@ def test_a_secret_with_half_of_a_character_pair_is_found():
     redact = Redactor({"HALF_KEY": secret})
     assert redact(f"a {secret}!") == "a <<redacted:HALF_KEY>>!"
     assert redact(json.dumps(secret)) == '"<<redacted:HALF_KEY>>"'
+
+
+def test_a_secret_that_is_learnt_is_taken_out_from_then_on_also_of_streams_under_way():
+    redactor = Redactor({"A_KEY": "first-secret"})
+    stream = redactor.stream()
+    stream.feed("x")
+    redactor.learn("KERNEL_TOKEN", "second-secret")
+    redactor.learn("KERNEL_TOKEN", "third-secret")
+    redactor.learn("KERNEL_TOKEN", "first-secret")
+    redactor.learn("KERNEL_TOKEN", "short")
+    told = redactor("first-secret second-secret third-secret short")
+    assert told == "<<redacted:A_KEY>> <<redacted:KERNEL_TOKEN>> <<redacted:KERNEL_TOKEN_2>> short"
+    assert stream.feed("y second-sec") + stream.feed("ret z") + stream.flush() == "y <<redacted:KERNEL_TOKEN>> z"

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
 from codriver.core.actions import LatchError, ResourcesChanged, Say, ToolsChanged
 from codriver.files.polling import Poller
+from codriver.settings.kernels import named_kernels
 from codriver.skills import Selection, switched_off
 from codriver.tools.manifest import MANIFEST
 
 if TYPE_CHECKING:
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
+    from codriver.repls.jupyter.server_kernels import ServerKernels
     from codriver.repls.launch.discovery import Discovery
     from codriver.settings.model import Settings
     from codriver.settings.reload import Reloader
     from codriver.skills import SkillLibrary
 
+T = TypeVar("T")
 LOOK_S = 0.5
 GATES = frozenset({tool.setting for tool in MANIFEST if tool.setting is not None}) | {"toolset", "lean_clients"}
 """The settings that tools are on offer by."""
@@ -35,6 +39,8 @@ class LiveSettings:
         """What the workspace's files say and what does not count, a line each."""
         self.discovery: Discovery | None = None
         """Whom to ask for REPLs that are added; None until the server looks for the first."""
+        self.server_kernels: ServerKernels | None = None
+        """Whom to tell of kernels that are added; None as long."""
 
     async def run(self, core: Core, skills: SkillLibrary) -> None:
         """Look at the files until cancelled; tell in the log what became of each change."""
@@ -54,11 +60,15 @@ class LiveSettings:
             if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
                 actions.append(ToolsChanged())
             core.report(*actions)
-            if self.discovery is not None:
-                self.discovery.ask(_added(before.nrepl, news.settings.nrepl), _added(before.repl, news.settings.repl))
+            if self.discovery is not None and self.server_kernels is not None:
+                kernels = named_kernels(news.settings.kernels, os.environ)
+                self.server_kernels.name(kernels)
+                added = _added(named_kernels(before.kernels, os.environ), kernels)
+                nrepl, repl = _added(before.nrepl, news.settings.nrepl), _added(before.repl, news.settings.repl)
+                self.discovery.ask(nrepl, repl, added)
 
 
-def _added(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
+def _added(before: tuple[T, ...], after: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(item for item in after if item not in before)
 
 

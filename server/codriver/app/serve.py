@@ -48,9 +48,11 @@ from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits, listen
 from codriver.net.server_record import ServerRecord
 from codriver.repls.jupyter.kernel_discovery import KernelDiscovery
+from codriver.repls.jupyter.server_kernels import PROTOCOLS
 from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.recipes import check_word
 from codriver.settings import trust
+from codriver.settings.kernels import check_encrypted, named_kernels
 from codriver.settings.layers import held_back, load
 from codriver.settings.reload import Reloader
 
@@ -116,6 +118,7 @@ def run(options: ServeOptions) -> int:
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
         for words in loaded.settings.repl if "repl" in options.overrides else ():
             check_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python)
+        check_encrypted(named_kernels(loaded.settings.kernels, os.environ))
         return anyio.run(_run, options, loaded, backend_options={"use_uvloop": _takes_uvloop(loaded.settings)})
 
 
@@ -284,13 +287,14 @@ class Server:
             workspace=self._workspace,
             addresses=settings.nrepl,
             commands=settings.repl,
+            kernels=named_kernels(settings.kernels, os.environ),
             port_files=settings.port_files,
         )
         discovery.begin()
-        self._live.discovery = discovery
+        self._live.discovery, self._live.server_kernels = discovery, self._parts.server_kernels
         self._tasks.start_soon(discovery.run)
         kernels = KernelDiscovery(
-            core=self._core, workspace=self._workspace, environ=os.environ, protocols=CONNECTORS.keys()
+            core=self._core, workspace=self._workspace, environ=os.environ, protocols={*CONNECTORS, *PROTOCOLS}
         )
         self._tasks.start_soon(kernels.run)
 
@@ -333,6 +337,7 @@ class Server:
         add("finish the lists for relays", parts.kept.end)
         add("finish the record of clients", parts.seen.end)
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
+        add("delete the kernels that servers started for us", parts.server_kernels.end)
         add("end the REPLs", parts.repls.end_all)
         add("end the tasks", parts.protocol.end)
         add("send what waits for the clients", self._empty_outboxes)

@@ -32,10 +32,12 @@ from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
 from codriver.protocol.server import Protocol
 from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
+from codriver.repls.jupyter.server_kernels import ServerKernels
 from codriver.repls.kinds import JUPYTER, NREPL
 from codriver.repls.launch.recipes import Recipe, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.supervisor import Repls
+from codriver.settings.kernels import named_kernels
 from codriver.settings.layers import held_back
 from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.base import Services, client_slug
@@ -64,7 +66,7 @@ CONNECTORS: Mapping[str, Connector] = MappingProxyType(
         JUPYTER: connect_jupyter,
     }
 )
-"""How to connect to REPLs, by the protocol that a kind of REPL names."""
+"""How to connect to REPLs, by the protocol that a kind of REPL names. `ServerKernels` has more."""
 
 MAX_STREAM_BYTES = 32 * 2**20
 MAX_TRANSCRIPT_BYTES = 64 * 2**20
@@ -86,6 +88,7 @@ class Parts:
     logbook: Logbook
     recorder: RunRecorder
     repls: Repls
+    server_kernels: ServerKernels
     clients: Clients
     work: Work
     skills: SkillLibrary
@@ -114,6 +117,8 @@ def build(
     redactor = Redactor.from_environment(os.environ)
     history, restored, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
     skills = SkillLibrary(workspace, selection(live.settings))
+    server_kernels = ServerKernels(os.environ, redactor.learn)
+    server_kernels.name(named_kernels(live.settings.kernels, os.environ))
     parts: Parts
 
     def reporting(core: Core) -> Mapping[type[effects.Effect], Performer]:
@@ -125,8 +130,8 @@ def build(
             return recipe(words, workspace, os.environ, is_accepted=is_accepted(), python=python)
 
         repls = Repls(
-            core=core, tasks=tasks, connectors=CONNECTORS, workspace=workspace, recipe_of=recipe_of, logbook=logbook,
-            transcripts=transcripts,
+            core=core, tasks=tasks, connectors={**CONNECTORS, **server_kernels.connectors()}, workspace=workspace,
+            recipe_of=recipe_of, logbook=logbook, transcripts=transcripts,
         )  # fmt: skip
         kept, seen = KeptLists(workspace), SeenClients()
         clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))
@@ -134,8 +139,8 @@ def build(
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
             history=history, restored=restored, transcripts=transcripts, logbook=logbook, recorder=recorder,
-            repls=repls, clients=clients, work=services.work, skills=skills, core=core, protocol=protocol,
-            watcher=Watcher(services), kept=kept, seen=seen,
+            repls=repls, server_kernels=server_kernels, clients=clients, work=services.work, skills=skills, core=core,
+            protocol=protocol, watcher=Watcher(services), kept=kept, seen=seen,
         )  # fmt: skip
         return {**performers, **_performers(parts)}
 

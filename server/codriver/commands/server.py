@@ -69,6 +69,12 @@ class _ReplOption(click.Option):
     metavar="WORD|COMMAND",
     help="Start this REPL.",
 )
+@click.option(
+    "--kernel",
+    multiple=True,
+    metavar="[KEY=]FILE|URL",
+    help="Connect to this Jupyter kernel: its connection file, or its URL on a Jupyter Server. Can be repeated.",
+)
 @click.option("--python", metavar="PATH", help="Interpreter of the project's Python code (found by its environment).")
 @click.option(
     "--idle-exit", type=click.IntRange(0, 604_800), metavar="SECONDS", help="Stop when nobody was connected this long."
@@ -86,6 +92,7 @@ def serve_command(  # noqa: PLR0913  # one argument an option
     port: int | None,
     nrepl: tuple[str, ...],
     repl: tuple[str, ...],
+    kernel: tuple[str, ...],
     python: str | None,
     idle_exit: int | None,
     on_demand: bool,
@@ -112,6 +119,7 @@ def serve_command(  # noqa: PLR0913  # one argument an option
         "mcp_socket_server_port": port,
         "nrepl": nrepl or None,
         "repl": repl or None,
+        "kernels": tuple(map(_from_here, kernel)) or None,
         "python": python,
         "idle_exit_seconds": idle_exit,
     }
@@ -127,6 +135,16 @@ def serve_command(  # noqa: PLR0913  # one argument an option
         says: Says = "quiet" if is_quiet else "verbose" if is_verbose else "usual"
         options = ServeOptions(workspace, overrides, ends_when_idle, reached, is_on_demand=on_demand, says=says)
         sys.exit(run(options))
+
+
+def _from_here(kernel: str) -> str:
+    """`[KEY=]FILE|URL` with the file's path from the current folder on."""
+    from codriver.repls.jupyter.named_kernels import split_key  # noqa: PLC0415  # for this option alone
+
+    key, place = split_key(kernel)
+    if "://" not in place:
+        place = os.path.abspath(os.path.expanduser(place))  # noqa: PTH100, PTH111  # links stay as they are
+    return f"{key}={place}" if key else place
 
 
 @click.command("status")

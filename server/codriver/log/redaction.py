@@ -16,6 +16,7 @@ import html
 import json
 import re
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
@@ -70,25 +71,26 @@ class _Secrets:
 
 
 class Redactor:
-    """Takes secrets out of text. Made once, from the environment as it is then; safe to share between threads."""
+    """Takes secrets out of text: those of the environment as it was then, and those learnt since. Safe in threads."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """`secrets`: by variable name. When two have the same value, the first name in the alphabet stands for it."""
-        marks: dict[str, str] = {}
-        groups: dict[str, tuple[str, tuple[str, ...]]] = {}
-        lines = [(name, line) for name, secret in sorted(secrets.items()) for line in secret_lines(secret)]
-        for name, secret in (*sorted(secrets.items()), *lines):
-            if secret in groups:
-                continue
-            forms = printed_forms(secret)
-            groups[secret] = _common(secret), forms
-            for form in forms:
-                marks.setdefault(form, f"<<redacted:{name}>>")
-        for name, secret in sorted(secrets.items(), reverse=True):
-            marks[secret] = f"<<redacted:{name}>>"  # a form of another secret gives way to the secret itself
-        longest_first = tuple(sorted(marks, key=len, reverse=True))
-        pattern = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)")
-        self._secrets = _Secrets(marks, tuple(groups.values()), _beginnings(longest_first), pattern)
+        self._by_name = dict(secrets)
+        self._secrets = _secrets_of(secrets)
+
+    def learn(self, name: str, secret: str) -> None:
+        """Take this out too from now on, also of streams that are under way. A former one of this name is kept."""
+        if len(secret) < MIN_CHARACTERS or secret in self._by_name.values():
+            return
+        names = chain((name,), (f"{name}_{number}" for number in count(2)))
+        free = next(one for one in names if one not in self._by_name)
+        self._by_name = {**self._by_name, free: secret}
+        self._secrets = _secrets_of(self._by_name)
+
+    @property
+    def secrets(self) -> _Secrets:
+        """What to look for now."""
+        return self._secrets
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Redactor:
@@ -124,7 +126,7 @@ class Redactor:
 
     def stream(self) -> StreamRedactor:
         """A redactor for one stream of text that comes in chunks."""
-        return StreamRedactor(self._secrets)
+        return StreamRedactor(self)
 
 
 class StreamRedactor:
@@ -134,9 +136,13 @@ class StreamRedactor:
     all other text goes out at once. Ordinary text mostly keeps back nothing, and never more than the longest secret.
     """
 
-    def __init__(self, secrets: _Secrets) -> None:
-        self._secrets = secrets
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
         self._kept = ""
+
+    @property
+    def _secrets(self) -> _Secrets:
+        return self._redactor.secrets
 
     def feed(self, chunk: str) -> str:
         """What can go out now, without secrets."""
@@ -175,6 +181,25 @@ class StreamRedactor:
                     break
                 place = text.find(letter, place + 1, first)
         return first
+
+
+def _secrets_of(secrets: Mapping[str, str]) -> _Secrets:
+    """What to look for, of secrets by their names."""
+    marks: dict[str, str] = {}
+    groups: dict[str, tuple[str, tuple[str, ...]]] = {}
+    lines = [(name, line) for name, secret in sorted(secrets.items()) for line in secret_lines(secret)]
+    for name, secret in (*sorted(secrets.items()), *lines):
+        if secret in groups:
+            continue
+        forms = printed_forms(secret)
+        groups[secret] = _common(secret), forms
+        for form in forms:
+            marks.setdefault(form, f"<<redacted:{name}>>")
+    for name, secret in sorted(secrets.items(), reverse=True):
+        marks[secret] = f"<<redacted:{name}>>"  # a form of another secret gives way to the secret itself
+    longest_first = tuple(sorted(marks, key=len, reverse=True))
+    pattern = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)")
+    return _Secrets(marks, tuple(groups.values()), _beginnings(longest_first), pattern)
 
 
 def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:

@@ -22,6 +22,7 @@ from codriver.files import toml_file
 from codriver.files.paths import user_settings_file
 from codriver.files.toml_file import TomlFileError
 from codriver.settings import trust
+from codriver.settings.kernels import problem_of
 from codriver.settings.model import PREFIX, Settings, allowed, is_list, printed, spelled, variable
 
 if TYPE_CHECKING:
@@ -29,9 +30,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 T = TypeVar("T")
-NOT_SETTINGS = frozenset({"CODRIVER_TOKEN", "CODRIVER_SERVER_COMMAND", "CODRIVER_RELAY_GIVE_UP_S"})
+NOT_SETTINGS = frozenset(
+    {"CODRIVER_TOKEN", "CODRIVER_KERNEL_TOKEN", "CODRIVER_SERVER_COMMAND", "CODRIVER_RELAY_GIVE_UP_S"}
+)
 """Variables with our prefix that other parts read."""
 
+
+USERS_ALONE: Mapping[str, str] = MappingProxyType({
+    "kernels": "does not count in a workspace's file, as it says which server a token is shown to: it belongs into "
+    "your own settings, or on the command line",
+})  # fmt: skip
+"""Settings that never count in a workspace's file, also in one that is accepted, and why."""
+ADDED = frozenset({"kernels"})
+"""Lists to which a stronger layer adds; of all others it takes the place."""
 
 USUAL_WORDS = MappingProxyType({
     "port": "mcpSocketServerPort", "serverport": "mcpSocketServerPort", "listen": "host", "bind": "host",
@@ -119,6 +130,9 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
             hint = f"; did you mean {nearest}?" if nearest else ""
             warnings.append(f"{layer.origin.place}: there is no setting {given}{hint}")
         for name, value in layer.values.items():
+            if layer.origin.layer == "workspace" and name in USERS_ALONE:
+                warnings.append(f"{layer.origin.place}: {spelled(name)} {USERS_ALONE[name]}")
+                continue
             try:
                 counting = _checked(name, value, layer.origin)
             except SettingsError as error:
@@ -130,6 +144,8 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
                 )
                 if held is not None:
                     withheld.append(f"{layer.origin.place}: {spelled(name)} = {trust.shown_value(held)}")
+            if name in ADDED and counting is not None:
+                counting = (*values.get(name, ()), *counting)  # type: ignore[misc]  # both are tuples
             if counting is not None:
                 values[name], origins[name] = counting, layer.origin
     if errors:
@@ -231,6 +247,8 @@ def _checked(name: str, value: object, origin: Origin) -> object:
         else:
             model = Settings.model_validate_json(json.dumps({name: given}), strict=True)
     except (ValidationError, TypeError) as error:
+        if name == "kernels" and isinstance(error, ValidationError):
+            raise SettingsError(origin.place, f"{name}: {problem_of(error)}") from None
         shown = given if isinstance(given, str | int | float | list) else str(given)
         raise SettingsError(
             origin.place, f"{spelled(name)} = {printed(shown)} is wrong; allowed is {allowed(name)}"

@@ -11,6 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pydantic.alias_generators import to_camel
 
 from codriver.settings import trust
+from codriver.settings.kernels import ALLOWED as KERNELS_ALLOWED
+from codriver.settings.kernels import NamedKernelEntry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +81,9 @@ class Settings(BaseModel):
     )
     repl: tuple[Text, ...] = Field((), description="REPLs to start: python, lisp, clojure, …, a command line, or none.")
     nrepl: tuple[Address, ...] = Field((), description="REPLs to connect to: [KEY=][HOST:]PORT.")
+    kernels: tuple[NamedKernelEntry, ...] = Field(
+        (), description="Jupyter kernels to connect to: files, URLs, or tables [[kernels]]."
+    )
     lanes: bool = Field(
         default=True, description="Give each client a session of its own in REPLs that run sessions side by side."
     )
@@ -146,14 +151,14 @@ class Settings(BaseModel):
 
 NEED_RESTART = frozenset(
     {
-        "host", "mcp_socket_server_port", "require_token", "repl", "nrepl", "port_files", "log_max_entities",
+        "host", "mcp_socket_server_port", "require_token", "repl", "nrepl", "kernels", "port_files", "log_max_entities",
         "log_max_bytes", "history_max_entities", "history_max_bytes", "spill_max_bytes", "outbox_messages",
         "outbox_bytes", "max_clients", "event_loop",
     }
 )  # fmt: skip
 """The settings that a running server keeps as they were when it started."""
 
-GROWING = frozenset({"repl", "nrepl"})
+GROWING = frozenset({"repl", "nrepl", "kernels"})
 """Those of them to which a running server adds what is added; what is taken out goes at a restart."""
 
 
@@ -186,6 +191,8 @@ def allowed(name: str) -> str:
         return " or ".join(get_args(info.annotation))
     if name == "nrepl":
         return "a list of texts like [KEY=][HOST:]PORT, with ports from 1 to 65535"
+    if name == "kernels":
+        return KERNELS_ALLOWED
     return "a text that is not empty" if info.annotation is str else "a list of texts, none empty"
 
 

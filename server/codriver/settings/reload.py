@@ -97,10 +97,10 @@ class Reloader:
         return (*contents, trust.kept_digest(self._workspace))
 
 
-def _grown(value: tuple[str, ...], current: tuple[str, ...]) -> str:
+def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:
     """What becomes of a list that only grows while the server runs."""
-    added = [item for item in value if item not in current]
-    left = [item for item in current if item not in value]
+    added = [str(item) for item in value if item not in current]
+    left = [str(item) for item in current if item not in value]
     parts = [f"{', '.join(added)} comes now"] if added else []
     parts += [f"{', '.join(left)} stays until a restart: {RESTART}"] if left else []
     return "; ".join(parts) or "nothing is missing and nothing too many"

@@ -222,6 +222,7 @@ _OF_ITEMS: Mapping[str, str] = MappingProxyType(
         "nrepl": "on this machine; others once accepted",
         "port_files": "below the workspace; others once accepted",
         "skill_sources": "once accepted",
+        "kernels": "never",
     }
 )
 

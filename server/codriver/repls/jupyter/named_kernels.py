@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 CLI_TOKEN: Final = "CODRIVER_KERNEL_TOKEN"  # noqa: S105  # the name of a variable, not a token
 """The variable with the token for a server that only the command line names."""
 TOKEN_RULES: Final = Rules(Links.OWN, 16 * files.KIBIBYTE, is_secret=True)
+IN_THE_OPEN: Final = (
+    "{base} is not connected to, as http is not encrypted and it is another machine: whoever is on the way could read "
+    "the token, the code and its results. Name it with https://, or the near end of a tunnel (ssh -L) on 127.0.0.1; "
+    "where the way there is safe, set plainHttp = true in its [[kernels]] of your own settings"
+)
 FORMS: Final = "URL/api/kernels/ID, URL/?notebook=PATH or URL/?kernel=SPEC"
 _KEYED: Final = re.compile(r"(?:([A-Za-z][\w.-]*)=)?(.*)", re.DOTALL)
 _KERNEL: Final = re.compile(r"(.*?)/api/kernels/([\w-]{1,128})(?:/channels)?/?")
@@ -66,13 +71,18 @@ class TokenSource:
         return f"the variable {self.variable}" if self.variable else "nowhere, as none is named"
 
     @property
+    def name(self) -> str:
+        """The name that stands for the token where it is taken out of a text."""
+        return self.variable or "KERNEL_TOKEN"
+
+    @property
     def hint(self) -> str:
         """The sentence about a token that is missing or wrong."""
         if self.file or self.variable:
             return f"the token is read from {self}: put the server's token there; it is read anew at the next try"
         return (
-            f"name the token's place: tokenFile or tokenEnv in [[kernels]] of your own settings, or {CLI_TOKEN} in "
-            "the environment of codriver serve"
+            "name the token's place by tokenFile or tokenEnv in [[kernels]] of your own settings, or start codriver "
+            f"serve with it in the variable {CLI_TOKEN}"
         )
 
     def read(self, environ: Mapping[str, str]) -> str | None:
@@ -148,6 +158,8 @@ class NamedKernel:
     token: TokenSource = field(default_factory=TokenSource)
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """For a kernel that is started: the variables `KERNEL_…` that the server is given for it."""
+    is_plain_allowed: bool = False
+    """The way to the server is safe without encryption."""
 
 
 def _token_in(text: str, file: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import socket
 import ssl
 from contextlib import closing, suppress
@@ -25,7 +24,7 @@ from codriver.log.control_characters import one_line
 from codriver.repls.errors import ReplUnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from codriver.repls.jupyter.named_kernels import TokenSource
 
@@ -86,13 +85,20 @@ class ServerApi:
     """
 
     def __init__(
-        self, base: str, token: TokenSource, environ: Mapping[str, str] | None = None, *, timeout_s: float = CALL_S
+        self,
+        base: str,
+        token: TokenSource,
+        environ: Mapping[str, str],
+        *,
+        timeout_s: float = CALL_S,
+        keep_secret: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`timeout_s`: for a call that starts no process."""
+        """`timeout_s`: for a call that starts no process. `keep_secret` is told the token before it is shown."""
         self.base = base
         self._timeout_s = timeout_s
         self._token = token
-        self._environ = os.environ if environ is None else environ
+        self._environ = environ
+        self._keep_secret = keep_secret
         self._limiter = anyio.CapacityLimiter(4)
         self._tls: ssl.SSLContext | None = None
 
@@ -156,6 +162,8 @@ class ServerApi:
     def headers(self) -> dict[str, str]:
         """The header that shows the token. Waits for a disk."""
         token = self._token.read(self._environ)
+        if token and self._keep_secret is not None:
+            self._keep_secret(self._token.name, token)
         return {"Authorization": f"token {token}"} if token else {}
 
     def tls(self) -> ssl.SSLContext | None:

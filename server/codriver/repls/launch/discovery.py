@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -15,10 +16,10 @@ from codriver.repls.launch.port_files import watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
+    from codriver.repls.jupyter.named_kernels import NamedKernel
     from codriver.repls.launch.port_files import Found
 
 RECHECK_S = 0.25
@@ -38,11 +39,13 @@ class Discovery:
         addresses: Sequence[str],
         commands: Sequence[str],
         port_files: Sequence[str],
+        kernels: Sequence[NamedKernel] = (),
     ) -> None:
         self._core = core
         self._workspace = workspace
         self._addresses = addresses
         self._commands = commands
+        self._kernels = kernels
         self._port_files = (*kinds.port_files(), *port_files)
         self._found: tuple[Found, ...] = ()
         self._problems: dict[str, str] = {}
@@ -53,12 +56,13 @@ class Discovery:
         """Tell the core of everything that was asked for; where nothing was, that a search decides."""
         if not self._is_asked:
             self._dispatch(Searching(is_under_way=True))
-        self.ask(self._addresses, self._commands)
+        self.ask(self._addresses, self._commands, self._kernels)
 
-    def ask(self, addresses: Sequence[str], commands: Sequence[str]) -> None:
+    def ask(self, addresses: Sequence[str], commands: Sequence[str], kernels: Sequence[NamedKernel] = ()) -> None:
         """Tell the core of REPLs that are asked for and that it does not know yet."""
         found = [_asked_address(text) for text in addresses]
         found += [_asked_command(text) for text in commands if text != kinds.NO_REPL]
+        found += map(_asked_kernel, kernels)
         self._dispatch(*found)
 
     async def run(self) -> None:
@@ -83,7 +87,7 @@ class Discovery:
 
     @property
     def _is_asked(self) -> bool:
-        return bool(self._addresses or self._commands)
+        return bool(self._addresses or self._commands or self._kernels)
 
     async def _default(self) -> tuple[Action, ...]:
         """The start of a REPL of our own, where the workspace asks for one."""
@@ -161,6 +165,16 @@ def _asked_command(text: str) -> ReplFound:
         key = key_of_kernel(spec)
         dialect = dialect if key == kind.key else "unknown"
     return ReplFound(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)
+
+
+def _asked_kernel(kernel: NamedKernel) -> ReplFound:
+    """A Jupyter kernel that is named by its connection file or its URL, as a REPL to connect to."""
+    place = kernel.place
+    if isinstance(place, Path):
+        address, key = f"jupyter://{place}", "jup"
+        return ReplFound(f"kernel:{place}", kernel.key or key, Origin("kernel", str(place)), address)
+    address = place.address
+    return ReplFound(f"server:{address}", kernel.key or place.key, Origin("server", str(place)), address)
 
 
 def is_python_or_empty(workspace: Path) -> bool:

@@ -1,0 +1,155 @@
+"""Kernels of Jupyter Servers, for the life of one server of ours: where their tokens are, and which of them we started.
+
+A kernel that is started for us is deleted when our server ends, and only such a one. A connection that is lost does not
+end it: the next one attaches to it again. A server of ours that is killed leaves it to the culling of its own server.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import anyio
+
+from codriver.errors import CodriverError, RefusedError
+from codriver.repls.jupyter.connection_files import LOOPBACK, RuntimeFolder, runtime_folder
+from codriver.repls.jupyter.jupyter_adapter import connect
+from codriver.repls.jupyter.named_kernels import (
+    IN_THE_OPEN,
+    KernelNameError,
+    KernelUrl,
+    NamedKernel,
+    TokenSource,
+    read_url,
+)
+from codriver.repls.jupyter.notebook_servers import is_alive
+from codriver.repls.jupyter.server_api import KernelGoneError, ServerApi
+from codriver.repls.jupyter.server_channel import open_server_channel
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from codriver.repls.adapter import Adapter, Connector
+    from codriver.repls.adapter_values import Listener
+
+PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
+"""The protocols of such kernels, in the address of a REPL."""
+FAREWELL_S: Final = 5.0
+
+logger = logging.getLogger(__name__)
+
+
+class PlainHttpError(RefusedError):
+    """A server on another machine is named without encryption."""
+
+    reason = "repl-unreachable"
+
+    def __init__(self, url: KernelUrl) -> None:
+        said, _, hint = IN_THE_OPEN.format(base=url.base).partition(". ")
+        super().__init__(said, hint=hint, details={"endpoint": url.base})
+
+
+class NotebookNotOpenError(RefusedError):
+    """A server has no such notebook open."""
+
+    reason = "repl-unreachable"
+
+    def __init__(self, url: KernelUrl, opened: Iterable[str]) -> None:
+        paths = ", ".join(sorted(opened)) or "none"
+        super().__init__(
+            f"the notebook {url.notebook} is not open at {url.base}; open are: {paths}",
+            hint="open it there with a kernel, or correct the path, which counts from the server's own folder",
+        )
+
+
+class ServerKernels:
+    """The kernels of Jupyter Servers that our server may use. Lives as long as that."""
+
+    def __init__(self, environ: Mapping[str, str], keep_secret: Callable[[str, str], None]) -> None:
+        """`keep_secret` is told each token, by a name for it, before it is shown to a server."""
+        self._environ = environ
+        self._keep_secret = keep_secret
+        self._named: dict[str, NamedKernel] = {}
+        self._started: dict[str, tuple[ServerApi, str]] = {}
+        """By address: the kernels that were started for us."""
+
+    def name(self, kernels: Iterable[NamedKernel]) -> None:
+        """Know kernels that the user names: their tokens, and the variables to start them with."""
+        self._named |= {one.place.address: one for one in kernels if isinstance(one.place, KernelUrl)}
+
+    def connectors(self) -> Mapping[str, Connector]:
+        """How to connect to such kernels, by protocol. See `codriver.repls.adapter.Connector`."""
+        return {protocol: partial(self._connect, protocol) for protocol in PROTOCOLS}
+
+    async def end(self) -> None:
+        """Delete the kernels that were started for us."""
+        started, self._started = self._started, {}
+        async with anyio.create_task_group() as tasks:
+            for api, kernel in started.values():
+                tasks.start_soon(_delete, api, kernel)
+
+    def _connect(
+        self, protocol: str, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
+    ) -> AbstractAsyncContextManager[Adapter]:
+        del workspace, is_remote  # the server that serves it is asked whether it is there in any case
+        return self._connected(f"{protocol.removeprefix('jupyter+')}://{place}", listener)
+
+    @asynccontextmanager
+    async def _connected(self, text: str, listener: Listener) -> AsyncIterator[Adapter]:
+        try:
+            url = read_url(text)
+        except KernelNameError as error:  # of our own making, so never seen
+            raise CodriverError(str(error)) from None
+        named = self._named.get(url.address) or NamedKernel(url)
+        if url.is_in_the_open and not named.is_plain_allowed:
+            raise PlainHttpError(url)
+        api = ServerApi(url.base, await self._token(url, named), self._environ, keep_secret=self._keep_secret)
+        kernel = await self._find(url, named, api)
+        async with connect(partial(open_server_channel, api, kernel), listener=listener) as adapter:
+            yield adapter
+
+    async def _token(self, url: KernelUrl, named: NamedKernel) -> TokenSource:
+        """The place of the token: as named, else in the file of a server of this user on this machine."""
+        if named.token != TokenSource() or urlsplit(url.base).hostname not in LOOPBACK:
+            return named.token
+        return await anyio.to_thread.run_sync(_token_of_own, url.base, self._environ)
+
+    async def _find(self, url: KernelUrl, named: NamedKernel, api: ServerApi) -> str:
+        """The id of the kernel, which is started where it is to be and is not there."""
+        if url.kernel:
+            return url.kernel
+        if url.notebook:
+            sessions = {session.path: session.kernel.id for session in await api.sessions()}
+            if url.notebook not in sessions:
+                raise NotebookNotOpenError(url, sessions)
+            return sessions[url.notebook]
+        if url.address in self._started:
+            try:
+                return (await api.kernel(self._started[url.address][1])).id
+            except KernelGoneError:
+                del self._started[url.address]
+        started = await api.start(url.spec or "", named.env)
+        self._started[url.address] = api, started.id
+        logger.info("started the kernel %s at %s", started.id, url.base)
+        return started.id
+
+
+async def _delete(api: ServerApi, kernel: str) -> None:
+    try:
+        with anyio.fail_after(FAREWELL_S):
+            await api.delete(kernel)
+    except (CodriverError, TimeoutError) as error:
+        logger.warning("the kernel %s at %s may run on, as it could not be deleted: %s", kernel, api.base, error)
+
+
+def _token_of_own(base: str, environ: Mapping[str, str]) -> TokenSource:
+    """The file with the token of a server of this user, by its port."""
+    port = urlsplit(base).port
+    servers = RuntimeFolder(runtime_folder(environ)).look().servers
+    own = (one for one in servers if urlsplit(one.url).port == port and is_alive(one))
+    return next((TokenSource(str(one.path)) for one in own if one.token), TokenSource())
