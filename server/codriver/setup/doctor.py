@@ -26,6 +26,8 @@ from codriver.net.admission import is_loopback
 from codriver.net.registration import RELAY_RULES, is_running, relay_files
 from codriver.net.server_record import is_claimed, place, read_port, read_record
 from codriver.repls import kinds
+from codriver.repls.jupyter.connection_files import runtime_folder
+from codriver.repls.jupyter.kernel_discovery import KernelSearch
 from codriver.repls.launch.project_python import find_python
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
@@ -58,6 +60,7 @@ Reach = Callable[["Launch", Path], "str | None"]
 
 SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
 RESTART: Final = "codriver stop && codriver serve"
+INSTALL: Final = "pip install 'codriver[jupyter]'"
 COMING: Final = frozenset({"connecting", "starting"})
 
 
@@ -79,6 +82,7 @@ def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = 
     checks += _check_repls(workspace, repls, running=isinstance(health, dict))
     checks += _check_homes(sessions)
     if not isinstance(health, dict):
+        checks += _check_kernels(workspace, environment)
         checks += _check_python(workspace, environment)
     return Report(tuple(checks), tuple(_repl_report(session) for session in sessions))
 
@@ -99,7 +103,7 @@ def _rows(answer: dict[str, Any] | str, key: str) -> list[dict[str, Any]]:
 
 def _check_versions() -> Check:
     parts = [f"codriver {__version__}", f"Python {platform.python_version()}"]
-    for name in ("mcp", "basilisp"):
+    for name in ("mcp", "basilisp", "jupyter_client"):
         try:
             parts.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
@@ -311,6 +315,9 @@ def _check_repl(repl: dict[str, Any]) -> Iterator[Check]:
         yield Check("REPLs", "ok", text)
     elif phase in COMING:
         yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it is not there yet'}")
+    elif repl.get("kind") in ("kernel", "server"):
+        cure = f"rm {repl.get('origin')}, if it is left from a kernel that is gone" if _has_jupyter() else INSTALL
+        yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'no reason is known'}", cure)
     else:
         again = "start this REPL again"
         if repl.get("kind") == "process":
@@ -319,6 +326,19 @@ def _check_repl(repl: dict[str, Any]) -> Iterator[Check]:
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
         yield from check_exposure(str(key), host, int(port))
+
+
+def _has_jupyter() -> bool:
+    return importlib.util.find_spec("jupyter_client") is not None
+
+
+def _check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
+    """Without a server nobody has tried the kernels that a human has started here, but they can be told."""
+    cure = "codriver serve connects to it" if _has_jupyter() else INSTALL
+    folder = runtime_folder({"HOME": str(environment.home), **environment.variables})
+    for kernel in KernelSearch(workspace.resolve(), folder).look().kernels:
+        whose = f"the kernel of {kernel.notebook}" if kernel.notebook else f"a kernel ({kernel.key})"
+        yield Check("REPLs", "note", f"{whose} runs, known by {kernel.origin.text}", cure)
 
 
 def _check_python(workspace: Path, environment: Environment) -> Iterator[Check]:
