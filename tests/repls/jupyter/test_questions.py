@@ -66,13 +66,18 @@ def test_the_words_of_ipython_on_an_object_are_read_by_their_titles():
     assert (found.doc, found.arglists) == ("Of a circle.\n\nNote: more.", ("(r: float, n: int = 2) -> float",))
 
 
-@pytest.mark.parametrize("text", [OF_R, OF_OCTAVE, "(car LIST) returns the first element of LIST"])
+@pytest.mark.parametrize("text", [OF_OCTAVE, "(car LIST) returns the first element of LIST"])
 def test_other_words_on_an_object_are_its_documentation(text):
     assert read_symbol("it", text).doc == text.replace("\r\n", "\n").strip()
 
 
-def test_no_words_are_no_symbol():
-    assert read_symbol("it", "\x1b[0m\n") is None
+def test_titles_that_are_printed_over_are_read_as_they_look():
+    assert read_symbol("mean", "_\bM_\be_\ba_\bn\n\n     mean(x, ...)").doc == "Mean\n\n     mean(x, ...)"
+
+
+@pytest.mark.parametrize("text", ["\x1b[0m\n", OF_R])
+def test_no_words_are_no_symbol(text):
+    assert read_symbol("it", text) is None
 
 
 @pytest.mark.parametrize(("code", "plain"), [("x = 1", True), ("%time x", False), ("!ls", False), ("a b", False)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 
@@ -74,14 +74,25 @@ class _Work:
         return (() if self.request.cell else self.request.forms) or (Form(self.request.code, 1, 1),)
 
 
+class FileLoads(Protocol):
+    """How a kernel loads files."""
+
+    def load_code(self, request: Request) -> str:
+        """The code that loads the file of a request of that kind."""
+        ...
+
+    async def prepare_load(self) -> None:
+        """Have the kernel ready for that code, which is about to be sent: the turn is ours."""
+        ...
+
+
 class Evaluator:
     """Runs the evaluations of one adapter, for its life."""
 
-    def __init__(self, kernel: Kernel, listener: Listener, load_code: Callable[[Request], str]) -> None:
-        """`load_code` gives the code that loads a file, for a request of that kind."""
+    def __init__(self, kernel: Kernel, listener: Listener, loads: FileLoads) -> None:
         self._kernel = kernel
         self._listener = listener
-        self._load_code = load_code
+        self._loads = loads
         self._quirks = kernel.info.quirks
         self._works: list[_Work] = []
         """In their order; the first is under way."""
@@ -95,7 +106,7 @@ class Evaluator:
             raise SessionNotOpenError(request.session)
         self._kernel.check_open()
         if request.kind == "load-file":
-            request = replace(request, code=self._load_code(request), forms=())
+            request = replace(request, code=self._loads.load_code(request), forms=())
         work = _Work(request, ended)
         if request.cell is not None:
             work.cell = self._cells[request.id] = CellOutputs()
@@ -175,6 +186,8 @@ class Evaluator:
                     waiting.cancel()
                 async with self._kernel.turn():
                     work.waiting = None
+                    if work.request.kind == "load-file":
+                        await self._loads.prepare_load()
                     execution, notes = await self._send(work, form.text)
             if execution is None or execution.status != "aborted":
                 break
@@ -251,7 +264,7 @@ class Evaluator:
             work.waiting.cancel()
             await work.over.wait()
             return Interruption("interrupted", note=TAKEN_BACK)
-        note = await self._interrupt_kernel()
+        note = await self.interrupt_kernel()
         with anyio.move_on_after(AFTER_INTERRUPT_S):
             await work.over.wait()
         if work.over.is_set():
@@ -263,12 +276,12 @@ class Evaluator:
         running = self._kernel.running_for_others
         if running is None:
             return Interruption("idle")
-        note = await self._interrupt_kernel()
+        note = await self.interrupt_kernel()
         if await self._kernel.wait_ended(running, AFTER_INTERRUPT_S):
             return Interruption("interrupted")
         return Interruption("requested", note=note)
 
-    async def _interrupt_kernel(self) -> str:
+    async def interrupt_kernel(self) -> str:
         """Interrupt the kernel in the way that works for it; a sentence on what that may not stop."""
         quirks, channel = self._quirks, self._kernel.channel
         note = f"{STILL_RUNS}{'; ' if quirks.interrupt_note else ''}{quirks.interrupt_note}"

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, NO_LIMITS
+from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
 from codriver.repls.adapter import Adapter
 from codriver.repls.errors import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.jupyter.evaluator import Evaluator
 from codriver.repls.jupyter.kernel import open_kernel
+from codriver.repls.jupyter.kernel_introspection import KernelIntrospection, runs_expressions
 from codriver.repls.jupyter.kernel_profile import ONE_NAMESPACE, profile_of
+from codriver.repls.jupyter.kernel_test_runner import KernelTestRunner
 from codriver.repls.jupyter.others import OthersEvaluations
 from codriver.repls.jupyter.zmq_channel import open_zmq
 
@@ -27,7 +29,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.values import PrintLimits, Profile, Request
-    from codriver.repls.adapter_values import Ended, Interruption, Listener
+    from codriver.repls.adapter_values import (
+        Completion,
+        Difference,
+        Ended,
+        Interruption,
+        Listener,
+        Names,
+        OnlyOf,
+        Source,
+        StackTrace,
+        Symbol,
+        SyntaxFault,
+        TestRun,
+        ThreadDump,
+    )
     from codriver.repls.jupyter.channel import Carrier
     from codriver.repls.jupyter.kernel import Kernel
     from codriver.repls.media import CellRun
@@ -37,13 +53,15 @@ def connect_jupyter(
     place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
 ) -> AbstractAsyncContextManager[Adapter]:
     """The connector of the protocol `jupyter`: `place` is the path of a connection file. See `Connector`."""
-    del workspace, is_remote  # the connection file says where the kernel is
-    return connect(partial(open_zmq, place), listener=listener)
+    del is_remote  # the connection file says where the kernel is
+    return connect(partial(open_zmq, place), listener=listener, workspace=workspace)
 
 
 @asynccontextmanager
-async def connect(carrier: Carrier, *, listener: Listener) -> AsyncIterator[Adapter]:
+async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | None = None) -> AsyncIterator[Adapter]:
     """An adapter for the kernel that the carrier leads to; leaving the context leaves the kernel alive.
+
+    Stack frames in files under `workspace` count as the user's.
 
     Raises:
         ReplUnreachableError: nobody listens there.
@@ -53,7 +71,10 @@ async def connect(carrier: Carrier, *, listener: Listener) -> AsyncIterator[Adap
     others: list[OthersEvaluations] = []
     async with open_kernel(carrier, on_foreign=lambda message: others[0].take(message) if others else None) as kernel:
         others.append(OthersEvaluations(listener, kernel.info))
-        adapter = JupyterAdapter(kernel, await profile_of(kernel), listener)
+        is_python = await runs_expressions(kernel)
+        profile = await profile_of(kernel, answers_expressions=is_python)
+        introspection = KernelIntrospection(kernel, is_python=is_python, workspace=workspace)
+        adapter = JupyterAdapter(kernel, profile, listener, introspection)
         try:
             yield adapter
         finally:
@@ -65,14 +86,22 @@ async def connect(carrier: Carrier, *, listener: Listener) -> AsyncIterator[Adap
 class JupyterAdapter(Adapter):
     """Our side of one kernel. Lives as long as the context of `connect`."""
 
-    def __init__(self, kernel: Kernel, profile: Profile, listener: Listener) -> None:
+    def __init__(
+        self, kernel: Kernel, profile: Profile, listener: Listener, introspection: KernelIntrospection
+    ) -> None:
         self._kernel = kernel
         self._profile = profile
-        self._evaluator = Evaluator(kernel, listener, load_code)
+        self._introspection = introspection
+        self._evaluator = Evaluator(kernel, listener, introspection)
+        self._tests: KernelTestRunner | None = None
+        if introspection.python is not None:
+            self._tests = KernelTestRunner(kernel, introspection.python, listener, self._evaluator.interrupt_kernel)
 
     async def end(self) -> None:
         """End all that runs, when its connection is over."""
         await self._evaluator.end()
+        if self._tests is not None:
+            await self._tests.end()
 
     @property
     def profile(self) -> Profile:
@@ -82,7 +111,10 @@ class JupyterAdapter(Adapter):
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
         """Send code to be run. See `Adapter.start_evaluation`."""
         del limits  # kernels know none
-        self._evaluator.start(request, ended)
+        if request.kind == "run-tests":
+            self._require_tests().start(request, ended)
+        else:
+            self._evaluator.start(request, self._introspection.noting(ended))
 
     async def wait_closed(self) -> str:
         """Wait until the connection is over and give the cause in words."""
@@ -90,7 +122,10 @@ class JupyterAdapter(Adapter):
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
         """Ask the kernel to stop what runs of ours. See `Adapter.interrupt`."""
-        self._require("interrupt", session)
+        self._require("interrupt")
+        if session == TEST_SESSION:
+            return await self._require_tests().interrupt()
+        _check(session)
         return await self._evaluator.interrupt()
 
     async def interrupt_others(self) -> Interruption:
@@ -117,13 +152,71 @@ class JupyterAdapter(Adapter):
         """Restart the kernel by what carries its messages. See `Adapter.restart`."""
         await self._kernel.channel.restart()
 
+    # Questions
+
+    async def complete(self, prefix: str, namespace: str | None, session: str = MAIN_SESSION) -> tuple[Completion, ...]:
+        """Completions of `prefix`. See `Adapter.complete`."""
+        self._require("complete", session)
+        return await self._introspection.complete(prefix, namespace)
+
+    async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
+        """The documentation and place of a symbol. See `Adapter.lookup`."""
+        self._require("lookup", session)
+        return await self._introspection.lookup(symbol, namespace)
+
+    async def names(self, wanted: str, namespace: str | None, session: str = MAIN_SESSION) -> Names | None:
+        """The names in a module, or those that match. See `Adapter.names`."""
+        _check(session)
+        return await self._introspection.names(wanted, namespace)
+
+    async def source(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Source | None:
+        """The text that defines a symbol. See `Adapter.source`."""
+        _check(session)
+        return await self._introspection.source(symbol, namespace)
+
+    async def fault_of(self, code: str) -> SyntaxFault | None:
+        """Why the kernel cannot read `code`. See `Adapter.fault_of`."""
+        return await self._introspection.fault_of(code)
+
+    async def drift(self, root: Path, only: OnlyOf = "") -> tuple[Difference, ...]:
+        """The differences of the loaded modules from their files. See `Adapter.drift`."""
+        self._require("drift")
+        return await self._introspection.drift(root, only)
+
+    async def restore(self, hold: str, *, keep: bool = False) -> tuple[str, ...]:
+        """Put back what loads changed, or keep it. See `Adapter.restore`."""
+        self._require("restore")
+        return await self._introspection.restore(hold, keep=keep)
+
+    async def last_stacktrace(self, session: str = MAIN_SESSION, *, local_characters: int = 0) -> StackTrace | None:
+        """The kernel's last error. See `Adapter.last_stacktrace`."""
+        self._require("stacktrace", session)
+        return await self._introspection.last_stacktrace(local_characters)
+
+    async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
+        """The stacks of the kernel's threads. See `Adapter.stacks`."""
+        del session  # there is one
+        return await self._introspection.stacks()
+
+    async def run_tests(
+        self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
+    ) -> TestRun:
+        """Run tests. See `Adapter.run_tests`."""
+        _check(session)
+        return await self._require_tests().run_tests(namespace, test, timeout_s=timeout_s)
+
+    def _require_tests(self) -> KernelTestRunner:
+        if self._tests is None:
+            raise CapabilityMissingError("test", self._profile.missing.get("test"))
+        return self._tests
+
     def _require(self, capability: str, session: str = MAIN_SESSION) -> None:
         if capability not in self._profile.capabilities:
             raise CapabilityMissingError(capability, self._profile.missing.get(capability))
-        if session != MAIN_SESSION:
-            raise SessionNotOpenError(session)
+        _check(session)
 
 
-def load_code(request: Request) -> str:
-    """The code that loads a file: in Python under its path, so that places in it are told; else its text."""
-    return request.code
+def _check(session: str) -> None:
+    """Refuse a session that is not open."""
+    if session != MAIN_SESSION:
+        raise SessionNotOpenError(session)

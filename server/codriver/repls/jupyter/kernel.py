@@ -313,29 +313,6 @@ class Kernel:
                 return await self._exchange(socket, type, content)
         raise OpTimedOutError(type, timeout_s)
 
-    async def expressions(
-        self, mapping: Mapping[str, str], *, timeout_s: float, while_busy: bool = True
-    ) -> Mapping[str, Mapping[str, object]]:
-        """The values of Python expressions, by the names given to them: each as `execute_result` has one, or an error.
-
-        They run silently, in a subshell while the kernel is busy. Kernels of other languages answer nothing: `{}`.
-
-        Raises:
-            OpTimedOutError: as of `ask`.
-            ReplDisconnectedError: the connection is over.
-        """
-        content = {
-            "code": "",
-            "silent": True,
-            "store_history": False,
-            "user_expressions": dict(mapping),
-            "allow_stdin": False,
-            "stop_on_error": False,
-        }
-        reply = await self.ask(EXECUTE, content, timeout_s=timeout_s, while_busy=while_busy)
-        told = reply.mapping("user_expressions")
-        return {name: mapping_of(told, name) for name in mapping if name in told}
-
     async def subshell(self) -> str | None:
         """The id of our own subshell, made when first asked for; None where the kernel has none."""
         async with self._making_subshell:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Capability, Profile
 from codriver.repls.errors import OpTimedOutError
+from codriver.repls.jupyter.kernel_introspection import abilities
 from codriver.repls.jupyter.kernel_process import KernelProcess
 
 if TYPE_CHECKING:
@@ -30,18 +31,20 @@ MISSING: Final = {
     "print-limits": "a kernel prints its values itself: they are cut at maxValueBytes",
     "clojuredocs": "it is about Clojure: of a name that Clojure has too, clojuredocs_info tells from the export",
     "macroexpand": "kernels have no way to expand macros",
-    "drift": "kernels do not tell what they loaded: load the file again to be sure",
-    "restore": "kernels keep no former definitions",
+    "drift": "only Python kernels tell what they loaded: load the file again to be sure",
+    "restore": "only Python kernels keep former definitions",
 }
 NO_INPUT: Final = "code that reads from stdin gets nothing in this kernel, and may wait for ever: interrupt it then"
 
 
-async def profile_of(kernel: Kernel) -> Profile:
+async def profile_of(kernel: Kernel, *, answers_expressions: bool) -> Profile:
     """The profile of a kernel that is connected. Asks it for its process, if nothing else tells."""
     information, channel = kernel.info, kernel.channel
     process = channel.process_id or await _told_process(kernel)
     is_python = information.language == PYTHON
     capabilities, missing = _abilities(kernel, is_python=is_python)
+    asked, not_asked = abilities(kernel, is_python=answers_expressions)
+    capabilities, missing = {**capabilities, **asked}, {**missing, **not_asked}
     return Profile(
         dialect=PYTHON if is_python else "unknown",
         versions={
@@ -49,7 +52,8 @@ async def profile_of(kernel: Kernel) -> Profile:
             information.language or "language": information.language_version,
         },
         capabilities=capabilities,
-        missing=missing,
+        missing={name: words for name, words in missing.items() if name not in capabilities},
+        reads_itself=information.quirks.gate != "none",
         isolation="none",
         is_serial=True,
         process_id=process,

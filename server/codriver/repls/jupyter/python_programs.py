@@ -92,14 +92,14 @@ def install() -> str:
 
 
 def _here() -> str:
-    return f"__import__('sys').modules.get({package()!r})"
+    return f"getattr(__import__('sys').modules.get({package()!r}), 'answers', None)"
 
 
 def question(asked: str, /, **fields: object) -> str:
     """The expression that asks a question; its value prints as JSON, `null` where the modules are not there."""
     said = ", ".join(f"{key}={_literal(value)}" for key, value in fields.items())
     # A question that raises would become the last error of the user.
-    return f"(lambda one: one and one.answers.ask({', '.join(filter(None, [repr(asked), said]))}))({_here()})"
+    return f"(lambda answers: answers and answers.ask({', '.join(filter(None, [repr(asked), said]))}))({_here()})"
 
 
 def load(path: str, text: str, lines: tuple[int, ...] | None, hold: str) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+import anyio
 
 from codriver.core.values import Failure
 from codriver.errors import CodriverError
@@ -15,6 +18,7 @@ from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.dialects.thread_dump import dump_of, read_python
 from codriver.repls.errors import EvaluationFailedError
 from codriver.repls.jupyter import python_programs
+from codriver.repls.jupyter.expressions import expression, expression_now
 from codriver.repls.jupyter.messages import mapping_of, text_of
 from codriver.repls.jupyter.questions import MOST_CHECKED, Questions
 from codriver.repls.nrepl.failures import SentFailure
@@ -39,6 +43,16 @@ if TYPE_CHECKING:
     from codriver.repls.jupyter.kernel import Kernel
     from codriver.wire.bencode import Value
 
+
+class AskExpression(Protocol):
+    """A way to have the kernel evaluate an expression of ours."""
+
+    async def __call__(self, kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
+        """The value, as the kernel tells it."""
+        ...
+
+
+_NAME: Final = re.compile(r"[\w.]*")
 HOMES: Final = frozenset({None, "", "user", "__main__"})
 """The names of the namespace in which a kernel evaluates."""
 
@@ -50,19 +64,48 @@ class PythonQuestions:
         self._kernel = kernel
         self._questions = questions
         self._op_timeout_s = op_timeout_s
-        self._workspace = workspace
+        self.workspace = workspace
+        self._is_brought_in = False
+        self._bringing_in = anyio.Lock()
 
     async def bring_in(self) -> None:
-        """Bring the modules into the kernel, unless they are there."""
-        await self._questions.wait_free()
-        told = await self._kernel.expressions({"it": python_programs.install()}, timeout_s=self._op_timeout_s)
-        read_told("a question to the kernel", told.get("it", {}))
+        """Bring the modules into the kernel, unless that was done.
+
+        Raises:
+            KernelBusyError: it would have to wait.
+            EvaluationFailedError: the kernel cannot have them.
+        """
+        async with self._bringing_in:
+            if not self._is_brought_in:
+                await self._questions.wait_free()
+                await self._send_modules(expression)
+
+    async def bring_in_now(self) -> None:
+        """Bring the modules in, in a turn that the caller has, unless that was done.
+
+        Raises:
+            EvaluationFailedError: the kernel cannot have them.
+        """
+        if not self._is_brought_in:
+            await self._send_modules(expression_now)
+
+    def test_expression(self, code: str) -> str:
+        """The expression that evaluates our code for a test run, in the project's folder where the kernel has it."""
+        return python_programs.question("test", code=code, folder=str(self.workspace or ""))
+
+    async def _send_modules(self, ask: AskExpression) -> None:
+        code = await anyio.to_thread.run_sync(python_programs.install)  # reads files, the first time
+        read_told("what kernels are asked by", await ask(self._kernel, code, timeout_s=self._op_timeout_s))
+        self._is_brought_in = True
 
     async def complete(self, prefix: str, namespace: str | None) -> tuple[Completion, ...]:
-        """Completions of `prefix` in a module; those of the user's namespace are the kernel's own."""
-        if namespace in HOMES:
+        """Completions of `prefix` in a module: of a dotted name at once; of an expression or a magic by the kernel.
+
+        IPython's own take seconds the first time, and go wrong where a human's notebook asks at the same moment.
+        """
+        if not _NAME.fullmatch(prefix) and namespace in HOMES:
             return await self._questions.complete(prefix)
-        found = await self._ask("complete", prefix=prefix, ns=namespace)
+        found = await self._ask("complete", prefix=prefix, ns=namespace or "")
         return read_completions(cast("list[Value]", found))
 
     async def lookup(self, symbol: str, namespace: str | None) -> Symbol | None:
@@ -128,8 +171,8 @@ class PythonQuestions:
             return None
         trace = stack_of(SentFailure("", None, None, frozenset(), parts), WORKER_PYTHON)
         trace = with_locals(trace, as_list(told.get("locals")))
-        chain = tuple(replace(link, frames=marked(link.frames, self._workspace)) for link in trace.chain)
-        return replace(trace, frames=marked(trace.frames, self._workspace), chain=chain)
+        chain = tuple(replace(link, frames=marked(link.frames, self.workspace)) for link in trace.chain)
+        return replace(trace, frames=marked(trace.frames, self.workspace), chain=chain)
 
     async def _ask(self, question: str, **fields: object) -> object:
         """The answer to a question, by the modules in the kernel, which are brought in where they are not there.
@@ -138,15 +181,11 @@ class PythonQuestions:
             KernelBusyError: it would have to wait.
             EvaluationFailedError: the kernel failed in answering.
         """
+        await self.bring_in()
         await self._questions.wait_free()
         code = python_programs.question(question, **fields)
-        for _ in range(2):
-            told = await self._kernel.expressions({"it": code}, timeout_s=self._op_timeout_s)
-            answer = read_told(question, told.get("it", {}))
-            if answer is not None:
-                return read_answer(question, answer)
-            await self.bring_in()
-        raise EvaluationFailedError(question, Failure("unreadable", "the kernel does not keep what it is asked by"))
+        told = await expression(self._kernel, code, timeout_s=self._op_timeout_s)
+        return read_answer(question, read_told(question, told))
 
 
 def is_plain(code: str) -> bool:

@@ -24,11 +24,17 @@ if TYPE_CHECKING:
 
 BUSY_S: Final = 2.0
 """How long a question waits for a kernel that is busy and has no subshell."""
+GATE_S: Final = 0.5
+"""How long code waits to be asked about, as the kernel is busy for a moment after each answer."""
 MOST_CHECKED: Final = 2**18
 """Characters of code that is asked about: with more, the kernel's answer takes longer than its failure."""
 MOST_COMPLETIONS: Final = 500
 TYPES: Final = "_jupyter_types_experimental"
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
+_STRUCK: Final = re.compile(".\x08")
+"""A character that the next one is printed over, as R has its titles in bold."""
+_NO_HELP: Final = re.compile(r"(?:# Help document:\s*)?No documentation for .* in specified packages and libraries:")
+"""IRkernel's words on a name that it does not know."""
 _TITLE: Final = re.compile(r"^([A-Z][A-Za-z ]{1,20}): ?(.*)$")
 _PARTS: Final = frozenset({
     "Signature", "Init signature", "Call signature", "Docstring", "Class docstring", "Init docstring", "Call docstring",
@@ -60,17 +66,13 @@ class Questions:
     def __init__(self, kernel: Kernel, *, op_timeout_s: float) -> None:
         self._kernel = kernel
         self._op_timeout_s = op_timeout_s
-
-    async def warm_up(self) -> None:
-        """Ask for a completion that nobody waits for: the first one takes seconds, as it loads what completes."""
-        try:
-            await self._ask("complete_request", {"code": "impo", "cursor_pos": 4})
-        except RefusedError:
-            return  # it is only slower then
+        self._completing = anyio.Lock()
+        """IPython asked for two completions at once gives none, or never answers one of them."""
 
     async def complete(self, prefix: str) -> tuple[Completion, ...]:
         """Completions of `prefix` in the user's namespace, in the kernel's order."""
-        reply = await self._ask("complete_request", {"code": prefix, "cursor_pos": len(prefix)})
+        async with self._completing:
+            reply = await self._ask("complete_request", {"code": prefix, "cursor_pos": len(prefix)})
         return read_completions(prefix, reply.content)
 
     async def inspect(self, symbol: str) -> Symbol | None:
@@ -87,7 +89,7 @@ class Questions:
         A kernel that is busy and has no subshell is not asked: it says so when it comes to the code.
         """
         worth = self._kernel.info.quirks.gate
-        if worth == "none" or not code.strip() or len(code) > MOST_CHECKED or not await self.can_ask():
+        if worth == "none" or not code.strip() or len(code) > MOST_CHECKED or not await self._is_free_within(GATE_S):
             return None
         try:
             # A block at the end is over: nobody goes on typing.
@@ -109,13 +111,19 @@ class Questions:
         Raises:
             KernelBusyError: they are not.
         """
-        if await self.can_ask():
+        if await self._is_free_within(BUSY_S):
             return
-        with anyio.move_on_after(BUSY_S):
-            async with self._kernel.turn():
-                return
         others = self._kernel.running_for_others is not None
         raise KernelBusyError(self._kernel.info.implementation, "another client" if others else "ours")
+
+    async def _is_free_within(self, timeout_s: float) -> bool:
+        """Whether questions are answered, now or within a time."""
+        if await self.can_ask():
+            return True
+        with anyio.move_on_after(timeout_s):
+            async with self._kernel.turn():
+                return True
+        return False
 
     async def _ask(self, type: str, content: Mapping[str, object]) -> Message:  # noqa: A002  # the protocol's word
         await self.wait_free()
@@ -142,8 +150,8 @@ def read_completions(prefix: str, content: Mapping[str, object]) -> tuple[Comple
 
 def read_symbol(symbol: str, text: str) -> Symbol | None:
     """The symbol that the text of an `inspect_reply` describes; None where it says nothing."""
-    plain = _ANSI.sub("", text).replace("\r\n", "\n").strip()
-    if not plain:
+    plain = _STRUCK.sub("", _ANSI.sub("", text)).replace("\r\n", "\n").strip()
+    if not plain or _NO_HELP.match(plain):
         return None
     parts = _parts_of(plain)
     if not parts:

@@ -38,6 +38,8 @@ class Quirks:
     gate: Gate = "incomplete"
     """The worth of `is_complete`. `complete`: right about all code. `incomplete`: right where it says `incomplete`, but
     invalid code may be `complete` to it. `none`: it never knows."""
+    inspects: bool = True
+    """It tells of names by `inspect_request`; else nothing is ever found."""
     answers_on_control: bool = True
     beats_while_busy: bool = True
     keeps_subshells: bool = False
@@ -73,6 +75,7 @@ QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
         "bash_kernel": Quirks(
             survives_signal=True,
             reads_input=False,
+            inspects=False,
             gate="none",
             notes=("values are what commands print; code that reads gets no input",),
         ),
@@ -87,6 +90,7 @@ QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
         "Deno kernel": Quirks(
             interrupt_note="an interrupted `await` leaves the Deno kernel stuck for good: then only a restart helps",
             late_value_s=0.05,
+            inspects=False,
         ),
         "tslab": Quirks(interrupt_by="signal", beats_while_busy=False),
         "scheme": Quirks(survives_signal=True),

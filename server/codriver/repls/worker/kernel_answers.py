@@ -206,12 +206,12 @@ class KernelAnswers:
 
 
 def cell_name(file: str) -> str:
-    """The name of a file; of a cell the one that tracebacks have for it."""
+    """The name of a file; of a cell that of its number, `In[1]`, as tracebacks have it."""
     compiler = getattr(_shell(), "compile", None)
     with contextlib.suppress(Exception):
         words = compiler.format_code_name(file)  # type: ignore[union-attr]  # of another IPython it raises
         if words:
-            return " ".join(words)
+            return str(words[-1])
     return file
 
 

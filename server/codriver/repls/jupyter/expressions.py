@@ -1,0 +1,68 @@
+"""Python expressions that a kernel evaluates silently: no client sees them, and nothing counts them.
+
+They are the `user_expressions` of an execution without code. Kernels of other languages answer none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.repls.errors import OpTimedOutError
+from codriver.repls.jupyter.kernel import EXECUTE, Exchange
+from codriver.repls.jupyter.messages import mapping_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.repls.jupyter.kernel import Kernel
+    from codriver.repls.jupyter.messages import Message
+
+    Told = Mapping[str, object]
+    """A value as `execute_result` has one, or an error; empty where the kernel told nothing."""
+
+
+async def expression(kernel: Kernel, code: str, *, timeout_s: float) -> Told:
+    """The value of an expression; in a subshell while the kernel is busy, if it has one, else in its turn.
+
+    Raises:
+        OpTimedOutError: it was not answered, or did not get its turn, in time.
+        ReplDisconnectedError: the connection is over.
+    """
+    return told_by(await kernel.ask(EXECUTE, silently(code), timeout_s=timeout_s, while_busy=True))
+
+
+async def expression_now(kernel: Kernel, code: str, *, timeout_s: float) -> Told:
+    """The value of an expression, on the main shell in a turn that the caller has.
+
+    Raises:
+        OpTimedOutError: it was not answered in time.
+        ReplDisconnectedError: the connection is over.
+    """
+    exchange = kernel.post("shell", EXECUTE, silently(code), Exchange())
+    try:
+        with anyio.move_on_after(timeout_s):
+            await exchange.replied.wait()
+            kernel.check_open()
+            return told_by(exchange.reply)
+    finally:
+        kernel.finish(exchange)
+    raise OpTimedOutError(EXECUTE, timeout_s)
+
+
+def silently(code: str) -> dict[str, object]:
+    """The content of a request that evaluates an expression and nothing else."""
+    return {
+        "code": "",
+        "silent": True,
+        "store_history": False,
+        "user_expressions": {"it": code},
+        "allow_stdin": False,
+        "stop_on_error": False,
+    }
+
+
+def told_by(reply: Message | None) -> Told:
+    """The value of the expression that a reply tells."""
+    return mapping_of(reply.mapping("user_expressions"), "it") if reply is not None else {}

@@ -1,0 +1,295 @@
+"""Introspection of real kernels: each answers in its own way, and a busy one as far as it can."""
+
+import json
+from contextlib import asynccontextmanager
+from functools import partial
+
+import anyio
+import anyio.lowlevel
+import pytest
+import real_kernels
+from evaluations import evaluate
+
+from codriver.core import values
+from codriver.core.values import TEST_SESSION, Request
+from codriver.repls.adapter_values import Output, SyntaxFault, Value
+from codriver.repls.errors import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
+from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
+from codriver.repls.jupyter.questions import KernelBusyError
+
+pytestmark = pytest.mark.anyio
+PYTHONS = ("ipykernel", "xpython")
+
+
+@asynccontextmanager
+async def connected(kernel, listener=lambda _evaluation, _event: None):
+    place = kernel.address.partition("://")[2]
+    async with connect_jupyter(place, listener=listener, workspace=kernel.folder, is_remote=False) as adapter:
+        yield adapter
+
+
+@pytest.fixture
+async def adapter(name):
+    async with connected(real_kernels.kernel(name)) as opened:
+        yield opened
+
+
+python_kernels = pytest.mark.parametrize("name", PYTHONS)
+ipykernel = pytest.mark.parametrize("name", ["ipykernel"])
+
+
+def load(kernel, name, text, identity="load", **fields):
+    path = kernel.folder / name
+    path.write_text(text)
+    return Request(identity, text, kind="load-file", file=str(path), **fields)
+
+
+@python_kernels
+async def test_a_python_kernel_tells_of_symbols_as_the_embedded_worker_does(adapter):
+    code = "import json\ndef area(r, n=2):\n    'Of a circle.'\n    return r * n\nradius = [1, 2]"
+    assert (await evaluate(adapter, Request("define", code))).status == "done"
+    area = await adapter.lookup("area", None)
+    assert (area.doc, area.arglists, area.namespace) == ("Of a circle.", ("(r, n=2)",), "__main__")
+    assert area.file.startswith("In[")
+    assert (await adapter.lookup("radius", "__main__")).extra["value"] == "[1, 2]"
+    assert (await adapter.lookup("json.dumps", None)).file.endswith("json/__init__.py")
+    assert await adapter.lookup("nobody", None) is None
+    assert (await adapter.source("area", None)).text.startswith("def area")
+    names = [one.name for one in (await adapter.names("user", None)).listed]
+    assert {"area", "radius"} <= set(names)
+    assert not {"In", "Out", "exit", "get_ipython"} & set(names)
+    assert "json.dumps" in [one.name for one in (await adapter.names("json.dump*", None)).listed]
+    assert await adapter.names("no.such.module", None) is None
+
+
+@python_kernels
+async def test_completions_are_the_kernels_own_and_those_of_other_modules(adapter):
+    await evaluate(adapter, Request("define", "import json\nwidth_of_it = 1"))
+    assert [one.candidate for one in await adapter.complete("json.dum", None)] == ["json.dump", "json.dumps"]
+    assert "width_of_it" in [one.candidate for one in await adapter.complete("width_of", None)]
+    assert [one.candidate for one in await adapter.complete("dum", "json")] == ["dump", "dumps"]
+    assert await adapter.complete("nothing_begins_so", None) == ()
+    assert "%timeit" in [one.candidate for one in await adapter.complete("%timei", None)]
+    assert "'a'.upper" in [one.candidate for one in await adapter.complete("'a'.upp", None)]
+
+
+READABLE = ["x = 1", "%time 1", "!true", "x?", "await f()", "def f():\n    return 1", "%%bash\nls", ""]
+UNREADABLE = [("a b", 1, 3), ("x = 1\ny = = 2", 2, 5), ("def f(", 1, 6), ("%time 1\nfor i in 1", 2, 11)]
+
+
+@python_kernels
+async def test_a_python_kernel_reads_what_ipython_does_and_tells_where_it_cannot(adapter):
+    for code in READABLE:
+        assert await adapter.fault_of(code) is None, code
+    for code, line, column in UNREADABLE:
+        fault = await adapter.fault_of(code)
+        assert (fault.type, fault.line, fault.column) == ("SyntaxError", line, column), code
+
+
+@python_kernels
+async def test_a_file_is_loaded_under_its_path(adapter, name):
+    kernel = real_kernels.kernel(name)
+    request = load(kernel, "circles.py", "'Circles.'\n\ndef radius():\n    return 1 / 0\n\nradius()\n")
+    failure = (await evaluate(adapter, request)).failure
+    assert (failure.type, failure.file, failure.line) == ("ZeroDivisionError", request.file, 4)
+    trace = await adapter.last_stacktrace(local_characters=80)
+    assert [frame.text for frame in trace.frames] == [f"radius ({request.file}:4)", f"<module> ({request.file}:6)"]
+    assert not any(frame.tooling for frame in trace.frames)
+    assert (await adapter.lookup("radius", None)).line == 3
+
+
+@python_kernels
+async def test_a_file_of_a_loaded_module_is_loaded_in_that_module(name):
+    kernel, events = real_kernels.kernel(name), []
+    async with connected(kernel, lambda _evaluation, event: events.append(event)) as adapter:
+        (kernel.folder / "loaded_once.py").write_text("def sides():\n    return 3\n")
+        await evaluate(adapter, Request("use", "from loaded_once import sides"))
+        request = load(kernel, "loaded_once.py", "def sides():\n    return 4\n", hold="batch")
+        assert (await evaluate(adapter, request)).status == "done"
+        assert [one.text for one in events if isinstance(one, Value)] == [
+            f"<module 'loaded_once' from {request.file!r}>"
+        ]
+        rows = await adapter.drift(kernel.folder)
+        assert [(row.name, row.kind) for row in rows] == [("sides", "renewed")]
+        assert await adapter.restore("batch") == ()
+        await evaluate(adapter, Request("look", "sides()"))
+        assert events[-1].text == "3"
+
+
+@python_kernels
+async def test_the_last_error_has_its_chain_and_locals_of_plain_values(adapter):
+    code = (
+        "def inner(n, password, odd):\n    return 1 / n\n"
+        "def outer():\n    try:\n        inner(0, 'hidden', object())\n"
+        "    except ZeroDivisionError as error:\n        raise ValueError('wrapped') from error\nouter()"
+    )
+    assert (await evaluate(adapter, Request("fail", code))).status == "failed"
+    trace = await adapter.last_stacktrace(local_characters=80)
+    (cause,) = trace.chain
+    assert (trace.type, trace.message, cause.type, cause.relation) == (
+        "ValueError", "wrapped", "ZeroDivisionError", "cause",
+    )  # fmt: skip
+    assert cause.frames[0].function == "inner"
+    assert cause.frames[0].locals == {"n": "0", "odd": "<object>"}
+    assert not (await adapter.last_stacktrace()).chain[0].frames[0].locals
+
+
+@python_kernels
+async def test_a_value_that_was_cut_is_not_kept_and_that_is_said(adapter):
+    assert "keeps no values" in await adapter.read_value("any", None)
+
+
+CASES = (
+    "import asyncio, unittest\n\n\nclass Cases(unittest.TestCase):\n"
+    "    def test_loop(self):\n        asyncio.run(asyncio.sleep(0))\n\n"
+    "    def test_wrong(self):\n        print('looking')\n        self.assertEqual(1, 2)\n"
+)
+
+
+@ipykernel
+async def test_tests_run_in_the_kernel_and_may_begin_a_loop_of_their_own(name):
+    kernel, events = real_kernels.kernel(name), []
+    (kernel.folder / "kernel_cases.py").write_text(CASES)
+    async with connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter:
+        selection = values.TestSelection("kernel_cases")
+        ending = await evaluate(adapter, Request("run", "tests", kind="run-tests", tests=selection))
+        assert (ending.status, ending.failure.type) == ("failed", "tests-failed")
+        printed = "".join(event.text for _, event in events if isinstance(event, Output))
+        assert "looking" in printed
+        report = json.loads(next(event.text for _, event in events if isinstance(event, Value)))
+        assert (report["tests"], report["passed"], report["failed"]) == (2, 1, 1)
+        wrong = report["results"][0]
+        assert (wrong["test"], wrong["line"]) == ("Cases.test_wrong", 10)
+        run = await adapter.run_tests("kernel_cases", "Cases.test_loop")
+        assert (run.tests, run.passed) == (1, 1)
+        with pytest.raises(NamespaceMissingError):
+            await adapter.run_tests("no_such_cases", None)
+        with pytest.raises(EvaluationFailedError, match="no test"):
+            await adapter.run_tests("kernel_cases", "no_such_test")
+
+
+@asynccontextmanager
+async def running(adapter, code, **fields):
+    """Code that runs meanwhile, from the moment that it printed `begun`."""
+    async with anyio.create_task_group() as tasks:
+        endings = []
+
+        async def run():
+            endings.append(await evaluate(adapter, Request("busy", code, **fields)))
+
+        tasks.start_soon(run)
+        yield endings
+
+
+async def printed(events, text):
+    with anyio.fail_after(60):
+        while not any(isinstance(event, Output) and text in event.text for _, event in events):
+            await anyio.sleep(0.01)
+
+
+SPIN = "def spin(wanted):\n    print('begun')\n    while wanted: pass\nspin(True)"
+
+
+@ipykernel
+async def test_a_busy_kernel_with_subshells_answers_and_shows_where_it_is(name):
+    kernel, events = real_kernels.kernel(name), []
+    async with (
+        connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter,
+        running(adapter, SPIN) as endings,
+    ):
+        await printed(events, "begun")
+        assert (await adapter.lookup("spin", None)).arglists == ("(wanted)",)
+        assert "spin" in [one.candidate for one in await adapter.complete("spi", None)]
+        assert (await adapter.fault_of("a b")).line == 1
+        dump = await adapter.stacks()
+        assert "in spin\n    while wanted: pass" in dump.own
+        assert "zmq" not in dump.whole
+        assert (await adapter.interrupt()).outcome == "interrupted"
+    assert [ending.status for ending in endings] == ["interrupted"]
+
+
+@ipykernel
+async def test_a_test_run_is_interrupted_and_tells_what_passed(name):
+    kernel, events = real_kernels.kernel(name), []
+    text = CASES.replace("self.assertEqual(1, 2)", "import sys, time; sys.stdout.flush(); time.sleep(600)")
+    (kernel.folder / "endless_cases.py").write_text(text)
+    fields = {"kind": "run-tests", "tests": values.TestSelection("endless_cases")}
+    async with connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter:
+        async with running(adapter, "tests", **fields) as endings:
+            await wait_for_stack(adapter, "time.sleep(600)")
+            assert (await adapter.interrupt(TEST_SESSION)).outcome == "interrupted"
+        (ending,) = endings
+        assert ending.status == "interrupted"
+        report = json.loads(next(event.text for _, event in events if isinstance(event, Value)))
+        assert (report["passed"], report["stopped"]["test"]) == (1, "Cases.test_wrong")
+        assert (await adapter.interrupt(TEST_SESSION)).outcome == "idle"
+
+
+async def wait_for_stack(adapter, text):
+    with anyio.fail_after(60):
+        while (dump := await adapter.stacks()) is None or text not in dump.whole:
+            await anyio.sleep(0.01)
+
+
+@ipykernel
+async def test_a_test_run_that_waits_for_its_turn_is_taken_back(name):
+    kernel, events = real_kernels.kernel(name), []
+    async with (
+        connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter,
+        running(adapter, SPIN),
+    ):
+        await printed(events, "begun")
+        request = Request("tests", "tests", kind="run-tests", tests=values.TestSelection("kernel_cases"))
+        endings = []
+        adapter.start_evaluation(request, endings.append)
+        await anyio.wait_all_tasks_blocked()
+        assert (await adapter.interrupt(TEST_SESSION)).outcome == "interrupted"
+        assert [ending.status for ending in endings] == ["interrupted"]
+        assert (await adapter.interrupt()).outcome == "interrupted"
+
+
+@pytest.mark.parametrize("name", ["xpython"])
+async def test_a_busy_kernel_without_subshells_refuses_in_words(name, monkeypatch):
+    monkeypatch.setattr("codriver.repls.jupyter.questions.BUSY_S", 0.05)
+    kernel, events = real_kernels.kernel(name), []
+    code = "print('begun', flush=True)\nimport os, time\nwhile not os.path.exists('go.on'): time.sleep(0.01)"
+    (kernel.folder / "go.on").unlink(missing_ok=True)
+    async with (
+        connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter,
+        running(adapter, code) as endings,
+    ):
+        await printed(events, "begun")
+        with pytest.raises(KernelBusyError, match="xeus-python answers no questions meanwhile"):
+            await adapter.lookup("spin", None)
+        assert await adapter.stacks() is None
+        (kernel.folder / "go.on").touch()
+    assert [ending.status for ending in endings] == ["done"]
+
+
+OTHERS = {
+    "ir": ("mean", "mean", "stop('no')", "f <- function(x", SyntaxFault("the code ends before it is complete")),
+    "bash": ("ech", "echo", "false", "fi)", None),
+    "deno": ("conso", "console", "null.x", "function f(", SyntaxFault("the code ends before it is complete")),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+async def test_kernels_of_other_languages_answer_what_their_protocol_has(adapter, name):
+    prefix, candidate, fails, broken, fault = OTHERS[name]
+    assert candidate in [one.candidate for one in await adapter.complete(prefix, None)]
+    assert await adapter.fault_of(broken) == fault
+    failure = (await evaluate(adapter, Request("fail", fails))).failure
+    trace = await adapter.last_stacktrace()
+    assert (trace.type, trace.message) == (failure.type, failure.message)
+    if name == "ir":
+        assert "arithmetic mean" in (await adapter.lookup("mean", None)).doc.lower()
+        assert await adapter.lookup("nobody.has.this", None) is None
+    else:
+        with pytest.raises(CapabilityMissingError):
+            await adapter.lookup(candidate, None)
+    asked = (partial(adapter.run_tests, None, None), partial(adapter.drift, None), partial(adapter.restore, "batch"))
+    for ask in asked:
+        with pytest.raises(CapabilityMissingError):
+            await ask()
+    assert await adapter.names("*", None) is None
+    assert (await adapter.source(candidate, None), await adapter.stacks()) == (None, None)
