@@ -1,4 +1,4 @@
-"""The table of REPLs and capabilities, from servers that run now.
+"""The tables of REPLs and of kernels with their capabilities, from those that run now.
 
 Run as ``python tests/repls/capability_table.py`` to print it, with ``--write`` to put it into server/REPLS.md. All
 servers must be installed to write it.
@@ -12,9 +12,11 @@ import anyio
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+import real_kernels
 import real_repls
 
 from codriver.repls.adapter_values import CAPABILITIES
+from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
 from codriver.repls.nrepl.nrepl_adapter import connect
 
 PAGE = Path(__file__).parents[2] / "server" / "REPLS.md"
@@ -28,10 +30,17 @@ TITLES = {
     "hy": "hy-nrepl",
     "nbb": "nbb",
     "squint": "squint",
+    "ipykernel": "ipykernel",
+    "xpython": "xeus-python",
+    "ir": "IRkernel",
+    "deno": "Deno",
+    "bash": "bash_kernel",
 }
+KERNELS = tuple(TITLES)[-5:]
 ROWS = tuple(capability for capability in CAPABILITIES if capability != "restart")
 """`restart` depends on who started the REPL, not on what it is."""
 MARKED = re.compile("(<!-- capabilities -->\n).*?(<!-- /capabilities -->)", re.DOTALL)
+MARKED_OF_KERNELS = re.compile("(<!-- kernels -->\n).*?(<!-- /kernels -->)", re.DOTALL)
 
 
 def mark(support):
@@ -42,8 +51,13 @@ def mark(support):
 
 
 async def marks(name):
-    """By capability, how the running server `name` has it."""
-    async with connect(real_repls.repl(name).endpoint, listener=lambda _evaluation, _event: None) as adapter:
+    """By capability, how the running server or kernel `name` has it."""
+    if name in KERNELS:
+        place = real_kernels.kernel(name).address.partition("://")[2]
+        connected = connect_jupyter(place, listener=lambda _evaluation, _event: None, workspace=None, is_remote=False)
+    else:
+        connected = connect(real_repls.repl(name).endpoint, listener=lambda _evaluation, _event: None)
+    async with connected as adapter:
         return {capability: mark(adapter.profile.capabilities.get(capability)) for capability in ROWS}
 
 
@@ -55,9 +69,9 @@ def table(found):
     return "\n".join(lines)
 
 
-def read(text):
-    """The marks that the page's table holds: by server, then by capability."""
-    lines = MARKED.search(text)[0].splitlines()[1:-1]
+def read(text, marked=MARKED):
+    """The marks that a table of the page holds: by server, then by capability."""
+    lines = marked.search(text)[0].splitlines()[1:-1]
     cells = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines]
     names = {title: name for name, title in TITLES.items()}
     columns = [names[title] for title in cells[0][1:]]
@@ -65,15 +79,15 @@ def read(text):
 
 
 def main():
-    missing = {name: how for name in real_repls.NAMES if (how := real_repls.missing(name))}
-    found = {name: anyio.run(marks, name) for name in real_repls.NAMES if name not in missing}
-    text = table(found)
-    if "--write" not in sys.argv:
-        sys.stdout.write(text + "\n")
-    elif missing:
-        sys.exit(f"not written, as these are not installed: {missing}")
-    else:
-        PAGE.write_text(MARKED.sub(lambda match: f"{match[1]}{text}\n{match[2]}", PAGE.read_text()))
+    for names, source, marked in ((KERNELS, real_kernels, MARKED_OF_KERNELS), (real_repls.NAMES, real_repls, MARKED)):
+        missing = {name: how for name in names if (how := source.missing(name))}
+        text = table({name: anyio.run(marks, name) for name in names if name not in missing})
+        if "--write" not in sys.argv:
+            sys.stdout.write(text + "\n")
+        elif missing:
+            sys.exit(f"not written, as these are not installed: {missing}")
+        else:
+            PAGE.write_text(marked.sub(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", PAGE.read_text()))
 
 
 if __name__ == "__main__":

@@ -12,3 +12,9 @@ pytestmark = pytest.mark.anyio
 async def test_the_page_says_what_the_server_can_do(name):
     said = capability_table.read(capability_table.PAGE.read_text())[name]
     assert said == await capability_table.marks(name), "run `python tests/repls/capability_table.py --write`"
+
+
+@pytest.mark.parametrize("name", capability_table.KERNELS)
+async def test_the_page_says_what_the_kernel_can_do(name):
+    said = capability_table.read(capability_table.PAGE.read_text(), capability_table.MARKED_OF_KERNELS)[name]
+    assert said == await capability_table.marks(name), "run `python tests/repls/capability_table.py --write`"
