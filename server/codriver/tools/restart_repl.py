@@ -30,11 +30,18 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
     """End the process behind a session, start it anew, and wait until it is back."""
     repl = _wanted(call.state, arguments.repl_session_key)
     who = call.who(arguments.who)
-    if not repl.owned:
-        raise CapabilityMissingError("restart", f"codriver did not start {repl.key}: restart it where it was started")
-    call.dispatch(RestartRepl(repl.id, f"{who} asked for it"))
+    before = repl.generation
     with anyio.move_on_after(arguments.timeout_ms / 1000):
-        while call.state.repls[repl.id].phase not in ("connected", "stopped"):
+        if repl.owned:
+            call.dispatch(RestartRepl(repl.id, f"{who} asked for it"))
+        elif _may_be_asked(repl) and arguments.repl_session_key is not None:
+            await call.services.repls.adapter(repl.id).restart()
+        else:
+            why = f"codriver did not start {repl.key}: restart it where it was started"
+            raise CapabilityMissingError("restart", why)
+        while (now := call.state.repls[repl.id]).phase != "stopped":
+            if now.phase == "connected" and now.generation > before:
+                break
             await anyio.sleep(LOOK_S)
     current = call.state.repls[repl.id]
     if current.phase == "stopped":
@@ -46,6 +53,12 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
         why = f" ({current.note})" if current.note else ""
         fields["notes"] = [f"it is not back yet{why}: an evaluation sent now runs as soon as it is"]
     return Answer(fields)
+
+
+def _may_be_asked(repl: Repl) -> bool:
+    """Whether somebody else can restart it for us, and its user named it to us: one that was found is a human's."""
+    can = repl.profile is not None and "restart" in repl.profile.capabilities
+    return can and not repl.origin.is_merely_found
 
 
 def _wanted(state: State, key: str | None) -> Repl:

@@ -57,6 +57,11 @@ class Channel(Protocol):
         """Whether the carrier has its own way to interrupt the kernel."""
         return False
 
+    @property
+    def can_restart(self) -> bool:
+        """Whether the carrier has its own way to restart the kernel."""
+        return False
+
     def post(
         self,
         socket: Socket,

@@ -71,6 +71,9 @@ def _abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capabil
         "cells": Capability("execute_request"),
     }
     missing = dict(MISSING)
+    if kernel.channel.can_restart:
+        capabilities["restart"] = Capability("its server's")
+        del missing["restart"]
     by_message = quirks.interrupt_by == "message"
     if by_message or (quirks.interrupt_by == "signal" and kernel.channel.can_interrupt):
         capabilities["interrupt"] = Capability("interrupt_request" if by_message else "SIGINT", adapted=not by_message)

@@ -128,6 +128,11 @@ class ServerChannel(Channel):
         """The server can."""
         return True
 
+    @property
+    def can_restart(self) -> bool:
+        """The server can."""
+        return True
+
     def post(
         self,
         socket: Socket,
@@ -219,7 +224,7 @@ class ServerChannel(Channel):
             while current.is_open:
                 if self._outgoing:
                     frame = self._outgoing.popleft()
-                    if frame.channel == "shell" and frame.header["msg_type"] == EXECUTE:
+                    if frame.header["msg_type"] == EXECUTE and "subshell_id" not in frame.header:
                         self._sent[frame.header["msg_id"]] = _Sent()
                     await current.send(frame)
                 else:

@@ -1,0 +1,172 @@
+"""Kernels of Jupyter Servers as users meet them: by the options and tools of a real server of ours."""
+
+import pytest
+from cutting_proxy import cutting_proxy
+from jupyter_servers import TOKEN, jupyter_server
+from live_server import Live, serving, until
+
+pytestmark = pytest.mark.slow
+LOST = "its outcome is not known"
+
+
+@pytest.fixture(scope="module")
+def jupyter(tmp_path_factory):
+    with jupyter_server(tmp_path_factory.mktemp("jupyter")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def token_file(tmp_path_factory):
+    token = tmp_path_factory.mktemp("own") / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    return token
+
+
+@pytest.fixture(scope="module")
+def attached(jupyter):
+    return jupyter.start_kernel()
+
+
+@pytest.fixture(scope="module")
+def live(jupyter, attached, token_file, tmp_path_factory):
+    """A server of ours with a Python REPL of its own, a kernel that it attached to, and one that it started."""
+    folder = tmp_path_factory.mktemp("live")
+    own = folder / "config" / "codriver" / "codriver.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(
+        f'[[kernels]]\nurl = "{jupyter.base}/api/kernels/{attached}"\nkey = "theirs"\ntokenFile = "{token_file}"\n'
+    )
+    with serving(folder, "--repl", "python", "--kernel", f"made={jupyter.base}/lab?kernel=python3") as running:
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as client:
+        until(lambda: {row["phase"] for row in rows(client)} == {"connected"}, "all REPLs")
+        yield client
+
+
+def rows(client):
+    return client.call("list_sessions")["sessions"]
+
+
+def evaluate(client, key, code, **others):
+    return client.call("evaluate_code", code=code, replSessionKey=key, **others)
+
+
+def test_one_log_has_what_runs_here_and_there(client):
+    assert {row["key"] for row in rows(client)} == {"py", "theirs", "made"}
+    for key in ("py", "theirs", "made"):
+        assert evaluate(client, key, f"print('in {key}'); 6 * 7")["result"] == "42"
+    query = "[:find ?key ?text :where [?e :output/repl-session-key ?key] [?e :output/text ?text]]"
+    told = client.call("repl_output_log", query=query)
+    assert all(f"in {key}" in str(told) for key in ("py", "theirs", "made")), told
+
+
+def test_no_answer_shows_the_token(client, live):
+    printed = evaluate(client, "made", f"print({TOKEN[:8]!r} + {TOKEN[8:]!r})")
+    assert printed["stdout"] == "<<redacted:KERNEL_TOKEN>>\n"
+    shown = f"{client.call('server_health')} {rows(client)} {live.run('status').stdout} {live.run('doctor').stdout}"
+    assert TOKEN not in shown
+
+
+def test_output_that_the_server_leaves_out_marks_the_answer(client):
+    answer = evaluate(client, "made", "print('x' * 5_000_000); 1")
+    assert "the Jupyter Server left out" in str(answer["notes"])
+    assert "IOPub data rate exceeded" in answer["stderr"]
+
+
+def test_code_in_a_kernel_of_a_server_is_interrupted(client):
+    running = evaluate(client, "made", "while True: pass", timeoutMs=1000)
+    stopped = client.call("interrupt_evaluation", evaluationId=running["evaluationId"])
+    assert stopped["ok"], stopped
+    until(lambda: evaluate(client, "made", "1 + 1").get("result") == "2", "the kernel to be free")
+
+
+def test_a_kernel_of_a_server_is_restarted_by_its_own_name(client, jupyter):
+    evaluate(client, "made", "lost = 1")
+    before = next(row["generation"] for row in rows(client) if row["key"] == "made")
+    answer = client.call("restart_repl", replSessionKey="made", timeoutMs=60_000)
+    assert (answer["phase"], answer["generation"]) == ("connected", before + 1), answer
+    assert evaluate(client, "made", "lost")["status"] == "failed"
+
+
+def test_a_kernel_that_dies_is_another_generation(client):
+    before = next(row["generation"] for row in rows(client) if row["key"] == "theirs")
+    answer = evaluate(client, "theirs", "import os; os._exit(1)")
+    assert answer["status"] == "lost", answer
+    until(
+        lambda: any(row["key"] == "theirs" and row["generation"] > before for row in rows(client)),
+        "the next generation",
+    )
+    assert evaluate(client, "theirs", "2 + 2")["result"] == "4"
+
+
+def test_a_dropped_connection_loses_nothing(jupyter, tmp_path, token_file):
+    with cutting_proxy(jupyter.base) as (proxy, base):
+        kernel = jupyter.start_kernel()
+        options = ("--kernel", f"far={base}/api/kernels/{kernel}")
+        own = tmp_path / "config" / "codriver" / "codriver.toml"
+        own.parent.mkdir(parents=True)
+        own.write_text(f'[[kernels]]\nurl = "{base}/api/kernels/{kernel}"\nkey = "far"\ntokenFile = "{token_file}"\n')
+        with serving(tmp_path, *options) as live, live.client() as client:
+            until(lambda: [row["phase"] for row in rows(client)] == ["connected"], "the kernel")
+            code = "import time; print(1, flush=True); time.sleep(2); n = globals().get('n', 0) + 1; n"
+            running = evaluate(client, "far", code, timeoutMs=1000)
+            proxy.refuse()
+            proxy.cut()
+            until(lambda: jupyter.call("GET", f"/api/kernels/{kernel}")[1]["execution_state"] == "idle", "its end")
+            proxy.refuse(is_refusing=False)
+            done = until(
+                lambda: (
+                    (found := client.call("get_evaluation", evaluationId=running["evaluationId"]))["status"]
+                    != "running"
+                    and found
+                ),
+                "the result",
+            )
+            assert (done["status"], done["result"]) == ("done", "1"), done
+        assert kernel in jupyter.kernels()
+
+
+def test_a_kernel_that_we_started_ends_with_our_server_and_no_other(jupyter, attached, tmp_path, token_file):
+    before = jupyter.kernels()
+    own = tmp_path / "config" / "codriver" / "codriver.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(
+        f'[[kernels]]\nurl = "{jupyter.base}/"\nkernel = "python3"\nkey = "a"\ntokenFile = "{token_file}"\n'
+        f'[[kernels]]\nurl = "{jupyter.base}/?kernel=python3"\nkey = "b"\n'
+    )
+    with serving(tmp_path) as live, live.client() as client:
+        until(lambda: [row["phase"] for row in rows(client)] == ["connected"] * 2, "two kernels")
+        assert len(jupyter.kernels() - before) == 2
+        assert {evaluate(client, key, "import os; os.getpid()")["result"] for key in "ab"}.__len__() == 2
+    assert jupyter.kernels() == before
+    assert attached in before
+
+
+def test_a_wrong_token_is_told_where_it_is_read_from(jupyter, attached, tmp_path):
+    own = tmp_path / "config" / "codriver" / "codriver.toml"
+    own.parent.mkdir(parents=True)
+    wrong = tmp_path / "wrong"
+    wrong.write_text("wrong-4711-wrong")
+    wrong.chmod(0o600)
+    own.write_text(f'[[kernels]]\nurl = "{jupyter.base}/api/kernels/{attached}"\ntokenFile = "{wrong}"\n')
+    with serving(tmp_path) as live, live.client() as client:
+        (row,) = until(lambda: [row for row in rows(client) if row.get("note")], "the refusal")
+        assert "wants a token, or another one" in row["note"]
+        assert "4711" not in str(row)
+
+
+def test_a_url_with_a_token_and_plain_http_to_another_machine_end_the_start_in_words(tmp_path):
+    for place, why in (
+        (f"http://box/lab?token={TOKEN}", "tokenFile or tokenEnv"),
+        ("http://box/?kernel=", "not encrypted"),
+    ):
+        live = Live(tmp_path, "--kernel", place)
+        said = live.greeting + live.process.stdout.read()
+        live.stop()
+        assert why in said
+        assert TOKEN not in said
