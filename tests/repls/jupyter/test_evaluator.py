@@ -194,8 +194,9 @@ async def test_what_another_client_runs_is_told_with_its_end():
         channel.say("iopub", "error", {"ename": "E", "evalue": "no", "traceback": []}, "theirs", session="them")
         channel.state("idle", "theirs", session="them")
         channel.say("iopub", "stream", {"name": "stdout", "text": "late"}, "theirs", session="them")
-        (_, code), (_, ending), (_, late) = events
+        (_, code), (_, report), (_, ending), (_, late) = events
         assert {identity for identity, _ in events} == {"theirs"}
+        assert report == Output("err", "E: no\n")
         assert (code, late) == (OthersCode("boom"), Output("out", "late"))
         assert isinstance(ending, OthersEnding)
         assert (ending.status, ending.failure.type) == ("failed", "E")

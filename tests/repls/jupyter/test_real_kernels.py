@@ -11,7 +11,7 @@ import real_kernels
 from evaluations import evaluate
 
 from codriver.app.wiring import CONNECTORS
-from codriver.core.values import Form, Request
+from codriver.core.values import Form, Request, ValuePart
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.adapter_values import InputNeeded, OthersCode, OthersEnding, Output, Value
 from codriver.repls.errors import CapabilityMissingError
@@ -129,6 +129,8 @@ async def test_a_display_and_a_value_have_all_their_media_types():
         assert first.display_id == second.display_id != ""
         (value,) = of(Value, events)
         assert base64.b64decode(value.bundle["image/png"]) == b"\x89PNG\r\n"
+        part = await opened.read_value("e", ValuePart(("$1", "text/html")))
+        assert part.text == "<b>one</b>"
 
 
 @pytest.mark.parametrize(

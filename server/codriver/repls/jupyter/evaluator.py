@@ -15,11 +15,11 @@ import anyio
 from codriver.core.values import MAIN_SESSION, Failure, Form
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import TaskSet
-from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, Interruption
+from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, Interruption, Output
 from codriver.repls.errors import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.jupyter.cell_outputs import CellOutputs
 from codriver.repls.jupyter.execution import CUT_BY_SERVER, Execution
-from codriver.repls.jupyter.failures import failure_of, not_run
+from codriver.repls.jupyter.failures import failure_of, not_run, report_of
 from codriver.repls.jupyter.kernel import EXECUTE, Exchange
 
 if TYPE_CHECKING:
@@ -152,6 +152,9 @@ class Evaluator:
             if execution is None or execution.is_interrupted or (work.is_stopping and self._was_stopped(execution)):
                 return Ending("interrupted", notes=notes)
             if failure := self._failure(work.request, execution, index):
+                if execution.error is not None:
+                    report = report_of(failure, language=self._kernel.info.language)
+                    self._listener(work.request.id, Output("err", report))
                 return Ending("failed", failure=failure, notes=notes)
         return Ending("done", notes=notes)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
 from codriver.repls.jupyter.messages import text_of, texts_of
+from codriver.repls.stack_frames import FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,7 @@ TRACE_FRAMES: Final = 10
 LINK_FRAMES: Final = 3
 """Frames kept of a failure, and of each of its causes."""
 
-_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CLASS: Final = re.compile(r"<class '(?:builtins\.)?([^']+)'>")
 _FRAME: Final = re.compile(
     r"^ *(?:(?:Cell|Input) In ?\[(?P<cell>\d+)\], line (?P<line>\d+)"
@@ -32,11 +33,14 @@ _FRAME: Final = re.compile(
     re.MULTILINE,
 )
 """Source: IPython, `core.ultratb`."""
+_IN_CELL: Final = re.compile(r" \(\d+\.py, line \d+\)$")
+"""What IPython adds to the words of a syntax error in a cell: a file that does not exist."""
 _V8_PLACE: Final = re.compile(r"<anonymous>:(\d+):(\d+)")
 _RELATIONS: Final = {
     "The above exception was the direct cause of the following exception:": "cause",
     "During handling of the above exception, another exception occurred:": "context",
 }
+_WORDS: Final = {relation: words for words, relation in _RELATIONS.items()}
 _BETWEEN: Final = re.compile("|".join(f"({re.escape(words)})" for words in _RELATIONS))
 _LAST: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.MULTILINE)
 _READING: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
@@ -85,10 +89,29 @@ def failure_of(told: Told, *, language: str, cell: int | None) -> Failure:
     return Failure(
         kind,
         told.value.strip() or told.traceback.strip(),
-        line=int(place[1]) if place else None,
-        column=int(place[2]) if place else None,
+        line=int(place[1]) if place else None,  # its column is one in code that the engine wraps around ours
         trace=tuple(line.strip() for line in told.traceback.splitlines()[1 : TRACE_FRAMES + 1] if line.strip()),
     )
+
+
+def report_of(failure: Failure, *, language: str) -> str:
+    """The failure as a report for the error output: as Python writes it, or in one line and its trace."""
+    if language != "python":
+        return f"{_words(failure)}\n" + "".join(f"  at {frame}\n" for frame in failure.trace)
+    report = ""
+    for link in reversed(failure.chain):
+        report += f"{_python_report(link)}\n{_WORDS[link.relation]}\n\n"
+    return report + _python_report(failure)
+
+
+def _python_report(failure: Failure) -> str:
+    frames = [frame for text in reversed(failure.trace) if (frame := FRAME.match(text))]
+    lines = [f'  File "{frame["file"]}", line {frame["line"]}, in {frame["function"]}\n' for frame in frames]
+    return f"Traceback (most recent call last):\n{''.join(lines)}{_words(failure)}\n"
+
+
+def _words(failure: Failure) -> str:
+    return f"{failure.type}: {failure.message}" if failure.message else failure.type
 
 
 def _of_python(told: Told, cell: int | None) -> Failure:
@@ -98,7 +121,7 @@ def _of_python(told: Told, cell: int | None) -> Failure:
     texts = parts[::width]
     relations = [next(filter(None, parts[start + 1 : start + width]), "") for start in range(0, len(parts) - 1, width)]
     failure = replace(
-        _placed(Failure(told.name or "Error", told.value), texts[-1], cell),
+        _placed(Failure(told.name or "Error", _IN_CELL.sub("", told.value)), texts[-1], cell),
         phase="read" if told.name in _READING else "execution",
     )
     chain = [
@@ -130,7 +153,7 @@ def _placed(failure: Failure, text: str, cell: int | None) -> Failure:
 def _text(frame: re.Match[str]) -> str:
     function = frame["function"] or "<module>"
     if frame["cell"] is not None:
-        return f"{function} (In[{frame['cell']}]:{frame['line']})"
+        return f"{function} (<In[{frame['cell']}]>:{frame['line']})"
     return f"{function} ({_whole(frame['file'])}:{frame['at'] or frame['row']})"
 
 

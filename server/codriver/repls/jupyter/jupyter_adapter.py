@@ -14,25 +14,29 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
 from codriver.repls.adapter import Adapter
+from codriver.repls.adapter_values import Value
 from codriver.repls.errors import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.jupyter.evaluator import Evaluator
+from codriver.repls.jupyter.kept_bundles import KeptBundles
 from codriver.repls.jupyter.kernel import open_kernel
 from codriver.repls.jupyter.kernel_introspection import KernelIntrospection, runs_expressions
 from codriver.repls.jupyter.kernel_profile import ONE_NAMESPACE, profile_of
 from codriver.repls.jupyter.kernel_test_runner import KernelTestRunner
 from codriver.repls.jupyter.others import OthersEvaluations
 from codriver.repls.jupyter.zmq_channel import open_zmq
+from codriver.repls.media import TEXTS, Display
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from codriver.core.values import PrintLimits, Profile, Request
+    from codriver.core.values import PrintLimits, Profile, Request, ValuePart
     from codriver.repls.adapter_values import (
         Completion,
         Difference,
         Ended,
+        Event,
         Interruption,
         Listener,
         Names,
@@ -91,8 +95,10 @@ class JupyterAdapter(Adapter):
     ) -> None:
         self._kernel = kernel
         self._profile = profile
+        self._listener = listener
+        self._kept = KeptBundles()
         self._introspection = introspection
-        self._evaluator = Evaluator(kernel, listener, introspection)
+        self._evaluator = Evaluator(kernel, self._heard, introspection)
         self._tests: KernelTestRunner | None = None
         if introspection.python is not None:
             self._tests = KernelTestRunner(kernel, introspection.python, listener, self._evaluator.interrupt_kernel)
@@ -137,6 +143,10 @@ class JupyterAdapter(Adapter):
         """Give `text` to code that reads from stdin. See `Adapter.send_input`."""
         self._require("stdin", session)
         await self._evaluator.send_input(text)
+
+    async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
+        """A part of what a value or display has in another media type. See `Adapter.read_value`."""
+        return self._kept.read(evaluation, part)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Refuse: a kernel keeps nothing apart. See `Adapter.open_session`."""
@@ -209,6 +219,12 @@ class JupyterAdapter(Adapter):
         if self._tests is None:
             raise CapabilityMissingError("test", self._profile.missing.get("test"))
         return self._tests
+
+    def _heard(self, evaluation: str | None, event: Event) -> None:
+        """An event of ours, whose media types are kept."""
+        if evaluation is not None and isinstance(event, Value | Display):
+            self._kept.keep(evaluation, event.bundle or {TEXTS[0]: getattr(event, "text", "")})
+        self._listener(evaluation, event)
 
     def _require(self, capability: str, session: str = MAIN_SESSION) -> None:
         if capability not in self._profile.capabilities:

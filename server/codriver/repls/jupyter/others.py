@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.repls.adapter_values import OthersCode, OthersEnding, Output
 from codriver.repls.jupyter.execution import Execution
-from codriver.repls.jupyter.failures import failure_of
+from codriver.repls.jupyter.failures import failure_of, report_of
 from codriver.repls.jupyter.messages import text_of
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class OthersEvaluations:
             ending = OthersEnding("interrupted")
         elif execution.error is not None:
             failure = failure_of(execution.error, language=self._info.language, cell=execution.count)
+            self._listener(told_as, Output("err", report_of(failure, language=self._info.language)))
             ending = OthersEnding("failed", failure)
         self._listener(told_as, ending)
 
