@@ -10,6 +10,11 @@ import pytest
 from live_server import until
 from serve_with_memory import LiveWithMemory
 
+from codriver.core.state import Origin, Repl, State
+from codriver.settings.model import Settings
+from codriver.tools.gate import refusal
+from codriver.tools.manifest import BY_NAME
+
 KERNELSPEC = {"kernelspec": {"name": "memory"}}
 
 
@@ -242,3 +247,16 @@ def test_what_cannot_run_is_refused_and_nothing_is_written(client, notebook, giv
     assert (refused["ok"], refused["reason"]) == (False, reason)
     assert words in refused["message"]
     assert notebook.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("origin", "formerly", "hint"),
+    [
+        ("python", set(), "codriver serve --repl jupyter"), ("jupyter:ir", set(), "the REPL k is starting: call again"),
+        ("jupyter", {"evaluate", "cells"}, None),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_is_on_its_way_is_named_and_one_that_was_there_is_waited_for(origin, formerly, hint):
+    repl = Repl("1", "k", Origin("process", origin), phase="starting", formerly=frozenset(formerly))
+    refused = refusal(BY_NAME["run_cell"], State(repls={"1": repl}), Settings())
+    assert (refused and hint in refused.hint) if hint else refused is None

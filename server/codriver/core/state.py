@@ -213,8 +213,8 @@ class State:
             if repl.phase == "connected" and repl.profile:
                 names.update(repl.profile.capabilities)
             elif repl.is_coming:
-                # What is evaluated waits for it, and so do the tests of one that could run them before.
-                names.update({"evaluate"} | ({"test"} & repl.formerly))
+                # What is evaluated waits for it, and so do tests and cells of one that could run them before.
+                names.update({"evaluate"} | ({"test", "cells"} & repl.formerly))
         return frozenset(names)
 
 

@@ -86,8 +86,6 @@ def _may_be_listed(refused: RefusedError | None, *, lists_once: bool) -> bool:
 
 def _provider(capability: str, state: State) -> str:
     """What would provide a capability that no connected REPL has."""
-    if capability == "cells":
-        return "a Jupyter kernel has it: the user starts one with codriver serve --repl jupyter, or in a notebook"
     ways = {
         repl.profile.missing[capability]
         for repl in state.repls.values()
@@ -95,7 +93,14 @@ def _provider(capability: str, state: State) -> str:
     }
     if ways:
         return "; ".join(sorted(ways))
-    coming = ", ".join(repl.key for repl in state.repls.values() if repl.is_coming)
+    is_of_kernels = capability == "cells"
+    coming = ", ".join(
+        repl.key
+        for repl in state.repls.values()
+        if repl.is_coming and (not is_of_kernels or repl.origin.text.startswith("jupyter"))
+    )
+    if is_of_kernels and not coming:
+        return "a Jupyter kernel has it: the user starts one with codriver serve --repl jupyter, or in a notebook"
     if coming:
         return f"the REPL {coming} is starting: call again when list_sessions shows it connected"
     gone = "; ".join(

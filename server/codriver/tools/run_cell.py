@@ -170,7 +170,8 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
 
 
 def _runs_cells(repl: Repl) -> bool:
-    return repl.profile is not None and CELLS in repl.profile.capabilities
+    """Whether it keeps the outputs of cells, or did and is on its way back."""
+    return CELLS in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_coming else ())
 
 
 def find_open_notebook(path: Path) -> str | None:

@@ -39,11 +39,11 @@ nbformat.write(book, path)
 """
 
 
-def book():
+def book(sources=SOURCES):
     cells = [
         {"cell_type": "code", "execution_count": None, "id": name, "metadata": {}, "outputs": [],
          "source": source.splitlines(keepends=True)}
-        for name, source in SOURCES.items()
+        for name, source in sources.items()
     ]  # fmt: skip
     book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
@@ -98,3 +98,18 @@ def test_the_session_of_a_notebooks_own_kernel_is_listed_and_no_other_is_taken(l
         refused = client.call("run_cell", filePath="b.ipynb", cell="value")
         assert (refused["reason"], "a-ipynb" in refused["hint"]) == ("no-kernel", True)
         assert client.call("run_cell", filePath="b.ipynb", cell="value", replSessionKey="a-ipynb")["ok"]
+
+
+def test_a_kernel_of_ours_that_ends_in_a_cell_leaves_the_file_and_the_next_cell_waits_for_its_successor(tmp_path):
+    python = str(real_kernels.VENV / "bin" / "python")
+    cells = {"end": "import os; os._exit(1)", "next": "1 + 2"}
+    with serving(tmp_path, "--repl", "jupyter", "--python", python) as live, live.client() as client:
+        file = live.workspace / "a.ipynb"
+        file.write_text(book(cells))
+        until(lambda: "run_cell" in client.tools(), "the kernel and the notebook")
+        lost = client.call("run_cell", filePath="a.ipynb", cell="end", timeoutMs=60_000)
+        assert (lost["status"], file.read_text()) == ("lost", book(cells))
+        assert "not written into a.ipynb" in " ".join(lost["notes"])
+        found = client.call("run_cell", filePath="a.ipynb", cell="next", timeoutMs=60_000)
+    assert (found["result"], found["generation"]) == ("3", 2)
+    assert json.loads(file.read_text())["cells"][1]["outputs"][0]["data"] == {"text/plain": ["3"]}
