@@ -6,6 +6,7 @@ servers must be installed to write it.
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -78,6 +79,11 @@ def read(text, marked=MARKED):
     return {name: {row[0]: row[at] for row in cells[2:]} for at, name in enumerate(columns, 1)}
 
 
+def filled(text, match):
+    """The marked place with a table in it."""
+    return f"{match[1]}{text}\n{match[2]}"
+
+
 def main():
     for names, source, marked in ((KERNELS, real_kernels, MARKED_OF_KERNELS), (real_repls.NAMES, real_repls, MARKED)):
         missing = {name: how for name in names if (how := source.missing(name))}
@@ -87,7 +93,7 @@ def main():
         elif missing:
             sys.exit(f"not written, as these are not installed: {missing}")
         else:
-            PAGE.write_text(marked.sub(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", PAGE.read_text()))
+            PAGE.write_text(marked.sub(partial(filled, text), PAGE.read_text()))
 
 
 if __name__ == "__main__":

@@ -96,6 +96,9 @@ async def test_a_file_is_loaded_under_its_path(adapter, name):
     assert [frame.text for frame in trace.frames] == [f"radius ({request.file}:4)", f"<module> ({request.file}:6)"]
     assert not any(frame.tooling for frame in trace.frames)
     assert (await adapter.lookup("radius", None)).line == 3
+    failure = (await evaluate(adapter, load(kernel, "broken.py", "x = 1\ny = = 2\n"))).failure
+    assert (failure.type, failure.phase, failure.line) == ("SyntaxError", "read", 2)
+    assert failure.trace == (f"<module> ({failure.file}:2)",)
 
 
 @python_kernels

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
 from codriver.repls.jupyter.messages import text_of, texts_of
+from codriver.repls.jupyter.python_programs import FOLDER
 from codriver.repls.stack_frames import FRAME
 
 if TYPE_CHECKING:
@@ -140,7 +142,9 @@ def _last_line(text: str) -> Failure:
 
 def _placed(failure: Failure, text: str, cell: int | None) -> Failure:
     """The failure with its trace, innermost frame first, and the place of the innermost that is the user's."""
-    frames = list(_FRAME.finditer(text))[::-1]
+    every = list(_FRAME.finditer(text))[::-1]
+    # Around our own load is nothing but the cell that calls it.
+    frames = list(takewhile(lambda frame: not (frame["file"] or "").startswith(FOLDER), every))
     trace = tuple(_text(frame) for frame in frames[:TRACE_FRAMES])
     for frame in frames:
         if frame["cell"] is not None and (cell is None or int(frame["cell"]) == cell):

@@ -102,7 +102,8 @@ class KernelAnswers:
         __tracebackhide__ = True  # IPython shows this frame to nobody
         name = module_name(path, [os.getcwd()])
         name = name if is_loaded(name, path) else None
-        body = ast.parse(text, path).body
+        tree: Any = compile(text, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)  # without a frame of `ast.parse`
+        body: list[ast.stmt] = tree.body
         written = assigned(ast.Module(body, []))
         if lines is not None and name is not None:
             body = [node for node in body if _is_future(node) or node.lineno in lines]
