@@ -137,7 +137,7 @@ def is_found(due, seen):
         seen.get("evaluatedCode") == due.code
         and seen.get("evaluationOutput", "") == due.out
         and seen.get("evaluationResults", "") == due.value
-        and due.error in seen.get("evaluationErrorOutput", due.error)
+        and due.error in seen.get("evaluationErrorOutput", "")
     )
 
 
