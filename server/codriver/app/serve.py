@@ -294,7 +294,11 @@ class Server:
         self._live.discovery, self._live.server_kernels = discovery, self._parts.server_kernels
         self._tasks.start_soon(discovery.run)
         kernels = KernelDiscovery(
-            core=self._core, workspace=self._workspace, environ=os.environ, protocols={*CONNECTORS, *PROTOCOLS}
+            core=self._core,
+            workspace=self._workspace,
+            environ=os.environ,
+            protocols={*CONNECTORS, *PROTOCOLS},
+            named_ids=self._parts.server_kernels.ids,
         )
         self._tasks.start_soon(kernels.run)
 

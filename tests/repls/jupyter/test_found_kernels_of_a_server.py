@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import real_kernels
-from jupyter_servers import jupyter_server
+from jupyter_servers import TOKEN, jupyter_server
 from live_server import serving, until
 
 pytestmark = pytest.mark.slow
@@ -83,6 +83,27 @@ def test_files_that_lead_to_no_kernel_of_theirs_are_told_of_and_hang_nothing(fou
         for name in ("wrong", "taken"):
             (jupyter.runtime / f"kernel-{name}.json").unlink()
         until(lambda: not {"b-ipynb", "c-ipynb"} & rows(client).keys(), "that they are forgotten")
+
+
+def test_a_kernel_whose_file_cannot_be_read_is_reached_through_its_server(found, tmp_path):
+    jupyter, _session, client = found
+    (jupyter.folder / "sub").mkdir()
+    (tmp_path / "workspace").symlink_to(jupyter.folder / "sub")
+    asked = {"path": "sub/c.ipynb", "name": "c.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
+    _status, session = jupyter.call("POST", "/api/sessions", asked)
+    kernel = session["kernel"]["id"]
+    (jupyter.runtime / f"kernel-{kernel}.json").chmod(0o644)
+    with variables(JUPYTER_RUNTIME_DIR=jupyter.runtime), serving(tmp_path) as live:
+        until(live.port_file.exists, "the server in the folder below")
+        with live.client() as other:
+            until(lambda: all_connected(other, ["c-ipynb"]), "the kernel of c.ipynb")
+            row = rows(other)["c-ipynb"]
+            assert (row["kind"], row["notebook"]) == ("server", "c.ipynb")
+            assert row["origin"] == f"{jupyter.base}/api/kernels/{kernel}"
+            assert other.call("evaluate_code", code="6*7", replSessionKey="c-ipynb", who="ann")["result"] == "42"
+            assert TOKEN not in json.dumps(rows(other))
+    assert kernel in jupyter.kernels()
+    assert [key for key in rows(client) if key.startswith("c-ipynb")] == ["c-ipynb"]
 
 
 def test_a_kernel_that_its_human_ends_is_forgotten(found):

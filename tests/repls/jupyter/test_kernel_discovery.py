@@ -363,7 +363,7 @@ def test_a_notebook_is_not_open_in_a_server_that_is_gone(tmp_path, dead_port):
 class Discovered:
     """A discovery with a core whose shell does nothing."""
 
-    def __init__(self, room, protocols=("jupyter",)):
+    def __init__(self, room, protocols=("jupyter",), named_ids=frozenset):
         self.effects = []
         self.core = Core(
             state=State(life=Life(phase="started", session_id="a")),
@@ -372,8 +372,13 @@ class Discovered:
             handlers=HANDLERS,
             performers=lambda _: dict.fromkeys(effects.EFFECTS, self.effects.append),
         )
-        environ = {"JUPYTER_RUNTIME_DIR": str(room.runtime)}
-        self.discovery = KernelDiscovery(core=self.core, workspace=room.workspace, environ=environ, protocols=protocols)
+        self.discovery = KernelDiscovery(
+            core=self.core,
+            workspace=room.workspace,
+            environ={"JUPYTER_RUNTIME_DIR": str(room.runtime)},
+            protocols=protocols,
+            named_ids=named_ids,
+        )
         self.search = self.discovery._search
 
     def look(self):
@@ -430,6 +435,28 @@ def test_a_kernel_that_is_named_by_its_servers_url_is_not_found_again(room):
     url = "https://host/base/api/kernels/1"
     discovered.core.report(ReplFound("own", "jup", Origin("server", url), f"jupyter+{url}"))
     assert list(discovered.look()) == ["jup"]
+
+
+def test_a_kernel_that_is_named_without_its_id_is_not_found_again(room):
+    room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
+    assert not Discovered(room, named_ids=lambda: {"1"}).look()
+
+
+@pytest.mark.parametrize("first", ["kernel", "server"])
+def test_a_kernel_that_is_known_by_its_file_and_its_server_is_one_repl(room, sessions, first):
+    sessions.add("a.ipynb", "1")
+    room.server(sessions.url)
+    discovered = Discovered(room, ("jupyter", "jupyter+http"))
+    path = room.runtime / "kernel-1.json"
+    for there in (True, False) if first == "kernel" else (False, True):
+        if there:
+            room.kernel("1")
+        else:
+            path.unlink(missing_ok=True)
+        repls = discovered.look()
+        (repl,) = repls.values()
+        assert (repl.key, repl.origin.kind) == ("a-ipynb", first)
+        discovered.core.report(ReplConnected(repl.id, Profile(dialect="python"), repl.address))
 
 
 def test_what_nobody_can_connect_to_is_not_listed(room, sessions):

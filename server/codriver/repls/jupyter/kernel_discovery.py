@@ -30,6 +30,7 @@ from codriver.repls.jupyter.connection_files import (
     runtime_folder,
 )
 from codriver.repls.jupyter.notebook_servers import NotebookServerError, is_alive, sessions_of
+from codriver.repls.kinds import split_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -233,9 +234,18 @@ def _left_over(file: ConnectionFile, notebook: str | None) -> str:
 class KernelDiscovery:
     """Discovers kernels and tells the core of them, for the life of one server."""
 
-    def __init__(self, *, core: Core, workspace: Path, environ: Mapping[str, str], protocols: Collection[str]) -> None:
-        """`protocols`: those of the addresses that can be connected to."""
+    def __init__(
+        self,
+        *,
+        core: Core,
+        workspace: Path,
+        environ: Mapping[str, str],
+        protocols: Collection[str],
+        named_ids: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
+        """`protocols`: those of the addresses that can be connected to. `named_ids`: kernels that are REPLs already."""
         self._core = core
+        self._named_ids = named_ids
         self._search = KernelSearch(workspace, runtime_folder(environ))
         self._protocols = protocols
         self._written: dict[str, int] = {}
@@ -254,8 +264,19 @@ class KernelDiscovery:
         """Make the core's found kernels those that are there and that it does not know by another way."""
         repls = self._core.state.repls.values()
         known = {repl.id: repl for repl in repls if repl.origin.is_merely_found}
-        others = {repl.address or repl.origin.text for repl in repls if repl.id not in known}
-        wanted = {one.identity: one for one in found.kernels if self._is_new_to(one, others)}
+        taken = {
+            _kernel_id(repl.address): repl.id
+            for repl in repls
+            if repl.address and (repl.id not in known or repl.phase == "connected")
+        }
+        taken |= dict.fromkeys(self._named_ids(), "")
+        wanted = {
+            one.identity: one
+            for one in found.kernels
+            # One kernel may be known by its file and by its server.
+            if taken.get(one.kernel_id, one.identity) == one.identity
+            and split_address(one.address)[0] in self._protocols
+        }
         actions: list[Action] = [
             _as_found(one, rewritten=is_rewritten)
             for one in wanted.values()
@@ -278,13 +299,11 @@ class KernelDiscovery:
         if says:
             self._core.report(*says)
 
-    def _is_new_to(self, found: FoundKernel, others: Iterable[str]) -> bool:
-        """Whether it can be connected to, and is no REPL that was named or started by us."""
-        protocol = found.address.partition("://")[0]
-        return protocol in self._protocols and not any(
-            address == found.address or address.partition("?")[0].endswith(f"/api/kernels/{found.kernel_id}")
-            for address in others
-        )
+
+def _kernel_id(address: str) -> str:
+    """The id of the kernel at an address, as its connection file or its URL has it."""
+    name = address.partition("?")[0].rpartition("/")[2]
+    return name.removeprefix("kernel-").removesuffix(".json")
 
 
 def _as_found(found: FoundKernel, *, rewritten: bool) -> ReplFound:

@@ -77,10 +77,16 @@ class ServerKernels:
         self._named: dict[str, NamedKernel] = {}
         self._started: dict[str, tuple[ServerApi, str]] = {}
         """By address: the kernels that were started for us."""
+        self._led_to: dict[str, str] = {}
+        """By the address of one that is named without its id: that id."""
 
     def name(self, kernels: Iterable[NamedKernel]) -> None:
         """Know kernels that the user names: their tokens, and the variables to start them with."""
         self._named |= {one.place.address: one for one in kernels if isinstance(one.place, KernelUrl)}
+
+    def ids(self) -> frozenset[str]:
+        """The ids of kernels that are named without them: by a notebook, or as one to start."""
+        return frozenset(self._led_to.values())
 
     def connectors(self) -> Mapping[str, Connector]:
         """How to connect to such kernels, by protocol. See `codriver.repls.adapter.Connector`."""
@@ -110,6 +116,8 @@ class ServerKernels:
             raise PlainHttpError(url)
         api = ServerApi(url.base, await self._token(url, named), self._environ, keep_secret=self._keep_secret)
         kernel = await self._find(url, named, api)
+        if not url.kernel:
+            self._led_to[url.address] = kernel
         async with connect(partial(open_server_channel, api, kernel), listener=listener) as adapter:
             yield adapter
 
