@@ -264,7 +264,8 @@ class NreplConnection:
 
     def _file(self, message: Message) -> None:
         """Give a message to its exchange; one without an id that is more than output can only be the one that runs."""
-        exchange = self._active.get(message.id or "") or self._routes.get(message.id or "")
+        name = message.id or ""
+        exchange = self._active.get(name) or self._routes.get(name)
         if exchange is None and message.id is None and len(self._active) == 1 and _answers(message):
             exchange = next(iter(self._active.values()))
         if exchange is None:

@@ -168,11 +168,13 @@ class Evaluator:
 
     async def _holding(self, hold: str, act: Coroutine[object, object, Ending]) -> Ending:
         """The ending of what is held by the REPL, or noted by us around it, so that it can be put back."""
+        if not hold:
+            return await act
         await self._holds.note(hold, "before")
         try:
             return await act
         finally:
-            with anyio.CancelScope(shield=bool(hold)):
+            with anyio.CancelScope(shield=True):
                 await self._holds.note(hold, "after")
 
     async def _evaluate_forms(self, work: _Work) -> Ending:

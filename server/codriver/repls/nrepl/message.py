@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from codriver.wire.bencode import Value
 
 NOTHING: Mapping[str, Value] = MappingProxyType({})
+NO_STATUS: frozenset[str] = frozenset()
 
 FAILED = frozenset({"eval-error", "error", "namespace-not-found", "unknown-session", "no-code", "unknown-op"})
 """Status words that mean that what was asked for failed. An `ex` key means the same: some servers send nothing else."""
@@ -50,7 +51,12 @@ class Message:
     @property
     def is_failed(self) -> bool:
         """Whether this message alone says that the request failed."""
-        return bool(self.text("ex")) or not FAILED.isdisjoint(self.status)
+        return ("ex" in self.fields and bool(self.text("ex"))) or bool(FAILED & self.status)
+
+    def texts(self, *keys: str) -> list[str | None]:
+        """The texts under these keys, each as `text` gives it: of a message's many possible fields it has two or so."""
+        fields = self.fields
+        return [self.text(key) if key in fields else None for key in keys]
 
     def text(self, key: str) -> str | None:
         """The text under `key`; None when it is absent, or nil, or no text."""
@@ -66,15 +72,19 @@ def parse(value: Value) -> Message:
     """
     if not isinstance(value, dict):
         raise NotAMessageError(value)
-    status = value.get("status", [])
-    words = [status] if isinstance(status, str) else status if isinstance(status, list) else []
-    identity = value.get("id")
-    return Message(
-        id=str(identity) if isinstance(identity, int) else (as_text(identity) or None),
-        session=as_text(value.get("session")) or None,
-        status=frozenset(word for word in words if isinstance(word, str)),
-        fields=value,
-    )
+    return Message(_name(value.get("id")), _name(value.get("session")), _status(value.get("status")), value)
+
+
+def _name(value: Value | None) -> str | None:
+    """An id as text; None for one that is empty or none at all."""
+    return (value if type(value) is str else as_text(value)) or None
+
+
+def _status(value: Value | None) -> frozenset[str]:
+    """The words of a status, which is a list in any order or one text."""
+    if type(value) is list:
+        return frozenset([word for word in value if type(word) is str])
+    return frozenset((value,)) if type(value) is str else NO_STATUS
 
 
 def as_text(value: Value | None) -> str | None:
@@ -114,6 +124,9 @@ def joined(values: Iterable[Value]) -> Iterator[Value]:
     stream = ""
     texts: list[str] = []
     for value in values:
+        if run is None and type(value) is dict and "out" not in value and "err" not in value:
+            yield value
+            continue
         name, text = _output(value)
         if run is not None and isinstance(value, dict) and name == stream and _address(value) == _address(run):
             texts.append(text)

@@ -94,38 +94,38 @@ class Reply:
 
         What comes behind `done` is passed on too, a value as a late one, and changes nothing of how it ended.
         """
-        if out := message.text("out"):
+        out, err, value, namespace, ex, root_ex = message.texts("out", "err", "value", "ns", "ex", "root-ex")
+        if out:
             self._listener(self._evaluation, Output("out", out))
-        if err := message.text("err"):
+        if err:
             self._listener(self._evaluation, Output("err", err))
-        value = message.text("value")
         if self.is_over:
-            self._pass_on_value(value, message, is_late=True)
+            self._pass_on_value(value, namespace, message, is_late=True)
             return
         if err:
             self._err = (self._err + err)[-ERR_CHARS:]
-        self.namespace = message.text("ns") or self.namespace
-        self._ex = message.text("ex") or self._ex
-        self._root_ex = message.text("root-ex") or self._root_ex
-        self._parts = as_map(message.fields.get("codriver/error")) or self._parts
+        self.namespace = namespace or self.namespace
+        self._ex = ex or self._ex
+        self._root_ex = root_ex or self._root_ex
+        if "codriver/error" in message.fields:
+            self._parts = as_map(message.fields["codriver/error"]) or self._parts
         self.status |= message.status
         # `error` also stands beside `done` of an interrupt's own answer; `interrupted` then says what happened.
-        self.is_failed = self.is_failed or bool(self._ex or self._parts) or not FAILED.isdisjoint(message.status)
+        self.is_failed = self.is_failed or bool(self._ex or self._parts or FAILED & message.status)
         if value is not None:
             self.values.append(value[:ERR_CHARS])
-        self._pass_on_value(value, message, is_late=False)
+        self._pass_on_value(value, namespace, message, is_late=False)
         if NEED_INPUT in message.status:
             self._listener(self._evaluation, InputNeeded())
 
-    def _pass_on_value(self, text: str | None, message: Message, *, is_late: bool) -> None:
-        if text is not None:
-            is_cut, cut = TRUNCATED in message.status, message.text("codriver/cut") or ""
-            seen = cut or (cut_in(text, self._limits) if self._limits else "")
-            self.cut = "" if cut else seen
-            value = adapter_values.Value(
-                text, message.text("ns"), truncated=is_cut, is_late=is_late, cut=seen, is_kept=bool(cut)
-            )
-            self._listener(self._evaluation, value)
+    def _pass_on_value(self, text: str | None, namespace: str | None, message: Message, *, is_late: bool) -> None:
+        if text is None:
+            return
+        is_cut, cut = TRUNCATED in message.status, message.text("codriver/cut") or ""
+        seen = cut or (cut_in(text, self._limits) if self._limits else "")
+        self.cut = "" if cut else seen
+        value = adapter_values.Value(text, namespace, truncated=is_cut, is_late=is_late, cut=seen, is_kept=bool(cut))
+        self._listener(self._evaluation, value)
 
     @property
     def is_over(self) -> bool:
