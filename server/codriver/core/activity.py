@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
@@ -20,6 +20,7 @@ MAX_CALLERS = 64
 MAX_SESSIONS = 64
 """Sessions that a caller's answers were about and that are remembered."""
 NOTHING = Told(0, frozenset())
+_NUMBER = attrgetter("number")
 
 
 def since_told(state: State, client: str, who: str) -> tuple[Evaluation, ...]:
@@ -32,13 +33,13 @@ def since_told(state: State, client: str, who: str) -> tuple[Evaluation, ...]:
     if told is None:
         return ()
     changed = [e for e in _unknown(state, told) if e.over or e.number > told.number]
-    return tuple(e for e in changed if (e.client, e.who) != (client, who))
+    return tuple([e for e in changed if (e.client, e.who) != (client, who)])
 
 
 def with_told(state: State, client: Client, who: str) -> Client:
     """The client, of which the caller `who` now knows how every evaluation stands."""
     told = client.told.get(who, NOTHING)
-    live = frozenset(e.id for e in _unknown(state, told) if not e.over)
+    live = frozenset([e.id for e in _unknown(state, told) if not e.over])
     others = [(name, mark) for name, mark in client.told.items() if name != who][-(MAX_CALLERS - 1) :]
     known = Told(state.evaluated, live, told.seen)
     return replace(client, told=MappingProxyType(dict([*others, (who, known)])))
@@ -63,8 +64,10 @@ def with_seen(client: Client, who: str, session: str, stands: Seen) -> Client:
 
 def _unknown(state: State, told: Told) -> list[Evaluation]:
     """The evaluations of which the end, or the beginning, was not told, by number."""
-    live = [state.evaluations[name] for name in told.live if name in state.evaluations]
+    found = [state.evaluations[name] for name in told.live if name in state.evaluations]
     # The newest come last, so only they are looked at, however many are kept.
-    newest_first = reversed(cast("Reversible[Evaluation]", state.evaluations.values()))
-    begun = takewhile(lambda evaluation: evaluation.number > told.number, newest_first)
-    return sorted([*live, *begun], key=lambda evaluation: evaluation.number)
+    for evaluation in reversed(cast("Reversible[Evaluation]", state.evaluations.values())):
+        if evaluation.number <= told.number:
+            break
+        found.append(evaluation)
+    return sorted(found, key=_NUMBER) if len(found) > 1 else found

@@ -116,8 +116,9 @@ class Core:
             if outcome.effects:
                 effects += [_filled(effect, sources) for effect in outcome.effects]
             follow_ups += outcome.follow_ups
-        if effects:
-            _check_all("effect", map(type, effects), self._performers)
+        for effect in effects:
+            if type(effect) not in self._performers:
+                raise UnhandledError("effect", [type(effect).__name__])
         self.state = state
         if follow_ups:
             self._dispatch(context, follow_ups)

@@ -80,9 +80,11 @@ def fill(record: R, sources: Mapping[str, object]) -> R:
     changes: dict[str, object] = {}
     for name in later_fields(type(record)):
         later = record.__dict__[name]
-        if type(later) is Later and sources.get(later.source) is not NOT_YET:
+        if type(later) is Later:
             try:
-                changes[name] = later.get(sources[later.source])
+                source = sources[later.source]
+                if source is not NOT_YET:
+                    changes[name] = later.get(source)
             except (LookupError, AttributeError, TypeError) as error:
                 raise UnresolvedError(later) from error
     return replace(record, **changes) if changes else record

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from codriver.core.values import HELD, LISP, MAIN_SESSION, NOT_LISP, PYTHON
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from codriver.core.values import Evaluation, Lane, Profile
 
@@ -29,7 +29,7 @@ V = TypeVar("V")
 def with_item(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
     """The mapping with `key` set to `value`; the given one is not changed."""
     # A proxy's `|` copies the dict below it at once, 20 times as fast as unpacking the proxy.
-    return MappingProxyType((mapping if isinstance(mapping, MappingProxyType) else dict(mapping)) | {key: value})
+    return MappingProxyType((mapping if type(mapping) is MappingProxyType else dict(mapping)) | {key: value})
 
 
 def without_item(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
@@ -202,6 +202,16 @@ class State:
         dialects = {repl.dialect for repl in self.repls.values()}
         by_repls = ({LISP} if dialects - NOT_LISP else set()) | (dialects & {PYTHON})
         return (self.languages_of_files or frozenset()) | by_repls
+
+    def has_any(self, capabilities: Collection[str]) -> bool:
+        """Whether at least one connected REPL has one of these capabilities."""
+        for repl in self.repls.values():
+            if repl.phase == "connected" and repl.profile:
+                offered = repl.profile.capabilities
+                for name in capabilities:
+                    if name in offered:
+                        return True
+        return False
 
     def capabilities(self) -> frozenset[str]:
         """The capabilities of at least one REPL, also of one to come; the tools on offer follow from them."""

@@ -278,5 +278,7 @@ else:
         changes some fifteen records. For dataclasses without slots and without `__post_init__`.
         """
         changed = object.__new__(type(record))
-        changed.__dict__.update(record.__dict__, **changes)
+        values = changed.__dict__
+        values |= record.__dict__
+        values |= changes
         return changed

@@ -52,7 +52,7 @@ def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None
     """Why `tool` cannot be used now; None when it can."""
     if refused := switched_off(tool, settings):
         return refused
-    if tool.needs and not state.capabilities().intersection(tool.needs):
+    if tool.needs and not state.has_any(tool.needs) and not state.capabilities().intersection(tool.needs):
         wanted = tool.needs[0]
         is_any = any(repl.phase == "connected" for repl in state.repls.values())
         message = None if is_any else f"no REPL is connected, and {tool.name} needs one"
