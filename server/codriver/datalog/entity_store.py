@@ -103,6 +103,8 @@ class EntityStore:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._by_line: dict[int, Record] = {}
+        self._last_line = 0
+        """The highest line that was added."""
         self._all = Postings()
         self._left = Left()
         places = [place for place, name in enumerate(schema.attributes) if name in schema.indexed]
@@ -125,7 +127,7 @@ class EntityStore:
     @property
     def last_line(self) -> int | None:
         """The highest line held."""
-        return _line(self._all.records[-1]) if self._by_line else None
+        return self._last_line if self._by_line else None
 
     def get(self, line: int) -> Record | None:
         """The entity with this line."""
@@ -138,18 +140,17 @@ class EntityStore:
             ValueError: its line is not above every line held.
         """
         line = _line(record)
-        last = self.last_line
-        if last is not None and line <= last:
-            raise ValueError(f"line {line} cannot come after line {last}: lines rise")
+        if self._by_line and line <= self._last_line:
+            raise ValueError(f"line {line} cannot come after line {self._last_line}: lines rise")
+        self._last_line = line
         self._by_line[line] = record
         self._all.records.append(record)
         for place, by_value in self._by_value.items():
             value = record[place]
             if value is not None:
-                postings = by_value.get(value)
-                if postings is None:
-                    postings = by_value[value] = Postings(self._left.line)
-                postings.records.append(record)
+                if value not in by_value:
+                    by_value[value] = Postings(self._left.line)
+                by_value[value].records.append(record)
 
     def remove(self, line: int) -> Record:
         """Take an entity out and give it; constant time for the lowest line unless it holds a long text.
@@ -164,6 +165,8 @@ class EntityStore:
             value = record[place]
             is_long |= isinstance(value, str) and len(value) >= LONG_CHARACTERS
         self._all.remove(record, is_long=is_long)
+        if line == self._last_line and self._by_line:
+            self._last_line = _line(self._all.records[-1])
         for place, by_value in self._by_value.items():
             value = record[place]
             if value is not None:

@@ -95,6 +95,8 @@ class Text:
     @property
     def dropped(self) -> int:
         """How many characters, the oldest, are not held any more."""
+        if not self._written:
+            return 0
         with self._store.lock:
             return self._first_place()
 
@@ -130,6 +132,8 @@ class Text:
         """The characters from the place `start` to before `end`, as far as they are held. Uses the disk if not near."""
         while True:
             with self._store.lock:
+                if not self._written and start <= 0 and end >= self.total:
+                    return Piece("".join(self._pieces), 0, self.total, 0)
                 dropped, total = self._first_place(), self.total
                 begin = max(0, start, dropped)
                 end = max(begin, min(end, total))
@@ -336,5 +340,6 @@ class Stream(Text):
     def end(self) -> str:
         """Add what was kept back, and give it: nothing comes that could make it a secret."""
         rest = self._redactor.flush()
-        self.add(rest)
+        if rest:
+            self.add(rest)
         return rest

@@ -12,13 +12,13 @@ unique. What is held is bounded in number and in bytes, in memory, on disk, and 
 from __future__ import annotations
 
 import heapq
-import json
 import logging
 import os
 import sys
 import threading
 import time
 from dataclasses import dataclass, replace
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
 import anyio
@@ -338,7 +338,7 @@ def size_of(entry: Entry) -> int:
 
 
 def _written(text: str) -> int:
-    return _bytes(json.dumps(text, ensure_ascii=False)) - 2
+    return _bytes(encode_basestring(text)) - 2
 
 
 def _bytes(text: str) -> int:

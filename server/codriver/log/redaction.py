@@ -167,7 +167,7 @@ class StreamRedactor:
     def flush(self) -> str:
         """What was kept back: call it when the stream ends, or pauses for longer than its reader should wait."""
         kept, self._kept = self._kept, ""
-        return self._secrets.out_of(kept)
+        return self._secrets.out_of(kept) if kept else ""
 
     def _beginning(self, text: str, start: int) -> int:
         """The first place from `start` on from which the rest of the text is the beginning of a secret, or its end."""

@@ -5,6 +5,7 @@ Short texts are in memory. Of long ones the newest part is, and the rest lies in
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict, deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -82,8 +83,8 @@ class Transcript:
         """By the number of the value, from 1: what printing left out, in words, and whether the REPL keeps it."""
         self.first_line: int | None = None
         self.last_line: int | None = None
-        self._changed: anyio.Event | None = None
-        """Only there while somebody waits."""
+        self._changed: asyncio.Event | None = None
+        """Only there while somebody waits. asyncio's own: anyio's makes three times as many function calls."""
 
     @property
     def total(self) -> int:
@@ -115,6 +116,8 @@ class Transcript:
     def values(self) -> list[range]:
         """The place of each value in `result`, in order: those held whole, and what is held of the last."""
         starts, total, dropped = self._value_starts, self.result.total, self.result.dropped
+        if len(starts) == 1:
+            return [range(max(starts[0], dropped), total)]
         ends = [*(start - 1 for start in starts[1:]), total]
         places = [range(max(start, dropped), end) for start, end in zip(starts, ends, strict=False)]
         whole = [place for start, place in zip(starts, places[:-1], strict=False) if place.start == start]
@@ -153,7 +156,7 @@ class Transcript:
     async def wait_changed(self) -> None:
         """Wait for the next `signal`."""
         if self._changed is None:
-            self._changed = anyio.Event()
+            self._changed = asyncio.Event()
         await self._changed.wait()
 
     def forget(self) -> None:
@@ -219,9 +222,10 @@ class LateOutput:
 
 async def read(work: Callable[[], T], *transcripts: Transcript) -> T:
     """Do `work`, which reads these transcripts: in a thread of its own where that needs the disk."""
-    if all(transcript.is_in_memory for transcript in transcripts):
-        return work()
-    return await anyio.to_thread.run_sync(work)
+    for transcript in transcripts:
+        if not transcript.is_in_memory:
+            return await anyio.to_thread.run_sync(work)
+    return work()
 
 
 class Transcripts:

@@ -5,6 +5,7 @@ The history, the transcripts and whoever subscribed learn of each entry.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import threading
@@ -55,7 +56,7 @@ class Logbook:
         self._history = history
         self._memory = memory
         self._transcripts = transcripts
-        self._grew = anyio.Event()
+        self._grew = asyncio.Event()
         self._redactor = redactor
         self._loose: dict[tuple[str, str], StreamRedactor] = {}
         self.log = OutputLog(
@@ -154,14 +155,15 @@ class Logbook:
         while True:
             await self._grew.wait()
             await anyio.sleep(NEWS_S)
-            self._grew = anyio.Event()
+            self._grew.clear()
             tell()
 
     def _logged(self, report: Report) -> None:
         for entry in report.added:
             if entry.category == "evaluatedCode":
                 self._history.add(entry)
-        self._history.saw_line(report.last_line)
+            else:
+                self._history.saw_line(entry.line)
         self._grew.set()
 
 
