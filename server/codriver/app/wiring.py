@@ -200,7 +200,7 @@ def _services(
     editor = Editor(workspace)
     return Services(
         core=core,
-        current_settings=lambda: live.settings,
+        live=live,
         workspace=workspace,
         log=logbook.log,
         transcripts=transcripts,

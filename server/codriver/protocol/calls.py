@@ -236,7 +236,8 @@ class PlainCalls:
         is_error = "false" if answered.ok else "true"
         about_us = "" if self._client.handshake else self._caller.about_us
         structure = STRUCTURE % answered.text if traits_of(self._client.name).takes_structure else ""
-        return (RESULT % (_json(identity), _json(content), structure, is_error, about_us)).encode()
+        named = identity if type(identity) is int else _json(identity)
+        return (RESULT % (named, _json(content), structure, is_error, about_us)).encode()
 
 
 def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:

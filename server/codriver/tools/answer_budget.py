@@ -12,7 +12,7 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
 from codriver.tools.base import Image
-from codriver.tools.client_traits import most_bytes, traits_of
+from codriver.tools.client_traits import ENVELOPE_BYTES, most_bytes, traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,9 +46,9 @@ class Cut:
 
 def budget(call: Call) -> int:
     """The bytes of text that an answer has for this caller where no more is asked for."""
-    most = most_bytes(call.client_name)
-    is_bounded = traits_of(call.client_name).has_budget
-    return min(call.services.settings.max_text_bytes, most) if is_bounded else most
+    traits = traits_of(call.client_name)
+    most = traits.answer_characters - ENVELOPE_BYTES
+    return min(call.services.settings.max_text_bytes, most) if traits.has_budget else most
 
 
 def budget_asked(call: Call, tool: str, asked: int | None = None) -> int:

@@ -16,9 +16,9 @@ from codriver.tools.text_parts import is_same
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.core.state import Repl, Seen
+    from codriver.core.state import Repl, Seen, State
     from codriver.core.values import Evaluation
-    from codriver.log.transcripts import Part, Transcript
+    from codriver.log.transcripts import Part, Text, Transcript
     from codriver.tools.base import Call
 
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
@@ -75,10 +75,18 @@ def _line(call: Call, evaluation: Evaluation) -> str:
     return f"meanwhile {evaluation.who} in {key_of(call.state, evaluation)}: {code} ({evaluation.id}, {how})"
 
 
-def notes_of_isolation(call: Call, evaluation: Evaluation) -> list[str]:
+def notes_of_place(state: State, evaluation: Evaluation) -> list[str]:
+    """With a caller's first evaluation in a place: how that differs from the one it will take it for."""
+    repl = state.repls.get(evaluation.repl)
+    if repl is None:
+        return []
+    own = _of_lanes(state, repl, evaluation) if evaluation.session == MAIN_SESSION else _of_own(state, repl, evaluation)
+    return [*_of_home(state, repl, evaluation), *own]
+
+
+def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     """With the first evaluation in a session of one's own: what it shares with the others."""
-    repl = call.state.repls.get(evaluation.repl)
-    if repl is None or repl.profile is None or evaluation.session == MAIN_SESSION or not repl.profile.shares:
+    if repl.profile is None or not repl.profile.shares:
         return []
     session = repl.sessions.get(evaluation.session)
     if session is not None and session.lane is not None:
@@ -86,30 +94,24 @@ def notes_of_isolation(call: Call, evaluation: Evaluation) -> list[str]:
     place = (evaluation.repl, evaluation.generation, evaluation.session)
     is_first = not any(
         (other.repl, other.generation, other.session) == place
-        for other in call.state.evaluations.values()
+        for other in state.evaluations.values()
         if other.number < evaluation.number
     )
     return [f"a session of your own: {repl.profile.shares}"] if is_first else []
 
 
-def notes_of_lanes(call: Call, evaluation: Evaluation) -> list[str]:
+def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     """With a caller's first evaluation in a REPL that has no lane left for it: that it shares a session."""
-    repl = call.state.repls.get(evaluation.repl)
-    if repl is None or evaluation.lane is None or evaluation.session != MAIN_SESSION or not lanes.are_given(repl):
-        return []
-    if not repl_connections.is_first(call.state, evaluation):
+    if evaluation.lane is None or not lanes.are_given(repl) or not repl_connections.is_first(state, evaluation):
         return []
     return [f"{repl.key} has {lanes.MOST} lanes, the most there may be: this session is shared"]
 
 
-def notes_of_home(call: Call, evaluation: Evaluation) -> list[str]:
+def _of_home(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     """With a caller's first evaluation in a REPL: that it is another project's, or lacks the project's packages."""
-    repl = call.state.repls.get(evaluation.repl)
-    if repl is None:
-        return []
     outside = repl.profile.outside if repl.profile else None
-    notes = [note for note in (repl_connections.stray(call.state, repl), repl.caution, outside) if note]
-    return notes if notes and repl_connections.is_first(call.state, evaluation) else []
+    notes = [note for note in (repl_connections.stray(state, repl), repl.caution, outside) if note]
+    return notes if notes and repl_connections.is_first(state, evaluation) else []
 
 
 def with_outside(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:
@@ -131,8 +133,9 @@ async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Tr
     """
     before = transcript.before
     for _ in range(MAX_REPEATS):
-        earlier = call.services.transcripts.get(before) if before else None
-        known = call.state.evaluations.get(before) if before else None
+        if before is None:
+            break
+        earlier, known = call.services.transcripts.get(before), call.state.evaluations.get(before)
         if earlier is None or known is None:
             break
         if known.status in ("done", "failed"):
@@ -147,7 +150,7 @@ def _compared(
     evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript
 ) -> tuple[str, bool]:
     ended_alike = evaluation.status == known.status and not (evaluation.failure and known.failure)
-    if ended_alike and not any(_differs(transcript, earlier, part) for part in PARTS):
+    if ended_alike and not _differing(transcript, earlier):
         output = " and output" if transcript.out.total or transcript.err.total else ""
         return f"same result{output} as {known.id}", True
     return _difference(evaluation, transcript, known, earlier), False
@@ -160,7 +163,7 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
         now, then = evaluation.failure, known.failure
         same = (now.type, now.message) == (then.type, then.message)
         return f"same failure as {known.id}" if same else f"not the same failure as {known.id}"
-    changed = [part for part in PARTS if _differs(transcript, earlier, part)]
+    changed = _differing(transcript, earlier)
     count, of = _changed_lines(transcript, earlier)
     lines = "1 line" if count == 1 else f"{count} lines"
     if "result" not in changed:
@@ -170,12 +173,20 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
     return f"not the same result as {known.id}"
 
 
-def _differs(transcript: Transcript, earlier: Transcript, part: Part) -> bool:
-    """Whether a part is another; what is too much to compare counts as another."""
-    now, then = transcript.text(part), earlier.text(part)
+def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
+    """The parts that are others; what is too much to compare counts as another."""
+    pairs: list[tuple[Part, Text, Text]] = [
+        ("result", transcript.result, earlier.result),
+        ("stdout", transcript.out, earlier.out),
+        ("stderr", transcript.err, earlier.err),
+    ]
+    return [part for part, now, then in pairs if (now.total or then.total) and _differs(now, then)]
+
+
+def _differs(now: Text, then: Text) -> bool:
     if now.total != then.total or now.total > MAX_SAME_CHARACTERS:
         return True
-    return bool(now.total) and (now.dropped != then.dropped or not is_same(now, then))
+    return now.dropped != then.dropped or not is_same(now, then)
 
 
 def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:

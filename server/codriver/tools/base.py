@@ -114,12 +114,18 @@ class EditsNoted:
         return taken
 
 
+class LiveSettings(Protocol):
+    """The holder of the settings, which can change while the server runs."""
+
+    settings: Settings
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """Everything that tools share, for the life of one server."""
 
     core: Core
-    current_settings: Callable[[], Settings]
+    live: LiveSettings
     workspace: Path
     log: OutputLog
     transcripts: Transcripts
@@ -151,7 +157,7 @@ class Services:
     @property
     def settings(self) -> Settings:
         """The settings now; they can change while the server runs."""
-        return self.current_settings()
+        return self.live.settings
 
 
 class Lasting(Protocol):
@@ -217,11 +223,12 @@ class LastingCall(Call):
 
 RESERVED = frozenset({"", "ui", "api"})
 """Names that would hide who acted."""
+_BETWEEN_WORDS = re.compile(r"[^a-z0-9]+")
 
 
 def slug(text: str) -> str:
     """`text` in kebab-case: lower-case letters and digits, single hyphens between."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60].strip("-")
+    return _BETWEEN_WORDS.sub("-", text.lower()).strip("-")[:60].strip("-")
 
 
 def client_slug(client_name: str) -> str:

@@ -80,7 +80,8 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     if refused is not None:
         raise refused
     given = parse(tool, arguments)
-    call.who(given.who)
+    if given.who is not None:
+        call.who(given.who)
     return await tool.run(call, given)
 
 

@@ -152,14 +152,16 @@ class WrongLanguageError(RefusedError):
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     """Evaluate, wait, and say how it stands."""
     who = call.who(arguments.who)
-    repl = resolve(call.state, arguments.repl_session_key).repl  # a wrong key is told before the code is judged
-    lisp = speaks_lisp(call.state, arguments.repl_session_key)
+    state = call.state
+    target = resolve(state, arguments.repl_session_key)  # a wrong key is told before the code is judged
+    repl, lisp = target.repl, speaks_lisp(state, arguments.repl_session_key)
     if lisp:
         await look_at_load(call, repl, arguments.code)
     forms = await _forms(call, arguments.repl_session_key, arguments.code, lisp=lisp)
     if not lisp:
         await check_by_repl(call, repl, arguments.code)
-    target = resolve(call.state, arguments.repl_session_key)
+    if call.state is not state:  # judging it took a while
+        target = resolve(call.state, arguments.repl_session_key)
     check_tree(call, target, who, arguments.repl_session_key)
     if arguments.isolate:
         target = await isolated(call, target, who)

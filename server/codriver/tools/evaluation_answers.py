@@ -11,15 +11,8 @@ from codriver.core.state import Seen
 from codriver.errors import RefusedError
 from codriver.log.transcripts import Transcript, read
 from codriver.repls.adapter_values import NAMESPACE_MISSING
-from codriver.tools.answer_budget import Images, head, json_bytes, shorten, tail
-from codriver.tools.answer_notes import (
-    notes_of_background,
-    notes_of_home,
-    notes_of_isolation,
-    notes_of_lanes,
-    notes_of_others,
-    notes_of_repetition,
-)
+from codriver.tools.answer_budget import Cut, Images, head, json_bytes, shorten, tail
+from codriver.tools.answer_notes import notes_of_background, notes_of_others, notes_of_place, notes_of_repetition
 from codriver.tools.base import Answer, Call
 from codriver.tools.conflicts import notes_of_conflicts
 from codriver.tools.evaluation_waits import queue_notes
@@ -79,9 +72,9 @@ async def describe(
     It leaves out what its reader knows, unless `asked` wants detail.
     """
     await call.services.cell_writes.settled(evaluation)
-    fields = _standing(call, evaluation)
-    own = (*notes_of_isolation(call, evaluation), *notes_of_lanes(call, evaluation))
-    said: list[str] = [*notes_of_home(call, evaluation), *own, *evaluation.notes]
+    session = key_of(call.state, evaluation)
+    fields = _standing(call, evaluation, session)
+    said: list[str] = [*notes_of_place(call.state, evaluation), *evaluation.notes]
     if cell := call.services.cell_writes.told(evaluation.id):
         fields["cell"] = cell[0]
         said += filter(None, cell[1:])
@@ -113,7 +106,7 @@ async def describe(
     is_own = evaluation.client == call.client and asked.who is None
     who = evaluation.who if is_own else call.who(asked.who)
     reader = reader_of(call, asked, who, evaluation)
-    session, stands = key_of(call.state, evaluation), Seen(evaluation.generation, namespace or reader.namespace_seen)
+    stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
     said += await notes_of_conflicts(call, evaluation)
     told = [*notes_of_others(call, who, session, stands), *notes_of_background(call, who, evaluation)]
     fields["notes"] = [*said, *notes, *told]
@@ -125,12 +118,12 @@ async def describe(
     return Answer(shown, ok=not failed, images=tuple(images.taken))
 
 
-def _standing(call: Call, evaluation: Evaluation) -> dict[str, object]:
+def _standing(call: Call, evaluation: Evaluation, session: str) -> dict[str, object]:
     """The fields of an evaluation that are known whatever became of its texts."""
     return {
         "evaluationId": evaluation.id,
         "status": evaluation.status,
-        "sessionKey": key_of(call.state, evaluation),
+        "sessionKey": session,
         "who": evaluation.who,
         "generation": evaluation.generation,
         "elapsedMs": _elapsed_ms(call, evaluation),
@@ -170,8 +163,10 @@ def others_since(call: Call, evaluation: Evaluation) -> list[str]:
     session = repl.sessions.get(evaluation.session) if repl else None
     if repl is None or session is None:
         return []
-    newest = lanes.in_common(repl, session).last_evaluation_by.items()
-    return sorted(who for who, number in newest if who != evaluation.who and number > evaluation.previous)
+    newest = lanes.in_common(repl, session).last_evaluation_by
+    if len(newest) == 1 and evaluation.who in newest:
+        return []
+    return sorted(who for who, number in newest.items() if who != evaluation.who and number > evaluation.previous)
 
 
 def _images(asked: int, allowed: int) -> Images:
@@ -210,14 +205,14 @@ def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, i
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
         said.append("stacks is where your code was before the interrupt; get_evaluation with part stacks has all of it")
-    ends = {key: text.last(max_bytes + 1) for key, text in streams.items()}
-    sizes = {"result": result} | {key: end.text for key, end in ends.items()}
-    wanted = {key: _size(text, max_bytes + 1) for key, text in sizes.items()}
+    ends = {key: text.last(max_bytes + 1) for key, text in streams.items() if text.total}
+    wanted = {"result": _size(result, max_bytes + 1)}
+    wanted |= {key: _size(end.text, max_bytes + 1) for key, end in ends.items()}
     if earlier:
         wanted["values"] = sum(_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated(result)])
     shares = share(_without_notes(max_bytes, wanted), wanted)
     if values:
-        cut = head(result, shares["result"])
+        cut = head(result, shares["result"]) if wanted["result"] > shares["result"] else Cut(result)
         # Where its images were taken out, what is read is shorter than what is there, and whole.
         unread = len(values[-1]) - len(result) if len(values[-1]) > MAX_READ_CHARACTERS else 0
         dropped = 0 if earlier else transcript.result.dropped
@@ -228,9 +223,8 @@ def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, i
             said.append(_left_out(transcript, "result", place, cut.omitted + unread, dropped))
     if earlier:
         fields["values"] = _several(said, transcript, earlier, _repeated(result), shares["values"])
-    for key, text in streams.items():
-        if text.total:
-            fields[key] = _ends(said, transcript, key, ends[key], shares[key])
+    for key, end in ends.items():
+        fields[key] = _ends(said, transcript, key, end, shares[key])
     said += _cut_notes(transcript)
     if transcript.server_cut and not transcript.cuts:
         said.append("the REPL itself cut the printed value at its print limits")
@@ -343,6 +337,8 @@ def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, drop
 
 def _cut_notes(transcript: Transcript) -> list[str]:
     """What print limits left out of the values, and the way to it, a line each."""
+    if not transcript.cuts:
+        return []
     count, notes = len(transcript.values()), []
     for number, (words, is_kept) in list(transcript.cuts.items())[-MAX_CUT_NOTES:]:
         which, path = ("", "[]") if number == count else (f" of value {number}", f'["${number}"]')

@@ -84,11 +84,12 @@ def reader_with(
     call: Call, arguments: Evaluating, who: str, seen: Seen | None = None, *, reads_python: bool = False
 ) -> Reader:
     """The reader of an answer to these arguments, the caller `who`, as far as they and what it has `seen` tell."""
+    given = arguments.__dict__
     return Reader(
         who=who,
-        session_key=getattr(arguments, "repl_session_key", None) or _only_session(call, who),
-        namespace=getattr(arguments, "namespace", None),
-        evaluation=getattr(arguments, "evaluation_id", None),
+        session_key=given.get("repl_session_key") or _only_session(call, who),
+        namespace=given.get("namespace"),
+        evaluation=given.get("evaluation_id"),
         seen=seen,
         asks_status=arguments.asks_status,
         workspace=str(call.services.workspace),
@@ -110,11 +111,10 @@ def lean(
 
     `is_cut`: some of its text is left out. `is_named`: of the notes on it some may ask for its id.
     """
-    fields = _with_short_error(fields, reader.workspace)
-    left_out = {key for key in fields if _is_known(key, fields, reader, is_cut=is_cut)}
-    if fields.get("status") == "done" and not is_named:
-        left_out.add("evaluationId")
-    kept = {key: value for key, value in fields.items() if key not in left_out}
+    if "error" in fields:
+        fields = _with_short_error(fields, reader.workspace)
+    is_known = _known(fields, reader, is_cut=is_cut, is_named=is_named)
+    kept = {key: value for key, value in fields.items() if key not in is_known or not is_known[key]}
     if reader.reads_python:
         _leave_out_none(kept)
     return kept
@@ -135,30 +135,23 @@ def _with_short_error(fields: Mapping[str, object], workspace: str) -> Mapping[s
     return {key: value for key, value in changed.items() if key != "stderr" or value}
 
 
-def _is_known(key: str, fields: Mapping[str, object], reader: Reader, *, is_cut: bool) -> bool:
-    value, is_done = fields[key], fields.get("status") == "done"
-    match key:
-        case "status":
-            return (is_done or fields.get("reason") == "evaluation-failed") and not reader.asks_status
-        case "evaluationId":
-            return value == reader.evaluation or (is_done and not fields.get("notes"))
-        case "sessionKey":
-            return value == reader.session_key
-        case "who":
-            return value == reader.who
-        case "generation":
-            return reader.seen is not None and value == reader.seen.generation
-        case "ns":
-            return value == reader.namespace or (reader.seen is not None and value == reader.seen.namespace)
-        case "notes":
-            return not value
-        case "elapsedMs":
-            return isinstance(value, int) and value < AT_ONCE_MS
-        case "outputLines":
-            return not (is_cut or fields.get("stdout") or fields.get("stderr"))
-        case "hint":
-            return fields.get("reason") == "evaluation-failed"
-    return False
+def _known(fields: Mapping[str, object], reader: Reader, *, is_cut: bool, is_named: bool) -> Mapping[str, bool]:
+    """Whether the reader knows a field, by its name; it knows none of those that are not here."""
+    get, seen = fields.get, reader.seen
+    is_done, has_failed = get("status") == "done", get("reason") == "evaluation-failed"
+    elapsed, namespace, notes = get("elapsedMs"), get("ns"), get("notes")
+    return {
+        "status": (is_done or has_failed) and not reader.asks_status,
+        "evaluationId": get("evaluationId") == reader.evaluation or (is_done and not (notes and is_named)),
+        "sessionKey": get("sessionKey") == reader.session_key,
+        "who": get("who") == reader.who,
+        "generation": seen is not None and get("generation") == seen.generation,
+        "ns": namespace == reader.namespace or (seen is not None and namespace == seen.namespace),
+        "notes": not notes,
+        "elapsedMs": type(elapsed) is int and elapsed < AT_ONCE_MS,
+        "outputLines": not (is_cut or get("stdout") or get("stderr")),
+        "hint": has_failed,
+    }
 
 
 def _leave_out_none(fields: dict[str, object]) -> None:
