@@ -17,6 +17,7 @@ from anyio.abc import SocketAttribute, SocketListener
 from codriver.errors import StartError
 from codriver.net.keepalive import probe_when_silent
 from codriver.net.outbox import BATCH_BYTES, Outbox
+from codriver.net.socket_reader import READ_BYTES, receiving
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,7 +37,6 @@ except ImportError:  # Windows
 else:
     BOUNDS_FILES = True
 
-READ_BYTES = 64 * 1024
 ACCEPT_AGAIN_S = 0.1
 FILES_BESIDE_CLIENTS = 256
 """What REPLs, the log's files and connections at the door may need, beside one file a client."""
@@ -239,7 +239,7 @@ class Listener:
     async def _converse(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
         async with anyio.create_task_group() as tasks:
             session.outbox.start_writer = partial(tasks.start_soon, _write, session, stream, tasks.cancel_scope)
-            await self._protocol.serve(session, _reader(stream, first))
+            await self._protocol.serve(session, receiving(stream, first))
             session.outbox.close()
             # A writer ends when all is written; one whose client does not read is not waited for.
             tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_S
@@ -298,23 +298,6 @@ def _immediately(stream: SocketStream) -> Callable[[bytes], bool]:
         return True
 
     return write
-
-
-def _reader(stream: SocketStream, first: bytes) -> Callable[[], Awaitable[bytes | None]]:
-    """Gives `first`, then what the stream brings: empty at its end, None when it is broken."""
-    waiting = [first] if first else []
-
-    async def receive() -> bytes | None:
-        if waiting:
-            return waiting.pop()
-        try:
-            return await stream.receive(READ_BYTES)
-        except anyio.EndOfStream:
-            return b""
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return None
-
-    return receive
 
 
 async def _write(session: ClientSession, stream: SocketStream, scope: anyio.CancelScope) -> None:

@@ -1,0 +1,105 @@
+"""A connection is read in order and to its end, and what nobody takes waits with the client."""
+
+import socket
+import struct
+
+import anyio
+import pytest
+from anyio.abc import SocketAttribute
+
+from codriver.net.socket_reader import MOST_WAITING_BYTES, READ_BYTES, receiving
+
+pytestmark = pytest.mark.anyio
+LIMIT_S = 20
+
+
+@pytest.fixture
+async def pair():
+    """A stream as the listener accepts it, and the client's plain socket."""
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as several:
+        port = several.extra(SocketAttribute.local_port)
+        client = await anyio.to_thread.run_sync(socket.create_connection, ("127.0.0.1", port))
+        stream = await several.listeners[0].accept()
+    with anyio.fail_after(LIMIT_S):
+        async with stream:
+            yield stream, client
+    client.close()
+
+
+async def test_the_first_bytes_come_first_and_then_what_is_sent(pair):
+    stream, client = pair
+    receive = receiving(stream, b"first")
+    client.sendall(b"second")
+    assert await receive() == b"first"
+    assert await receive() == b"second"
+    client.sendall(b"third")
+    assert await receive() == b"third"
+
+
+async def test_what_the_library_has_read_already_is_not_lost(pair):
+    stream, client = pair
+    client.sendall(b"ab")
+    assert await stream.receive(1) == b"a"
+    assert await receiving(stream, b"")() == b"b"
+
+
+async def test_a_client_that_has_said_all_still_hears_answers(pair):
+    stream, client = pair
+    receive = receiving(stream, b"")
+    client.sendall(b"last")
+    client.shutdown(socket.SHUT_WR)
+    assert await receive() == b"last"
+    assert await receive() == b""
+    assert await receive() == b""
+    await stream.send(b"answer")
+    assert client.recv(100) == b"answer"
+
+
+async def test_a_connection_that_is_reset_is_told_from_one_that_ended(pair):
+    stream, client = pair
+    receive = receiving(stream, b"")
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    assert await receive() is None
+
+
+async def test_much_that_comes_at_once_is_given_in_pieces_and_in_order(pair):
+    stream, client = pair
+    sent = bytes(range(256)) * 4096
+    receive, came = receiving(stream, b""), b""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(anyio.to_thread.run_sync, client.sendall, sent)
+        while len(came) < len(sent):
+            piece = await receive()
+            assert 0 < len(piece) <= READ_BYTES
+            came += piece
+    assert came == sent
+
+
+async def test_what_nobody_takes_waits_with_the_client(pair):
+    stream, client = pair
+    receive = receiving(stream, b"")
+    client.sendall(b"x")
+    assert await receive() == b"x"
+    client.setblocking(False)
+    sent = await _send_until_full(client)
+    held = receive.__self__._waiting_bytes
+    assert held < sent
+    assert held < MOST_WAITING_BYTES + 2**20  # and at most one piece of the event loop's beyond that
+    came = 0
+    while came < sent:
+        came += len(await receive())
+    assert came == sent
+
+
+async def _send_until_full(client):
+    """Send until the kernel takes no more and the reader has come to rest."""
+    sent = refused = 0
+    while refused < 50:
+        try:
+            sent += client.send(b"y" * 65536)
+            refused = 0
+        except BlockingIOError:
+            refused += 1
+        await anyio.lowlevel.checkpoint()
+    return sent
