@@ -5,9 +5,9 @@ import struct
 
 import anyio
 import pytest
-from anyio.abc import SocketAttribute
+from anyio.abc import SocketListener
 
-from codriver.net.socket_reader import MOST_WAITING_BYTES, READ_BYTES, receiving
+from codriver.net.socket_reader import MOST_WAITING_BYTES, READ_BYTES, SocketReader, receiving
 
 pytestmark = pytest.mark.anyio
 LIMIT_S = 20
@@ -16,10 +16,11 @@ LIMIT_S = 20
 @pytest.fixture
 async def pair():
     """A stream as the listener accepts it, and the client's plain socket."""
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as several:
-        port = several.extra(SocketAttribute.local_port)
-        client = await anyio.to_thread.run_sync(socket.create_connection, ("127.0.0.1", port))
-        stream = await several.listeners[0].accept()
+    raw = socket.create_server(("127.0.0.1", 0))
+    raw.setblocking(False)  # noqa: FBT003  # the standard library's own signature
+    async with await SocketListener.from_socket(raw) as listener:
+        client = await anyio.to_thread.run_sync(socket.create_connection, raw.getsockname())
+        stream = await listener.accept()
     with anyio.fail_after(LIMIT_S):
         async with stream:
             yield stream, client
@@ -79,11 +80,13 @@ async def test_much_that_comes_at_once_is_given_in_pieces_and_in_order(pair):
 async def test_what_nobody_takes_waits_with_the_client(pair):
     stream, client = pair
     receive = receiving(stream, b"")
+    reader = getattr(receive, "__self__", None)
+    assert isinstance(reader, SocketReader)
     client.sendall(b"x")
     assert await receive() == b"x"
-    client.setblocking(False)
+    client.setblocking(False)  # noqa: FBT003  # the standard library's own signature
     sent = await _send_until_full(client)
-    held = receive.__self__._waiting_bytes
+    held = reader._waiting_bytes
     assert held < sent
     assert held < MOST_WAITING_BYTES + 2**20  # and at most one piece of the event loop's beyond that
     came = 0
