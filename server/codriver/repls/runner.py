@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +29,14 @@ MAX_VALUE_BYTES: Final = 32 * 2**20
 """Where the REPL is asked to stop printing: far above what an answer shows, as the rest can be asked for."""
 
 
+@dataclass(slots=True, eq=False)
+class _Run:
+    """An evaluation that runs, and when it will have run too long, by the loop's clock."""
+
+    effect: effects.RunEvaluation
+    ends_at: float
+
+
 class Runner:
     """Runs the evaluations of one server, for its life. `adapters` are those connected at any moment.
 
@@ -46,7 +56,9 @@ class Runner:
         self._adapters = adapters
         self._interrupter = interrupter
         self._spawn = spawn
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._running: dict[str, _Run] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        """Set for the first that will have run too long. One for all, as nearly every evaluation ends long before."""
         self._overlong: dict[str, str] = {}
         """By evaluation that is being ended because it ran too long: that in words."""
 
@@ -56,8 +68,9 @@ class Runner:
         adapter = self._adapters.get(effect.repl)
         if adapter is None:
             return
-        overlong = partial(self._spawn, f"ending the evaluation {evaluation}", self._end_overlong, effect)
-        self._timers[evaluation] = loop.call_later(effect.max_run_ms / 1000, overlong)
+        self._running[evaluation] = run = _Run(effect, loop.time() + effect.max_run_ms / 1000)
+        if self._timer is None or run.ends_at < self._timer.when():
+            self._look_at(run.ends_at)
         ended = partial(self._ended, evaluation)
         try:
             adapter.start_evaluation(effect.request, ended, _limits(effect))
@@ -84,13 +97,13 @@ class Runner:
         ended = partial(self._ended, evaluation)
         try:
             await adapter.open_session(effect.request.session, shares_names=True)
-            if evaluation in self._timers:
+            if evaluation in self._running:
                 adapter.start_evaluation(effect.request, ended, _limits(effect))
         except Exception as error:  # noqa: BLE001  # as in `begin`
             ended(error)
 
     def _ended(self, evaluation: str, how: Ending | Exception) -> None:
-        self._timers.pop(evaluation).cancel()
+        del self._running[evaluation]
         why = self._overlong.pop(evaluation, None)
         if isinstance(how, ReplDisconnectedError):
             return  # the life of the connection ends all its evaluations at once, with the cause
@@ -101,6 +114,23 @@ class Runner:
             failure = Failure("internal-error", f"{text}; the code was sent and may have run, in part or whole")
             self._core.report(actions.EvaluationEnded(evaluation, "failed", failure=failure))
 
+    def _look_at(self, when: float) -> None:
+        """Look for what has run too long at this time of the loop's clock."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(when, self._end_all_overlong)
+
+    def _end_all_overlong(self) -> None:
+        """End what has run too long, each once, and look again when the next will have."""
+        self._timer, now = None, asyncio.get_running_loop().time()
+        for evaluation, run in self._running.items():
+            if run.ends_at <= now:
+                run.ends_at = math.inf
+                self._spawn(f"ending the evaluation {evaluation}", self._end_overlong, run.effect)
+        first = min([run.ends_at for run in self._running.values()], default=math.inf)
+        if first < math.inf:
+            self._look_at(first)
+
     async def _end_overlong(self, effect: effects.RunEvaluation) -> None:
         """It ran longer than anything may: interrupt it, and say so whatever comes of it."""
         evaluation, request = effect.request.id, effect.request
@@ -108,7 +138,7 @@ class Runner:
         why = f"it ran longer than the run limit of {effect.max_run_ms / 1000:g} s"
         await self._interrupter.keep_stacks(evaluation, effect.repl, session)
         adapter = self._adapters.get(effect.repl)
-        if adapter is None or evaluation not in self._timers:
+        if adapter is None or evaluation not in self._running:
             return
         self._overlong[evaluation] = f"{why} and was interrupted"
         try:

@@ -136,10 +136,12 @@ def resolve(state: State, key: str | None, *, may_leave: bool = False) -> Target
     """
     candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:
-        origins = [repl.origin for repl in state.repls.values()]
-        is_wanted = any(one.kind != "port-file" and not one.is_merely_found for one in origins)
-        reached = [repl for repl in candidates if repl.phase != "waiting" or repl.generation]
-        reachable = [repl for repl in without_merely_found(reached) if not (is_wanted and repl.origin.is_merely_found)]
+        reachable = [repl for repl in candidates if repl.phase != "waiting" or repl.generation]
+        if len(state.repls) > 1:
+            origins = [repl.origin for repl in state.repls.values()]
+            is_wanted = any(one.kind != "port-file" and not one.is_merely_found for one in origins)
+            known = without_merely_found(reachable)
+            reachable = [repl for repl in known if not (is_wanted and repl.origin.is_merely_found)]
         if not reachable:
             raise NoReplError(tuple(state.repls.values()))
         if len(reachable) > 1:

@@ -7,6 +7,7 @@ import re
 import sys
 import warnings
 from contextlib import suppress
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -203,7 +204,13 @@ def _parses_as_we_do(repl: Repl) -> bool:
     profile = repl.profile
     if profile is None or profile.dialect != "python" or profile.reads_itself:
         return False
-    major, _, rest = profile.versions.get("python", "").partition(".")
+    return _is_not_newer(profile.versions.get("python", ""))
+
+
+@lru_cache(maxsize=16)
+def _is_not_newer(version: str) -> bool:
+    """Whether a version of Python is ours or an older one."""
+    major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
     if not (major.isdecimal() and minor.isdecimal()):
         return False

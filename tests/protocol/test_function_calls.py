@@ -1,0 +1,26 @@
+"""One evaluation costs the server a bounded number of function calls, counted by a profiler on its event loop."""
+
+import pytest
+from counted_server import Counted, evaluation_calls
+from live_server import until
+
+pytestmark = pytest.mark.skipif("sys.platform == 'win32'", reason="it is asked for by signals")
+
+MOST_CALLS = 1_280
+"""What it takes on Python 3.11, and 2 % for a busy machine. Whoever makes it less lowers the bound."""
+ROUNDS = 60
+
+
+def test_an_evaluation_takes_no_more_function_calls_than_it_did(tmp_path):
+    live = Counted(tmp_path, "--repl", "python")
+    try:
+        with live.client() as client:
+            until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
+
+            def evaluate():
+                asked = {"name": "evaluate_code", "arguments": {"code": "1+2"}}
+                assert b'"isError":false' in client.line("tools/call", asked)
+
+            assert 500 < evaluation_calls(live, evaluate, rounds=ROUNDS) <= MOST_CALLS
+    finally:
+        live.stop()

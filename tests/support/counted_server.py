@@ -1,0 +1,50 @@
+"""A server whose work can be counted: function calls, and processor time. POSIX only."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from live_server import Live, until
+
+SERVER = Path(__file__).with_name("profiled_server.py")
+
+
+class Counted(Live):
+    """A server that counts its own work."""
+
+    def __init__(self, folder, *options):
+        self.counts = folder / "counts"
+        self.counts.touch()
+        os.environ["BENCH_COUNTS"] = str(self.counts)
+        super().__init__(folder, *options)
+
+    def command(self, name, *options):
+        return [sys.executable, str(SERVER), name, "--workspace", str(self.workspace), *options]
+
+    def ask(self, number):
+        """What the server tells upon a signal."""
+        before = self.counts.read_text()
+        self.process.send_signal(number)
+        told = until(lambda: self.counts.read_text().removeprefix(before), "the server's count")
+        return float(told)
+
+    def calls_of(self, work):
+        """The number of function calls of the work."""
+        self.ask(signal.SIGUSR1)
+        work()
+        return self.ask(signal.SIGUSR1)
+
+    def seconds_of(self, work):
+        """The processor time of the work."""
+        before = self.ask(signal.SIGUSR2)
+        work()
+        return self.ask(signal.SIGUSR2) - before
+
+
+def evaluation_calls(live, evaluate, *, rounds):
+    """The function calls of one evaluation: the least of many rounds, which is the one with no timer in between."""
+    for _ in range(50):
+        evaluate()
+    idle = min(live.calls_of(lambda: None) for _ in range(10))
+    return min(live.calls_of(evaluate) for _ in range(rounds)) - idle
