@@ -237,7 +237,7 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
 
 
 def _found_lost(state: State, repl: Repl, cause: str, *, final: bool) -> Outcome:
-    """What follows when a kernel that was merely found, as it was before, is lost or not reached: it is said once."""
+    """The outcome of losing, or not reaching, a kernel that was merely found: it is said once."""
     effects = () if final else (_retry(state.repls[repl.id]),)
     is_news = repl.phase == "connected" or not (repl.failures or repl.generation)
     words = "lost" if repl.phase == "connected" else f"not reached ({repl.origin.text})"

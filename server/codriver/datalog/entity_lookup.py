@@ -81,7 +81,7 @@ class Match:
 
 
 def match_group(group: Group, scope: Scope, places: Mapping[str, int]) -> Match:
-    """What a record has to be for all patterns of the group."""
+    """The conditions on a record that all patterns of the group make together."""
     match = Match()
     match.add(LINE, group.entity, scope)
     for pattern in group.patterns:

@@ -26,7 +26,7 @@ class Function:
         return self.least <= count and (self.most is None or count <= self.most)
 
     def arity_text(self) -> str:
-        """What it takes, in words."""
+        """The number of arguments that it takes, in words."""
         if self.most is None:
             return f"{self.least} or more arguments"
         return f"{self.least} arguments" if self.least == self.most else f"{self.least} to {self.most} arguments"

@@ -194,7 +194,7 @@ class _Planner:
         return self.scope.constants.get(argument.name) if isinstance(argument, Variable) else None
 
     def _caller(self, name: str, arguments: Sequence[Argument], form: Form) -> Callable[[Row], Any]:
-        """What calls the function for a row."""
+        """A caller of the function for a row, its arguments taken from that."""
         function: Callable[..., Any]
         if name in ENTITY_FUNCTIONS:
             source, *arguments = arguments

@@ -112,7 +112,7 @@ class _Reading:
                     )
 
     def _ahead(self, before: str = "") -> str:
-        """What comes next, without the spaces and comments that do not count."""
+        """The rest of the pattern, without the spaces and comments that do not count."""
         rest = self._text[self._place :]
         return before + (VERBOSE_SPACE.sub("", rest) if self._is_verbose else rest)
 
@@ -333,7 +333,7 @@ def _matches(clock: Clock, pattern: Pattern, text: str) -> list[Any]:
 
 
 def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any]) -> Any:
-    """What a search gives within the time left. One that turns out to be long lets other threads run."""
+    """The match that a search finds within the time left. One that turns out to be long lets other threads run."""
     if pattern.max_characters is not None and len(text) > pattern.max_characters:
         raise ValueError(
             f"the pattern repeats a group, which takes memory for each time: it is run on texts of at most"
@@ -350,7 +350,7 @@ def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any
 
 
 def _paced(clock: Clock, search: Callable[..., Any]) -> Any:
-    """What a search gives within the time left, however busy the machine is."""
+    """The match that a search finds within the time left, however busy the machine is."""
     began_s = monotonic()
     trial_s = min(TRIAL_S, clock.remaining_s())
     try:

@@ -98,7 +98,7 @@ class RuleSolver:
         return branch.required <= bound and after is not None and after.issuperset(branch.head)
 
     def caller(self, call: RuleCall, places: Places) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
-        """What answers inputs: given them all, it gives what has the rows of each.
+        """The evaluator of a rule call: given all rows of inputs, it gives the function with the answers to each.
 
         While the tables are being grown these are the rows known so far, else all there are.
         """

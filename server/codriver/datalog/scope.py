@@ -68,7 +68,7 @@ class SolvedRules(Protocol):
         """Whether the rule can be solved with the arguments at these places bound."""
 
     def caller(self, call: RuleCall, places: tuple[int, ...]) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
-        """What answers inputs: given them all, it gives what has the rows of each."""
+        """The evaluator of a rule call: given all rows of inputs, it gives the function with the answers to each."""
 
 
 @dataclass(frozen=True)

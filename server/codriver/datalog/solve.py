@@ -263,7 +263,7 @@ class _Shape:
             raise self._query.text.error(wanted, element.form) from error
 
     def _puller(self, element: Element) -> Callable[[Any], object]:
-        """What shows a cell."""
+        """The function that shows a cell of the result: as it is, or the entity in it pulled by a pattern."""
         if not isinstance(element, Pull):
             return lambda cell: cell
         snapshot = self._context.snapshot(element.source)

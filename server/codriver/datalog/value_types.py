@@ -70,7 +70,7 @@ def constant(text: Text, form: Form) -> object:
 
 
 def own(value: object) -> object:
-    """What a function of Python gave, as a value of ours."""
+    """The value of ours that a function of Python gave."""
     return (Boolean.TRUE if value else Boolean.FALSE) if isinstance(value, bool) else value
 
 

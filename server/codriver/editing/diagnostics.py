@@ -27,7 +27,7 @@ SUFFIXES = frozenset({".clj", ".cljs", ".cljc", ".edn", ".bb"})
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """What the linter said, by file, as JSON rows; or in `note` why it said nothing.
+    """The linter's findings, by file, as JSON rows; or in `note` why there are none.
 
     Both are empty when there is no linter. A file without findings has an empty row list.
     """

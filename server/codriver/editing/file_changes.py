@@ -140,7 +140,7 @@ MISSING = Snapshot(None)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a file was and what it is to be; None as `after` takes the file away."""
+    """A file's content before and after a change; None as `after` takes the file away."""
 
     path: Path
     before: Snapshot

@@ -68,7 +68,7 @@ def _write_header(page: Page, checked: Sequence[Checked], origin: Origin) -> Non
 
 
 def _write_above(page: Page, layout: Layout, wanted: Sequence[str]) -> None:
-    """What stands above the tests: imports, and then functions, classes and constants."""
+    """Write the part above the tests: imports, and then functions, classes and constants."""
     imports = [one for one in layout.above if one.step.role == "import"]
     of_lines = {**dict.fromkeys(wanted), **{one.step.text: one for one in imports}}
     page.gap(1)

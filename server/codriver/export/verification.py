@@ -75,7 +75,7 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What came of a step in the fresh REPL."""
+    """The outcome of a step in the fresh REPL."""
 
     value: str | None = None
     out: str = ""
@@ -204,7 +204,7 @@ def _loading(evaluation: Recorded) -> str:
 
 
 def _came(step: Step, evaluation: Recorded, observed: Observed, values: list[str], dialect: str) -> Checked:
-    """What a step came to that did not fail; its recorded value is taken from `values`."""
+    """The verdict on a step that did not fail; its recorded value is taken from `values`."""
     if observed.value is None:
         return Checked(step, evaluation, "ran", out=observed.out)
     if not values:
@@ -220,7 +220,7 @@ def _came(step: Step, evaluation: Recorded, observed: Observed, values: list[str
 
 
 def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[str]) -> Checked:
-    """What a step came to that failed: the end of its evaluation."""
+    """The verdict on a step that failed, which is the end of its evaluation."""
     if evaluation.ending and raised.type == ENDLESS:
         return Checked(step, evaluation, "absent", is_typo=True, note=_short(evaluation.ending))
     is_known = re.search(opened(raised.message or raised.name), evaluation.err) is not None

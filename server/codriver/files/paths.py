@@ -57,14 +57,14 @@ def user_settings_file() -> Path:
 
 
 def state_folder() -> Path:
-    """What survives a restart and is no setting."""
+    """The folder of the user's state: it survives a restart and is no setting."""
     from platformdirs import user_state_path  # noqa: PLC0415  # as above
 
     return _absolute(os.environ.get("XDG_STATE_HOME")) or user_state_path(NAME, appauthor=False)
 
 
 def cache_folder() -> Path:
-    """What can be fetched or computed again."""
+    """The folder of the user's caches, which can be fetched or computed again."""
     from platformdirs import user_cache_path  # noqa: PLC0415  # as above
 
     return _absolute(os.environ.get("XDG_CACHE_HOME")) or user_cache_path(NAME, appauthor=False)

@@ -187,7 +187,7 @@ class _Finder:
                     yield from self._libraries(self._chosen(one), "")
 
     def _chosen(self, form: Form) -> Form:
-        """What a reader conditional stands for; anything else as it is."""
+        """The form that a reader conditional stands for; anything else as it is."""
         if form.kind != "prefixed" or self._text[form.start : form.start + 2] != "#?":
             return form
         pairs = _items(_items(form)[-1]) if _items(form) else []

@@ -158,7 +158,7 @@ class _Deletion:
 
 
 class _Plan:
-    """What the edits of one text change, found one edit after the other and settled at the end."""
+    """The changes that the edits of one text make, found one edit after the other and settled at the end."""
 
     def __init__(self, document: Document, limits: Limits) -> None:
         self.problems: list[tuple[int, Problem]] = []

@@ -55,7 +55,7 @@ def width(text: str) -> int:
 
 
 def _beyond(indent: str, space: str) -> str:
-    """What a line that begins with `space` has more than `indent`; no column, if it has less."""
+    """The space by which a line that begins with `space` goes beyond `indent`; none, if it has less."""
     if space.startswith(indent):
         return space[len(indent) :]
     return " " * (width(space) - width(indent))
@@ -81,7 +81,7 @@ def _lines(text: str, found: Sequence[re.Match[str]]) -> Iterator[str]:
 
 
 def last_line(text: str) -> str:
-    """What of `text` stands on its last line."""
+    """The last line of `text`."""
     found = _LAST_LINE.search(text)
     return found[0] if found else ""
 

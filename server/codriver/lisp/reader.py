@@ -96,7 +96,7 @@ class Form:
 
     @property
     def kind(self) -> Kind:
-        """What it is."""
+        """The kind of form, such as a vector or a string."""
         return self._tree.kinds[self._index]
 
     @property
@@ -282,7 +282,7 @@ class _Reader:
 
 
 def check(text: str) -> Unbalanced | None:
-    """What a reader would complain of in the brackets and strings of `text`; None when they balance."""
+    """The first fault of a reader in the brackets and strings of `text`; None when they balance."""
     _, fault = _read(text)
     return None if fault is None else explain(text, fault)
 

@@ -132,7 +132,7 @@ def _regions(
 
 
 def _pieces(text: str, low: int, high: int, changes: Sequence[_Change]) -> list[str]:
-    """What stays and what comes in, in turns: one piece before each change, that of the change, and one at the end."""
+    """The pieces of the changed text: one that stays before each change, the new one, and the rest at the end."""
     pieces: list[str] = []
     at = low
     for change in changes:
@@ -184,7 +184,7 @@ def _expected(text: str, offset: int, changes: Sequence[_Change]) -> list[str]:
 
 
 def rename_within(text: str, names: Sequence[Naming], start: int, end: int) -> str:
-    """What of `text` is from `start` to `end`, with the sorted `names` in it renamed."""
+    """The part of `text` from `start` to `end`, with the sorted `names` in it renamed."""
     parts: list[str] = []
     at = start
     for name in names[bisect_left(names, start, key=lambda name: name.start) :]:

@@ -190,7 +190,7 @@ class Document:
         return start >= unit.floor and not self.text[start : unit.start].strip(_BLANK)
 
     def indentation(self, unit: Unit) -> str:
-        """What a line must begin with to stand as far right as the unit."""
+        """The blank beginning of a line that stands as far right as the unit."""
         start = self.places.start(unit.line)
         before = self.text[start : unit.start]
         code = before.lstrip(_BLANK)

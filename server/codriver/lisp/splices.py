@@ -54,7 +54,7 @@ def replace(document: Document, unit: Unit, new: str) -> Splice:
 
 
 def _separator(document: Document, placed: str, at: int, base: str) -> str:
-    """What must stand between `placed` and the text from `at` on, so that neither swallows the other."""
+    """The separator between `placed` and the text from `at` on, so that neither swallows the other."""
     text = document.text
     if at == len(text):
         return ""

@@ -126,7 +126,7 @@ def _unit_at(document: Document, target: Target, line: int, wanted: str, limits:
 
 
 def _where(document: Document, line: int) -> str:
-    """What form a line belongs to that is no form's first, in words."""
+    """The form that a line belongs to which is no form's first, in words."""
     around = [unit for unit in document.units if unit.line < line <= document.places.line(unit.end)]
     if around:
         return f": it stands within the form that begins at line {around[-1].line}"

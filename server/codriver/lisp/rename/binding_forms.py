@@ -61,7 +61,7 @@ def _self_named(walk: Walk, items: Items, scope: Scope, at: int) -> tuple[Items,
 
 
 def _tail(walk: Walk, tail: tuple[Items, Scope]) -> None:
-    """What comes behind a function's name: parameters and body, or a list of both for each arity."""
+    """Walk the part behind a function's name: parameters and body, or a list of both for each arity."""
     items, scope = tail
     is_schema = False
     for number, item in enumerate(items):
@@ -94,7 +94,7 @@ def _def(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _binding(walk: Walk, items: Items, scope: Scope) -> None:
-    """What `binding` and `with-redefs` change is the namespace's, and hides nothing."""
+    """Walk `binding` and `with-redefs`, whose names are the namespace's and hide nothing."""
     parts = walk.items(items[1], scope) if len(items) > 1 else []
     for name in parts[::2]:
         walk.name(name, "global", scope)
@@ -221,7 +221,7 @@ def _ns(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _require(walk: Walk, items: Items, scope: Scope) -> None:
-    """What is quoted here says what the `ns` form says."""
+    """Walk a call of `require` or `use`, whose quoted arguments mean the same as in the `ns` form."""
     for item in items[1:]:
         is_quoted = item.kind == "prefixed" and walk.text.startswith("'", item.start)
         walk.code(item.children if is_quoted else [item], scope, NAMESPACE if is_quoted else 0)

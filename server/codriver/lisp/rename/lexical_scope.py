@@ -155,7 +155,7 @@ class Walk:
             self.code([inner], scope)
 
     def unwrap(self, form: Form, scope: Scope) -> Form:
-        """What metadata stands before; the metadata is walked."""
+        """The form behind its metadata, which is walked."""
         while form.kind == "prefixed" and self.text.startswith(("^", "#^"), form.start) and form.children:
             *metadata, form = form.children
             self.hints(metadata, scope)

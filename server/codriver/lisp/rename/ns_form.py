@@ -52,7 +52,7 @@ class Required:
 
 
 def required(document: Document, namespace: str) -> Required:
-    """What `document` requires of `namespace`, in its `ns` form or by calls of `require` and `use`."""
+    """The requirements of `document` on `namespace`, in its `ns` form or by calls of `require` and `use`."""
     text, aliases, spans, referred, excluded = document.text, set[str](), [], set[str](), set[str]()
     refers_all = False
     for items, is_use in _specifications(document, namespace):

@@ -36,7 +36,7 @@ class Renamed:
 
     @property
     def changes(self) -> dict[str, str]:
-        """What every name that goes with it becomes."""
+        """The new names by the old ones: its own and, of a type, those of its constructors."""
         old, new = self.old, self.new
         constructors = {f"->{old}": f"->{new}", f"map->{old}": f"map->{new}"} if self.kind == "type" else {}
         return {old: new, **constructors}
