@@ -271,7 +271,7 @@ class Text:
             self._store.trim()
 
     def _next_part(self) -> tuple[list[tuple[str, int, int]], int, SpillFile] | None:
-        """What to write next, its place, and the file for it."""
+        """The next part to write, its place, and the file for it; None when nothing is to be written."""
         with self._store.lock:
             if self._unwritten < PART_CHARACTERS or self._is_forgotten or not self._store.spills:
                 self._end_moving()
@@ -306,7 +306,7 @@ class Text:
             useless.remove()
 
     def _stay(self, error: OSError) -> None:
-        """What could not be written stays in memory. It is tried again when there is more of it."""
+        """Keep in memory the part that could not be written. It is tried again when there is more of it."""
         with self._store.lock:
             self._try_at = self.total + PART_CHARACTERS
             self._store.failed(error)

@@ -115,7 +115,7 @@ def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
 def _first(
     present: Present, failed: Sequence[Failed], red: Sequence[str], living: Sequence[str], former: Sequence[str]
 ) -> Iterator[str]:
-    """What to look at first, in this order, each with the call that does it."""
+    """The things to look at first, in this order, each with the call that does it."""
     if present.running:
         yield f"what runs: get_evaluation {present.running[0].partition(' ')[0]}"
     if red:
@@ -130,7 +130,7 @@ def _first(
 
 
 def _news(steps: Sequence[Step], present: Present, reader: str) -> Iterator[Section]:
-    """What others did since the reader's own last call, where it made one."""
+    """The section on the evaluations of others since the reader's own last call, where it made one."""
     own = [step for step in steps if step.who == reader]
     if own:
         last = own[-1]
@@ -140,7 +140,7 @@ def _news(steps: Sequence[Step], present: Present, reader: str) -> Iterator[Sect
 
 
 def _by_who(steps: Iterable[Step], now: int) -> tuple[str, ...]:
-    """What each caller did, in numbers and names; who came last comes first."""
+    """A line for each caller with its evaluations, in numbers and names; who came last comes first."""
     by_who: dict[str, list[Step]] = {}
     for step in steps:
         by_who[step.who] = [*by_who.pop(step.who, ()), step]
@@ -185,7 +185,7 @@ def _named(step: Step) -> str:
 
 
 def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
-    """What failed, how it ended, and whether that is open; of the same thing its last time, the open ones first."""
+    """The failures, how each ended, and whether it is open; of the same thing its last time, the open ones first."""
     found: dict[tuple[str, object], Failed] = {}
     for place in [place for place, step in enumerate(steps) if step.error][-MOST_FAILURES:]:
         step = steps[place]

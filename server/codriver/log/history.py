@@ -129,7 +129,7 @@ class History:
             return self._held.snapshot()
 
     def usage(self) -> dict[str, int]:
-        """What the history takes: entities, bytes in memory and on disk, and how many it may hold."""
+        """The size of the history: entities, bytes in memory and on disk, and how many it may hold."""
         with self._lock:
             return {
                 "entities": len(self._held),

@@ -202,7 +202,7 @@ class Memory:
         return tuple([read[0] for read in found if read is not None])
 
     def entries(self, run: str) -> tuple[Entry, ...]:
-        """What is remembered of a run's output log, in line order; empty where it cannot be read."""
+        """The remembered entries of a run's output log, in line order; empty where it cannot be read."""
         read = self._read_run(run)
         return () if read is None else tuple(map(Entry.from_record, read[1]))
 

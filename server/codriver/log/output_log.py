@@ -121,7 +121,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one transaction did: the entities added, the lines that left, and the lines the log holds now."""
+    """The report of one transaction: the entities added, the lines that left, and the lines the log holds now."""
 
     added: tuple[Entry, ...]
     retracted: tuple[int, ...]

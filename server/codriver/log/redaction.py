@@ -44,7 +44,7 @@ UNCHANGED = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
 
 @dataclass(frozen=True, slots=True)
 class _Secrets:
-    """What to look for. `marks`: for every form of every secret what stands for it.
+    """The secrets to look for. `marks`: for every form of every secret the mark that stands for it.
 
     `groups`: for each secret a piece that all its forms have in common, and the forms. `beginnings`: by a character the
     forms that it may be the newest of, when not all has come; by the letters that they begin with, each with the length
@@ -148,7 +148,7 @@ class StreamRedactor:
         return self._redactor.secrets
 
     def feed(self, chunk: str) -> str:
-        """What can go out now, without secrets."""
+        """The text that can go out now, without secrets."""
         text = self._kept + chunk if self._kept else chunk
         if not self._secrets.any_in(text):
             undecided = self._beginning(text, 0)
@@ -168,7 +168,7 @@ class StreamRedactor:
         return "".join(done)
 
     def flush(self) -> str:
-        """What was kept back: call it when the stream ends, or pauses for longer than its reader should wait."""
+        """The text kept back: call it when the stream ends, or pauses for longer than its reader should wait."""
         kept, self._kept = self._kept, ""
         return self._secrets.out_of(kept) if kept else ""
 
@@ -206,7 +206,7 @@ def _secrets_of(secrets: Mapping[str, str]) -> _Secrets:
 
 
 def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
-    """What `_Secrets.beginnings` holds, of forms of which the longest comes first."""
+    """The table of `_Secrets.beginnings`, of forms of which the longest comes first."""
     by_newest: dict[str, dict[str, list[str]]] = {}
     for form in forms:
         for newest in set(form[:-1]):
@@ -225,7 +225,7 @@ def secret_lines(secret: str) -> tuple[str, ...]:
 
 
 def _secret_part(line: str) -> str:
-    """What is secret of a line without space around it; nothing, where it says nothing."""
+    """The secret part of a line without space around it; empty, where there is none."""
     said = KEY_AND_VALUE.fullmatch(line)
     value = said["value"].rstrip(",;").strip("\"' ") if said else line
     if BEGIN_OR_END.fullmatch(value.strip("\"', ")):

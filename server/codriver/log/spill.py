@@ -364,7 +364,7 @@ class Store:
             file.remove()
 
     def usage(self) -> dict[str, object]:
-        """What texts take, for people and programs to see: bytes in memory and on disk, and what is wrong there."""
+        """The size of all texts, for people and programs to see: bytes in memory and on disk, and trouble there."""
         with self.lock:
             fields: dict[str, object] = {"keptBytes": self.held, "spilledBytes": self.bytes}
             if self.trouble is not None:

@@ -210,7 +210,7 @@ class LateOutput:
             self._all.append(Late(source, is_evaluation, line, line, newlines, ends, head))
 
     def tell(self, reader: Hashable, last_line: int) -> list[Late]:
-        """What this reader was not told of, the oldest first; now it is, up to this line of the log."""
+        """The output that this reader was not told of, the oldest first; now it is, up to this line of the log."""
         before = self._told.pop(reader, None)
         self._told[reader] = self._newest_told = last_line
         if len(self._told) > MAX_READERS:
@@ -291,5 +291,5 @@ class Transcripts:
 
 
 def cleaner(environ: Mapping[str, str]) -> Callable[[str], str]:
-    """What takes secrets out of a text of a REPL that no server's log knows, by the environment that it was given."""
+    """The redactor of texts of a REPL that no server's log knows, by the environment that it was given."""
     return Redactor.from_environment(environ)

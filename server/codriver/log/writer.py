@@ -135,7 +135,7 @@ class Logbook:
         return earlier_runs(known, (entry for entry in code if entry.line < first))
 
     def query(self, asked: Question) -> QueryAnswer:
-        """What a Datalog query over log, history and memory answers. Meant for a thread: it takes up to two seconds.
+        """The answer to a Datalog query over log, history and memory. Meant for a thread: it takes up to two seconds.
 
         Raises:
             QueryError: it cannot be read, or asks for too much.

@@ -357,4 +357,4 @@ def _ask_process(workspace: Path, folder: Path, claimed: ServerRecord) -> int | 
 
 
 def _ignore(_message: dict[str, Any]) -> None:
-    """What nobody asked to hear."""
+    """Pass over a message that nobody asked to hear."""

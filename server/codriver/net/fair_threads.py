@@ -60,7 +60,7 @@ class _Turn:
 
 @dataclass(eq=False, slots=True)
 class _Share:
-    """What one client has of the slots, and had of late."""
+    """The share of one client in the slots, now and of late."""
 
     used_s: float = 0.0
     used_at: float = 0.0
@@ -118,7 +118,7 @@ class Shares:
                 turn.decided.set()
 
     async def run(self, client: str, work: Callable[[], T], *, until: float = math.inf) -> T:
-        """What `work` gives, which runs in a thread once it is this client's turn.
+        """The result of `work`, which runs in a thread once it is this client's turn.
 
         Who is cancelled leaves at once; its slot is free when the work is over. `until`: on the event loop's clock.
 

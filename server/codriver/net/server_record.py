@@ -87,7 +87,7 @@ def read_token(folder: Path) -> str | None:
 
 
 def read_record(folder: Path) -> ServerRecord | None:
-    """What `server.json` says; None when it is missing, counts for nothing, or says nothing usable."""
+    """The record in `server.json`; None when it is missing, counts for nothing, or says nothing usable."""
     try:
         found = json.loads(_read(folder, "server.json", CLAIM))
         note = found.get("portNote")
@@ -133,7 +133,7 @@ def open_log(folder: Path, *, truncate: bool) -> int:
 
 
 def lock_file(folder: Path) -> Path:
-    """What a server holds locked from before it can be reached until it has ended."""
+    """The file that a server holds locked from before it can be reached until it has ended."""
     return folder / "lock"
 
 
@@ -244,7 +244,7 @@ def _judge(listener: kernel_sockets.Peer | None, folder: Path) -> int | None:
 
 
 def _believe(folder: Path) -> None:
-    """What is believed where the kernel tells nothing: files that were read are this user's alone already."""
+    """Believe the lock where the kernel tells nothing: files that were read are this user's alone already."""
     if is_claimed(folder) is False:
         why = f"nobody holds {lock_file(folder)}: the server that wrote the port file is gone"
         raise NotTheServerError(why)

@@ -97,7 +97,7 @@ class Caller:
         *,
         lasting: Lasting | None = None,
     ) -> Answered:
-        """What `tool` answers to this client; what leaves the server passes here, so secrets are taken out here.
+        """The answer of `tool` to this client; every answer passes here, so secrets are taken out here.
 
         `conversation` is the client's own session that the call is from, if not the one of its newest call.
         """

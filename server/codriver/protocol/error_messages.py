@@ -106,7 +106,7 @@ def read_json(line: bytes) -> Any:
 
 
 def refusal(line: bytes) -> Refusal | None:
-    """What is wrong with a line that is no message; None for a notification, which is never answered."""
+    """The refusal of a line that is no message; None for a notification, which is never answered."""
     try:
         value = read_json(line)
     except RecursionError:
@@ -177,7 +177,7 @@ def without_halves(line: bytes) -> bytes:
 
 
 def name_for(identity: object) -> str | None:
-    """What stands for an id with halves, always the same; None for any other."""
+    """The name that stands for an id with halves of a character pair, always the same; None for any other id."""
     if not isinstance(identity, str) or not HALF.search(identity):
         return None
     return f"codriver-id-{identity.encode('utf-16-be', 'surrogatepass').hex()}"

@@ -65,7 +65,7 @@ class Replies:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """What is read within this context belongs to one batch."""
+        """Gather in one batch the requests that are read within this context."""
         self._reading = batch = Batch()
         try:
             yield

@@ -342,7 +342,7 @@ def _result(client: ClientSession, answered: Answered) -> types.CallToolResult:
 
 
 def _for_claude(tool: Tool) -> dict[str, Any]:
-    """What has a client that hides most tools behind a search show this one at once, or find it.
+    """The `_meta` of a tool for a client that hides most tools behind a search: to show it at once, or to find it.
 
     Source: Claude Code 2.1.330, `_meta` of a tool.
     """

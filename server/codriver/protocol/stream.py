@@ -178,7 +178,7 @@ class MessageStream:
         self._ready.reverse()
 
     async def _read_long(self, line: bytes, threads: Shares) -> object:
-        """What a long line holds, or what it has too much of: counted before anything is built of it.
+        """The JSON value in a long line, or the excess in it, which is counted before anything is built.
 
         One beyond a megabyte is read in a thread, one after another: None for what is not, and for what is no JSON.
 
@@ -333,7 +333,7 @@ class MessageStream:
 
 
 def _weighed(line: bytes) -> object:
-    """What a line holds, or what it has too much of; None for no JSON."""
+    """The JSON value in a line, or the excess in it; None for no JSON."""
     found = excess(line) if may_be_heavy(line) else None
     if found is not None:
         return found

@@ -40,7 +40,7 @@ class LinesCrowdedError(PeerError):
 
 
 class LineRoom:
-    """What the begun lines of all connections may take together, for the life of one server.
+    """The bytes that the begun lines of all connections may take together, for the life of one server.
 
     Where they take more, the longest of them pays: who sends little is never held up by those who send much.
     """

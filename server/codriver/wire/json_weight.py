@@ -35,7 +35,7 @@ def may_be_heavy(line: bytes) -> bool:
 
 
 def excess(line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MAX_DEPTH) -> Excess | None:
-    """What there is too much of in a line of JSON; None when it can be read. What is no JSON passes."""
+    """The excess in a line of JSON: elements or depth; None when it can be read. What is no JSON passes."""
     elements = depth = place = marks = 0
     identity = None
     while mark := _MARK.search(line, place):
