@@ -51,7 +51,7 @@ class EvaluationTooLongError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What came of code that ran: printed values, what it printed, and why it failed, if it did."""
+    """The outcome of code that ran: its values as text, its output, and its failure, if it failed."""
 
     values: tuple[str, ...]
     out: str
@@ -61,7 +61,7 @@ class Ran:
 
 @dataclass(slots=True)
 class Heard:
-    """What has been heard of one evaluation so far."""
+    """The answers to one evaluation so far."""
 
     values: list[str] = field(default_factory=list)
     out: list[str] = field(default_factory=list)

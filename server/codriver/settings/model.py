@@ -179,7 +179,7 @@ def settings_table() -> str:
 
 
 def allowed(name: str) -> str:
-    """What a setting may be, in words."""
+    """The values that a setting may have, in words."""
     info = Settings.model_fields[name]
     if info.annotation is bool:
         return "true or false"

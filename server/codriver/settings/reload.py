@@ -49,11 +49,11 @@ class Reloader:
 
     @property
     def withheld(self) -> tuple[str, ...]:
-        """What the workspace's files say and what does not count, a line each."""
+        """The settings of the workspace's files that do not count, a line each."""
         return self._loaded.withheld
 
     def look(self) -> News | None:
-        """What changed since the last look; None when the files are as they were.
+        """The changes since the last look; None when the files are as they were.
 
         A file that is wrong changes nothing: the settings stay as they are until it is mended.
         """
@@ -98,7 +98,7 @@ class Reloader:
 
 
 def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:
-    """What becomes of a list that only grows while the server runs."""
+    """The fate of a changed list that only grows while the server runs, in words."""
     added = [str(item) for item in value if item not in current]
     left = [str(item) for item in current if item not in value]
     parts = [f"{', '.join(added)} comes now"] if added else []
@@ -107,7 +107,7 @@ def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:
 
 
 def _content(file: Path, root: Path | None) -> bytes | str | None:
-    """What a file holds, or why it is not read."""
+    """The content of a file; None where there is none, a text that says why it is not read."""
     try:
         return toml_file.content(file, root=root)
     except FileNotFoundError:

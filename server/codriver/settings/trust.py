@@ -203,7 +203,7 @@ _GRANTING_TEXTS: Final = frozenset({"host", "clojuredocs_url", "python"})
 
 
 def split_granting(name: str, value: object, current: object) -> tuple[object, object]:
-    """What counts of a value that a workspace's file gives to the setting `name`, and what does not, None for nothing.
+    """The part of a value for the setting `name` from a workspace's file that counts, and the rest; None for nothing.
 
     `current`: what holds without that file, which nobody has to be asked for.
     """

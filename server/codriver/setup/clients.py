@@ -66,7 +66,7 @@ class Environment:
 
     @classmethod
     def here(cls) -> Environment:
-        """What this process runs in."""
+        """The environment of this process."""
         platform: Platform = "linux"
         if sys.platform == "darwin":
             platform = "macos"
@@ -111,7 +111,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a client has to run: the relay, for one workspace."""
+    """The command that a client has to run: the relay, for one workspace."""
 
     python: Path
     """An interpreter that has Codriver installed: the relay starts the server with it."""
@@ -369,7 +369,7 @@ def registry_version() -> str:
 
 
 def entry_name(scope: Scope, workspace: Path) -> str:
-    """What the entry is called. In a file that is read in all workspaces, each workspace has an entry of its own."""
+    """The name of the entry. In a file that is read in all workspaces, each workspace has an entry of its own."""
     slug = re.sub(r"[^a-z0-9]+", "-", workspace.name.lower()).strip("-")
     return "codriver" if scope == "workspace" or not slug else f"codriver-{slug}"
 

@@ -182,7 +182,7 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
 
 
 def _say_no_server(file: Path, problem: str) -> Check:
-    """What to do when nobody answers, by what the files in the workspace say."""
+    """The check of a server that does not answer, with advice by the files in the workspace."""
     written = _written_port(file)
     if not written:
         return Check("server", "note", "none runs; the first client starts one", "codriver serve")
@@ -240,7 +240,7 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
 
 
 def _file_problems(folder: Path) -> Iterator[Check]:
-    """What is wrong with the mode of the folder and its files. Others who write the port file redirect clients."""
+    """The faults in the modes of the folder and its files. Others who write the port file redirect clients."""
     try:
         with place(folder, "port", is_last_followed=False) as there:
             status = there.folder_status()

@@ -176,7 +176,7 @@ def _look_into(workspace: Path) -> None:
 
 
 def _grants(clients: Sequence[Client]) -> list[str]:
-    """What `approve` grants each client."""
+    """The permission that `approve` grants, a line for each client."""
     lines = []
     for client in clients:
         keys = ", ".join(f"{key} = {json.dumps(value)}" for key, value in client.approval.items())
@@ -218,7 +218,7 @@ def _repl_line(projects: Sequence[Project], workspace: Path, environment: Enviro
 
 
 def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tuple[Change, ...]:
-    """What `codriver.toml` gets to say: the REPL to start, and the toolset that was asked for."""
+    """The change of `codriver.toml`: the REPL to start, and the toolset that was asked for."""
     if not repl_line and toolset is None:
         return ()
     file = workspace / "codriver.toml"
@@ -267,7 +267,7 @@ def _settings_name_a_repl(workspace: Path) -> bool:
 
 
 def _named_repls(workspace: Path) -> dict[str, object] | None:
-    """What the workspace's settings say of REPLs, by setting; None when they cannot be read."""
+    """The REPLs that the workspace's settings name, by setting; None when they cannot be read."""
     try:
         own, project = (
             toml_file.read(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml")
@@ -354,7 +354,7 @@ def _next_steps(
 
 
 def _sharing(names: str, launch: Launch, environment: Environment) -> list[str]:
-    """What to do with the files in the workspace that a team may share."""
+    """The advice on the files in the workspace that a team may share."""
     is_in_git = (launch.workspace / ".git").exists()
     if launch.shared:
         needs = "uv" if launch.shared[0] == "uvx" else f"{RELAY[0]} on the PATH of the client"

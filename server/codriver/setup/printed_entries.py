@@ -52,7 +52,7 @@ def printed_clients() -> Mapping[str, PrintedClient]:
 
 
 def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tuple[str, tuple[str, ...]]:
-    """What `init` prints for the clients among `names` whose entries it does not write, and the other names."""
+    """The text that `init` prints for those clients among `names` whose entries it does not write, and the rest."""
     known = printed_clients()
     texts, others = [], []
     for name in names:

@@ -143,7 +143,7 @@ def _source(workspace: Path, suffix: str) -> str | None:
 
 
 def port_text(workspace: Path, name: str) -> str:
-    """What a port file of a REPL holds; empty when there is none, or none that is read."""
+    """The text of a REPL's port file; empty when there is none, or none that is read."""
     return _text(workspace, name, PORT_FILE).strip()
 
 
@@ -155,7 +155,7 @@ def _text(workspace: Path, name: str, rules: Rules) -> str:
 
 
 def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """What a linked working tree of git has of its own, in lines for a terminal; none for any other folder."""
+    """The lines for a terminal on what a linked working tree of git has of its own; none for any other folder."""
     main = main_checkout(workspace)
     if main is None:
         return

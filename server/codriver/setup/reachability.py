@@ -40,7 +40,7 @@ QUESTION: Final = {
 
 
 def obstacle(launch: Launch, port_file: Path) -> str | None:
-    """What keeps a client from the running server, in words; None when the relay brings the server's answer."""
+    """The obstacle between a client and the running server; None when the relay brings the server's answer."""
     command = [str(launch.python), str(launch.relay), str(port_file)]
     try:
         done = subprocess.run(  # noqa: S603  # what the clients' entries start
@@ -67,7 +67,7 @@ def obstacle(launch: Launch, port_file: Path) -> str | None:
 
 
 def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
-    """What is to be said of a REPL that others than this user's programs may reach."""
+    """The check of a REPL that others than this user's programs may reach."""
     if not is_loopback(host):
         text = f"{name}: {host} is another machine; code and results cross the network as plain text"
         yield Check("REPLs", "note", text, "use a tunnel: ssh -L")

@@ -56,7 +56,7 @@ def instructions(
     evaluates: bool = True,
     offered: Collection[str] | None = None,
 ) -> str:
-    """What is connected, how to work, which skills there are.
+    """The instructions of a client: the REPLs that are connected, the way to work, and the skills.
 
     Of the tools only those in `offered` are named, all where it is None. At most `INSTRUCTIONS_CHARS` characters,
     however many REPLs and skills there are.

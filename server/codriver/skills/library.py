@@ -92,7 +92,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What the settings allow: `sources` beside Codriver's own, and skills that are switched off by name."""
+    """The skills that the settings allow: `sources` beside Codriver's own, and names that are switched off."""
 
     sources: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()

@@ -34,7 +34,7 @@ class DefinitionHolds:
         """Whether the REPL has our own code for it."""
 
     def fields(self, hold: str) -> dict[str, Value]:
-        """What a request that loads says of the hold that it belongs to."""
+        """The fields by which a request that loads names the hold that it belongs to."""
         return {HOLD: hold} if hold and RESTORE in self._ops else {}
 
     async def note(self, hold: str, step: str) -> None:

@@ -65,7 +65,7 @@ class _Work:
 
     @property
     def forms(self) -> tuple[Form, ...]:
-        """What is sent, one after the other."""
+        """The forms that are sent, one after the other."""
         return self.request.forms or (Form(self.request.code, 1, 1),)
 
 

@@ -112,7 +112,7 @@ class Introspection:
         return found
 
     async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
-        """What is known of `symbol`. See `Adapter.lookup`."""
+        """The description of `symbol`. See `Adapter.lookup`."""
         support = require(self._profile, "lookup")
         target = self._sessions.get(session)
         where = self._namespace(target, namespace)
@@ -227,7 +227,7 @@ class Introspection:
         return error
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """What the threads of `session` do now. See `Adapter.stacks`."""
+        """A dump of the threads of `session` as they are now. See `Adapter.stacks`."""
         op = "codriver/stacks"
         try:
             target = self._sessions.get(session)
@@ -294,7 +294,7 @@ class Introspection:
             logger.info("what evaluations leave behind could not be tidied up: %s", error)
 
     async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
-        """What ClojureDocs says. See `Adapter.clojuredocs`."""
+        """The entry of ClojureDocs. See `Adapter.clojuredocs`."""
         support = require(self._profile, "clojuredocs")
         namespace, _, name = symbol.rpartition("/")
         target = self._sessions.get(MAIN_SESSION)

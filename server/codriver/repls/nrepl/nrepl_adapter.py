@@ -162,7 +162,7 @@ class NreplAdapter(KernelOperations):
 
     @property
     def profile(self) -> Profile:
-        """What the REPL can do."""
+        """The capabilities of the REPL, as they were probed."""
         return self._probed.profile
 
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:

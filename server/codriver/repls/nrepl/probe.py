@@ -128,7 +128,7 @@ def read_ops(answer: Sequence[Message]) -> frozenset[str]:
 
 
 def read_versions(answer: Sequence[Message]) -> dict[str, str]:
-    """What the server says of versions, as text by name. Shown to people, and used for nothing."""
+    """The versions that the server tells, as text by name. Shown to people, and used for nothing."""
     versions: dict[str, str] = {}
     for message in answer:
         for name, version in as_map(message.fields.get("versions")).items():

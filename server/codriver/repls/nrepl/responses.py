@@ -139,7 +139,7 @@ class Reply:
 
     @property
     def failure(self) -> SentFailure:
-        """What was sent about the failure."""
+        """The parts of the failure as they were sent."""
         return SentFailure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)
 
 

@@ -59,7 +59,7 @@ class Dialect:
         """Let threads of user code print to the worker's streams, where `sys.stdout` alone does not do it."""
 
     def name_of(self, namespace: Any) -> str:
-        """What users call a namespace."""
+        """The name by which users know a namespace."""
         raise NotImplementedError
 
     def find(self, name: object) -> Any:
@@ -123,7 +123,7 @@ class Dialect:
         raise NotImplementedError
 
     def lookup(self, name: str, namespace: Any) -> dict[str, Any] | None:
-        """What is known of a name; None if it does not resolve."""
+        """The description of a name; None if it does not resolve."""
         raise NotImplementedError
 
     def source(self, name: str, namespace: Any) -> tuple[str, str, int] | None:

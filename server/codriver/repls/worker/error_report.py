@@ -37,7 +37,7 @@ PHASE = "codriver_phase"
 
 
 def begin_parts(error: BaseException, words: Words | None = None) -> tuple[dict[str, Any], Frames]:
-    """What all dialects tell of a failure, and its frames but for the worker's own, outermost first.
+    """The parts of a failure that all dialects tell, and its frames but for the worker's own, outermost first.
 
     `words` gives type and message of each error of its chain, where the language has others than Python.
     """
@@ -167,7 +167,7 @@ def users_own(frames: Iterable[traceback.FrameSummary]) -> Frames:
 
 
 def stacks() -> str:
-    """What all threads of user code do now."""
+    """A dump of all threads of user code as they are now."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     dumps = []
     for ident, frame in sys._current_frames().items():  # noqa: SLF001  # there is no other way to them

@@ -124,18 +124,18 @@ class Snapshot:
 
 
 class Holds:
-    """What is held of each batch, by its id, for the life of the worker; of very many the oldest is forgotten."""
+    """The holds of all batches, by their ids, for the life of the worker; of very many the oldest is forgotten."""
 
     def __init__(self, roots: list[str]) -> None:
         self._roots = roots
         self._held: dict[str, Held] = {}
 
     def make(self) -> Held:
-        """What is held of a new batch."""
+        """The hold of a new batch."""
         return Held(self._roots)
 
     def of(self, batch: object) -> Held:
-        """What is held of a batch; of nothing for a load that belongs to none."""
+        """The hold of a batch; one that holds nothing for a load that belongs to none."""
         if not isinstance(batch, str) or not batch:
             return Held([], holds=False)
         if batch not in self._held:

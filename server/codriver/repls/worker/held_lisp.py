@@ -55,7 +55,7 @@ class LispHolds(Holds):
 
 
 class LispHeld(Held):
-    """What is held of one batch, in namespaces too."""
+    """The hold of one batch, in namespaces too."""
 
     def __init__(self, roots: list[str], namespaces: Any) -> None:
         super().__init__(roots)

@@ -53,7 +53,7 @@ def image_of(value: object) -> Image | None:
 
 
 def _image(kind: str, given: object) -> Image | None:
-    """What a method gave, with or without facts about it; as text it is base64 already."""
+    """The image that a method gave, with or without facts about it; as text it is base64 already."""
     data = given[0] if isinstance(given, tuple) else given
     if isinstance(data, str):
         data = base64.b64decode(data)

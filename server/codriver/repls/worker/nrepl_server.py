@@ -92,7 +92,7 @@ class Server:
         self._dialect.take_streams()
 
     def _after_fork(self) -> None:
-        """What a forked child prints reaches the parent through the pipes, as the output of any other child does."""
+        """Leave the sockets to the parent; the pipes bring it the output of this child as of any other."""
         self._output.is_child, self._output.last_job = True, None
         for connection in self._connections:
             connection.forget()

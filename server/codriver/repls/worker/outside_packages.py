@@ -53,7 +53,7 @@ def _in_searched_folders(workspace: str, checkout: str) -> Iterator[str]:
 
 
 def _of_importers(checkout: str) -> Iterator[str]:
-    """What the importers of editable installs know by name and place, as those of setuptools and of others do."""
+    """The packages that importers of editable installs know by name and place, such as those of setuptools."""
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("__editable__")]
     for holder in [*modules, *sys.meta_path]:
         for mapping in list(getattr(holder, "__dict__", {}).values()):
@@ -63,7 +63,7 @@ def _of_importers(checkout: str) -> Iterator[str]:
 
 
 def _of_distributions(checkout: str) -> Iterator[str]:
-    """What was installed from a folder of the checkout. Source: PEP 610, `direct_url.json`."""
+    """The packages that were installed from a folder of the checkout. Source: PEP 610, `direct_url.json`."""
     from importlib import metadata
     from urllib.parse import urlsplit
     from urllib.request import url2pathname

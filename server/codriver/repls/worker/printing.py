@@ -56,7 +56,7 @@ class Shape:
 
 
 class Cuts:
-    """What was left out of one printed value."""
+    """The places where something was left out of one printed value."""
 
     def __init__(self) -> None:
         self._first = ""
@@ -70,7 +70,7 @@ class Cuts:
         self._count += 1
 
     def words(self) -> str:
-        """What was left out; empty where nothing was."""
+        """The omissions in words; empty where there are none."""
         if not self._count:
             return ""
         where = " at " + json.dumps(self._place, ensure_ascii=False) if self._place else ""

@@ -50,7 +50,7 @@ def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
 
 
 def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] | None:
-    """What is known of a dotted name; None if it does not resolve. `home`: what the module is called."""
+    """The description of a dotted name; None if it does not resolve. `home`: the module's name."""
     import inspect
 
     value = _resolve(symbol, module)
@@ -177,7 +177,7 @@ def _distance(module: types.ModuleType) -> int:
 
 
 def _own(module: types.ModuleType) -> dict[str, object]:
-    """What a module defines: neither what it imports, nor the values of Python itself; its submodules too."""
+    """The names that a module defines, and its submodules; neither its imports nor the values of Python itself."""
     own = module.__name__
     found = {}
     for name, value in list(module.__dict__.items()):

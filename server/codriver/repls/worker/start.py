@@ -68,7 +68,7 @@ def _parse() -> argparse.Namespace:
 
 
 def _kind_of_dialect(name: str) -> Callable[[list[str]], Dialect]:
-    """What makes the dialect that was asked for; of the two only that one is loaded.
+    """The maker of the dialect that was asked for; of the two only that one is loaded.
 
     To be called before the project's modules can be found, as some may be called like those of the standard library.
     """
