@@ -339,3 +339,24 @@ def test_mypy_knows_every_room_of_the_tests_and_everything_that_supports_them():
     modules = {path.stem for folder in (tests, tests / "support") for path in folder.glob("*.py")}
     missing = (rooms | modules) - {"bench", "support"} - named
     assert not missing, f"name {missing} in the first of pyproject's overrides for mypy: its modules are taken for code"
+
+
+# A first sentence names its subject, as somebody who searches would: "The forms that are sent", not "What is sent".
+# So many of these clauses are left, and there may be fewer only: whoever rewrites some lowers the number.
+CLAUSES_LEFT = {"What": 10, "Who": 4, "How": 62, "Whether": 230}
+
+
+def opening_words():
+    """The word that each docstring of a module, class or function begins with, and where that is."""
+    for path in [*modules(), *RELAY.rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                said = (ast.get_docstring(node) or "").split(maxsplit=1)
+                if said:
+                    yield said[0].rstrip(",:"), f"{name_of(path)}:{getattr(node, 'lineno', 1)}"
+
+
+@pytest.mark.parametrize("word", CLAUSES_LEFT)
+def test_no_more_docstrings_begin_with_a_clause_for_a_subject(word):
+    found = [place for first, place in opening_words() if first == word]
+    assert len(found) <= CLAUSES_LEFT[word], f"begin with the thing itself, not with {word}: {', '.join(found)}"

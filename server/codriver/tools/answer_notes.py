@@ -31,7 +31,7 @@ MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them t
 
 
 def notes_of_others(call: Call, who: str, session: str | None = None, stands: Seen | None = None) -> list[str]:
-    """What others did since this caller's last call, one line each, the newest last; from now on it counts as told.
+    """The doings of others since this caller's last call, one line each, the newest last; from now on they are told.
 
     So does how the session with this key `stands`.
     """
@@ -43,7 +43,7 @@ def notes_of_others(call: Call, who: str, session: str | None = None, stands: Se
 
 
 def notes_of_background(call: Call, who: str, evaluation: Evaluation) -> list[str]:
-    """What background threads and tasks printed since this caller's last answer, in a line; from now on it is told.
+    """The output of background threads and tasks since this caller's last answer, in a line; from now on it is told.
 
     Not of the evaluation that the answer is about, whose output shows it.
     """

@@ -1,4 +1,4 @@
-"""What a tool is, what it is given and what it answers.
+"""Tools: their declaration, the call and the services that they are given, and their answer.
 
 A tool is a description and one async function. It is given a `Call`, through which it reaches everything it may use,
 and its arguments, already checked; it gives an `Answer` or raises a `RefusedError`.
@@ -72,7 +72,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a tool answers: JSON fields under camelCase keys. `ok` is false when what was asked for did not happen."""
+    """The answer of a tool: JSON fields under camelCase keys. `ok` is false when what was asked for did not happen."""
 
     fields: Json
     ok: bool = True
@@ -161,7 +161,7 @@ class Services:
 
 
 class Lasting(Protocol):
-    """What follows a call whose answer its client fetches later, so that its evaluation takes as long as it does."""
+    """The follower of a call whose answer its client fetches later, so that its evaluation takes as long as it does."""
 
     takes_input: bool
     """Whether the client is asked for input by other means than the call's answer."""

@@ -1,4 +1,4 @@
-"""What is known of clients by the name that they give themselves: one table, an entry for each that is special."""
+"""Traits of clients by the name that they give themselves: one table, an entry for each that is special."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ async def clojuredocs_info(call: Call, arguments: DocsArguments) -> Answer:
 
 
 async def describe_docs(services: Services, key: str | None, symbol: str) -> dict[str, object]:
-    """What ClojureDocs has about `symbol`, by the REPL's own op or the public export, under the keys of an answer.
+    """The entry of ClojureDocs on `symbol`, by the REPL's own op or the public export, under the keys of an answer.
 
     A symbol without namespace, or with an alias, is looked up in the session first, where one is meant.
 

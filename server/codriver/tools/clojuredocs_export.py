@@ -62,7 +62,7 @@ class FetchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the export knows. `others`: vars of that name in other namespaces, when none was named exactly."""
+    """The entry found in the export. `others`: vars of that name in other namespaces, when none was named exactly."""
 
     docs: ClojureDocs | None
     fetched_at: float
@@ -81,7 +81,7 @@ class Export:
         """The address, time (monotonic) and cause of the last failure."""
 
     async def find(self, symbol: str, *, url: str, max_age_s: float) -> Found:
-        """What is known of the qualified `symbol`.
+        """The entry of the qualified `symbol`.
 
         Raises:
             DocsUnavailableError: there is no export, and it could not be fetched.

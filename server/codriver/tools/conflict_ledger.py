@@ -134,7 +134,7 @@ class Edit:
 
 @dataclass(slots=True)
 class Conflicts:
-    """What every caller sent to the REPLs of one server, for its life."""
+    """The ledger of the code that callers sent to the REPLs of one server, for its life."""
 
     lives: dict[str, Life] = field(default_factory=dict)
     edits: dict[Path, tuple[Edit, ...]] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class Conflicts:
     told: dict[tuple[object, ...], None] = field(default_factory=dict)
 
     def life(self, repl: Repl) -> Life:
-        """What was sent to a REPL since it was connected; to one on its way, what will run when it is."""
+        """The code sent to a REPL since it was connected; to one on its way, that which will run when it is."""
         generation = repl.generation + (repl.profile is None)
         known = self.lives.get(repl.id)
         if known is None or known.generation != generation:
@@ -183,7 +183,7 @@ class Conflict:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What it is told of once."""
+        """The key of a conflict, of which a caller is told once."""
         return self.evaluation or self.at_ms, self.place, self.name
 
     def told(self, now: int) -> str:
@@ -217,7 +217,7 @@ def found(state: State, life: Life, said: Said) -> list[Conflict]:
 
 
 def _of_chain(state: State, life: Life, said: Said, chain: list[tuple[Said, Making]]) -> Iterator[Conflict]:
-    """What is to be told of one name, by its makings in their order."""
+    """The conflicts about one name, by its makings in their order."""
     last, made = chain[-1]
     theirs = [*takewhile(lambda one: not is_own(state, said, one[0]), reversed(chain))]
     if not theirs:

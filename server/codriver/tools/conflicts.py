@@ -88,7 +88,7 @@ async def _notes(call: Call, life: Life, said: Said) -> list[str]:
 
 
 def _told(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
-    """What of this a caller was not told yet, in words."""
+    """The conflicts among these that a caller was not told yet, in words."""
     told = [one for one in met if call.services.conflicts.is_news(call.client, who, *one.key)]
     notes = [one.told(call.services.now()) for one in told[:MOST_NOTES]]
     more = len(told) - len(notes)
@@ -170,7 +170,7 @@ def _found_in_edit(state: State, of: EditsOf, life: Life | None) -> list[Conflic
 
 
 def _changed(of: EditsOf, edit: Edit, number: int) -> Said:
-    """What an edit changed, as code that was sent: its definitions that are other ones than before, or gone."""
+    """The changes of an edit, as code that was sent: its definitions that are other ones than before, or gone."""
     before = code_names.makings(edit.before or "", of.language, of.space)
     after = code_names.makings(edit.after or "", of.language, of.space)
     old, names = {(one.space, one.name, one.form) for one in before}, {(one.space, one.name) for one in after}

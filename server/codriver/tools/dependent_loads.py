@@ -1,4 +1,4 @@
-"""What follows the load of a Lisp file where it is asked for: names taken out that the file has no more, dependents.
+"""Dependents of a loaded Lisp file, loaded after it, and names taken out that the file has no more.
 
 Dependents are the loaded namespaces that require the file's, directly or not, by their `ns` forms; each is loaded after
 those that it requires. All of it are evaluations of their own, which the log has as any other; the first that is not
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PythonRenewsError(RefusedError):
-    """What follows the load of a Lisp file was asked for in Python."""
+    """The arguments `dependents` or `prune`, which are for Lisp, were given for Python."""
 
     reason = "bad-arguments"
 
@@ -49,7 +49,7 @@ class Loads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What was done, in words, and the evaluation that is not done, if one is not."""
+    """The outcome in words, and the evaluation that is not done, if one is not."""
 
     notes: tuple[str, ...] = ()
     unfinished: Evaluation | None = None

@@ -82,7 +82,7 @@ class LiveSteps:
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
-        """What each load says."""
+        """The row of each load, by the place of its file among those edited."""
         return self._loads.rows
 
     async def check(self, files: Iterable[str]) -> None:
@@ -185,7 +185,7 @@ class LiveSteps:
 
 
 def told(put_back: PutBack) -> dict[str, object]:
-    """What an answer says of an act that was put back."""
+    """The fields of an answer about an act that was put back."""
     words = PUT_BACK
     if put_back.why:
         words = f"files are as before; definitions were not put back: {put_back.why}"
@@ -217,7 +217,7 @@ def _require(repl: Repl, capability: str) -> None:
 
 
 def _failure(found: Mapping[str, object], name: str) -> dict[str, object]:
-    """What failed, without the tests that passed."""
+    """The failures of a test run, without the tests that passed."""
     rows = found.get("results")
     failed = [row for row in rows if row.get("outcome") != "pass"] if isinstance(rows, list) else []
     fields = {key: found[key] for key in TOLD if key in found and key != "results"}

@@ -236,7 +236,7 @@ async def _describe(
 
 
 def _of_load(row: Mapping[str, object], *, is_tested: bool) -> dict[str, object]:
-    """What the answer says of a file's load: after tests passed, only what went otherwise than was asked."""
+    """The answer's fields on a file's load: after tests passed, only notes on what went otherwise than was asked."""
     load = row.get("load")
     if is_tested and isinstance(load, dict):
         return {"load": {"notes": load["notes"]}} if load.get("notes") else {}
@@ -292,7 +292,7 @@ def _rows(files: Sequence[FileResult], types: Sequence[str], *, applied: bool) -
 
 
 def _edit_row(index: int, kind: str, done: Done) -> dict[str, object]:
-    """What one edit did."""
+    """The row of one edit: where it is, and what it changed."""
     row: dict[str, object] = {
         "index": index,
         "type": kind,

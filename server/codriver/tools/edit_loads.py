@@ -187,7 +187,7 @@ def _stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
 
 
 def changed_files(results: Sequence[FileResult]) -> list[Changed]:
-    """What the files changed that are still there, each behind those that it requires."""
+    """The changed files that are still there, each behind those that it requires."""
     waiting = [_changed(place, result) for place, result in enumerate(results) if result.change.after is not None]
     ordered: list[Changed] = []
     while waiting:

@@ -69,7 +69,7 @@ REASONS = frozenset(
 
 
 async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
-    """What the tool answers, if it can be used now. Whatever the tool, who calls it has to be named well.
+    """The answer of the tool, if it can be used now. Whatever the tool, its caller has to be named well.
 
     Raises:
         RefusedError: it cannot, or will not.

@@ -110,7 +110,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tuple[str, list[str]]:
-    """What is left of the error output without the report of this failure at its end, and the causes it named."""
+    """The error output without the report of this failure at its end, and the causes that the report named."""
     said = f"{error.get('message', '')}".strip()
     if (found := _last_clojure(stderr)) is not None and stderr[found.end() :].strip() == (said or NO_MESSAGE):
         return stderr[: found.start()], []

@@ -170,7 +170,7 @@ def others_since(call: Call, evaluation: Evaluation) -> list[str]:
 
 
 def _images(asked: int, allowed: int) -> Images:
-    """What takes the images out of the values, as many as a caller asked for and the setting allows."""
+    """The collector of images in the values, for as many as a caller asked for and the setting allows."""
     if allowed == 0:
         return Images(0, "the setting maxImages allows none")
     return Images(min(asked, allowed), "get_evaluation with part image-{number} gives it")
@@ -233,7 +233,7 @@ def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, i
 
 
 def _without_notes(max_bytes: int, wanted: Mapping[str, int]) -> int:
-    """What is left for texts of these sizes when there is a note with each that is cut."""
+    """The bytes left for texts of these sizes when there is a note with each that is cut."""
     if sum(wanted.values()) <= max_bytes:
         return max_bytes
     fair = max_bytes // sum(size > 0 for size in wanted.values())
@@ -336,7 +336,7 @@ def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, drop
 
 
 def _cut_notes(transcript: Transcript) -> list[str]:
-    """What print limits left out of the values, and the way to it, a line each."""
+    """A note on each value that print limits cut, with the way to the rest."""
     if not transcript.cuts:
         return []
     count, notes = len(transcript.values()), []

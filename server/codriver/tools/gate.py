@@ -85,7 +85,7 @@ def _may_be_listed(refused: RefusedError | None, *, lists_once: bool) -> bool:
 
 
 def _provider(capability: str, state: State) -> str:
-    """What would provide a capability that no connected REPL has."""
+    """The way to a capability that no connected REPL has, in words."""
     ways = {
         repl.profile.missing[capability]
         for repl in state.repls.values()

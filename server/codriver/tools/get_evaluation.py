@@ -214,7 +214,7 @@ def _is_in(evaluation: Evaluation, target: Target) -> bool:
 
 
 def _beside(state: State, target: Target) -> str:
-    """What runs in the lanes beside a session that all share, in words; empty where nothing does."""
+    """The evaluations that run in lanes beside a session that all share, in words; empty where none do."""
     if target.session.name != MAIN_SESSION:
         return ""
     lanes = {session.name for session in target.repl.sessions.values() if session.lane is not None}

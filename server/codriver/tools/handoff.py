@@ -45,7 +45,7 @@ async def handoff(
 
 
 def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
-    """What was done, and which of the names that it defined are in a file. Blocks."""
+    """The story of what was done, and the names it defined that are in a file. Blocks."""
     ends_at = time.monotonic() + search_s
     over = [one for one in services.core.state.evaluations.values() if one.status in ("done", "failed")]
     entries = (*services.remembered(), *services.log.entries())[-MOST_ENTITIES:]

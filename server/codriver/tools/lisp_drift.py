@@ -158,7 +158,7 @@ class LispDrift:
             self._spaces.pop(name, None)
 
     def known(self, key: tuple[str, str]) -> _Known | None:
-        """What was known of a definition when it was looked at last."""
+        """The state of a definition when it was looked at last."""
         return self._known.get(key)
 
     def keep(self, key: tuple[str, str], known: _Known) -> None:
@@ -168,7 +168,7 @@ class LispDrift:
 
 @dataclass
 class LispKnown:
-    """What is known of Lisp, for the life of one server: files as they were read last, and the drift of each REPL."""
+    """The knowledge of Lisp, for the life of one server: files as they were read last, and the drift of each REPL."""
 
     read: dict[tuple[str, tuple[str, ...]], Source] = field(default_factory=dict)
     """By path and by the features that it was read for."""

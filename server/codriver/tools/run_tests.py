@@ -69,7 +69,7 @@ class NoTestsError(RefusedError):
 
 
 class NoFailuresError(RefusedError):
-    """What failed last is to be run, and nothing did."""
+    """The tests that failed last were to be run, and none did."""
 
     reason = "no-tests"
 
@@ -187,7 +187,7 @@ def _refused(evaluation: Evaluation, said: str) -> Answer:
 
 
 async def _notes(call: Call, evaluation: Evaluation, report: Json) -> tuple[str, ...]:
-    """What whoever ran these tests should know: what was not as the files say, or where the REPL ends otherwise."""
+    """The notes on a run of tests: on code that was not as the files say, or on other ends than in the REPL."""
     repl = call.state.repls.get(evaluation.repl)
     if repl is None:
         return ()

@@ -35,7 +35,7 @@ class Target:
 
     @property
     def key(self) -> str:
-        """What clients call it."""
+        """The key by which clients know it."""
         return session_key(self.repl, self.session.name)
 
 

@@ -49,7 +49,7 @@ class UnknownSymbolError(RefusedError):
 async def describe_symbol(
     services: Services, key: str | None, namespace: str | None, symbol: str, *, most: int | None = None
 ) -> dict[str, object]:
-    """What the session `key` knows of `symbol`, under the keys of an answer, with at most so many bytes of text.
+    """The description of `symbol` in the session `key`, under the keys of an answer, within so many bytes of text.
 
     Of a namespace these are the names in it; of a pattern, which is no symbol and has a `*` in it, those that match.
 

@@ -44,7 +44,7 @@ class ExpandArguments(Arguments):
 
 
 async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
-    """What is known of a symbol, of what is in a namespace, or of the names that match a pattern."""
+    """The description of a symbol, of the names in a namespace, or of those that match a pattern."""
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
     known = await _known(call, arguments, target.key)
     known.pop("sessionKey", None)
@@ -88,7 +88,7 @@ async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
 
 
 async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
-    """What a form expands to."""
+    """The expansion of a form of Lisp."""
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
     adapter = call.services.repls.adapter(target.repl.id)
     text = await adapter.macroexpand(arguments.code, arguments.namespace, target.session.name, full=arguments.full)

@@ -26,7 +26,7 @@ LINE_BYTES = 2000
 
 
 class ForgottenError(RefusedError):
-    """What the evaluation said is not held any more."""
+    """The texts of the evaluation are not held any more."""
 
     reason = "forgotten"
 
@@ -129,7 +129,7 @@ class _Line:
 
 
 def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> dict[str, object]:
-    """What changed from the other evaluation to this one, part by part, as a unified diff."""
+    """The difference from the other evaluation to this one, part by part, as a unified diff."""
     lines: list[str] = []
     parts: tuple[Part, ...] = ("result", "stdout", "stderr")
     for part in parts:

@@ -218,7 +218,7 @@ class _Wait:
 
 
 def _digest(row: object) -> int:
-    """What tells a row from any other, in eight bytes however long its texts."""
+    """A digest that tells a row from any other, in eight bytes however long its texts."""
     return int.from_bytes(hashlib.blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=8).digest())
 
 
