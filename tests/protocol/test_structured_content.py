@@ -16,7 +16,8 @@ console.log(JSON.stringify(lines.map(line => {
 })))
 """
 NUMBERS = [
-    1e21, -1e21, 1.5e300, 5e-324, 1e20, 123456789012345680000.0, 1e16, 10**21, 10**25 + 1, 2**53 - 1, 0.1, 1e-5, 1e-6,
+    1e21, -1e21, 1.5e300, 5e-324, 1e20, 123456789012345680000.0, 1e16, 10**21, 10**25 + 1, 2**53 - 1, 2**53, 1 - 2**53,
+    -(2**53) - 1, 10**20 + 1, 0.1, 1e-5, 1e-6,
     -1e-6, 9.99e-7, 1e-7, 1.25e-12, 2.0, 0.0,
 ]  # fmt: skip
 CALLS = (
@@ -56,6 +57,14 @@ def test_an_average_that_is_whole_has_no_point(live):
     with live.client() as client:
         answer = client.line("tools/call", {"name": "repl_output_log", "arguments": CALLS[7][1]})
     assert type(json.loads(answer)["result"]["structuredContent"]["result"]) is int
+
+
+def test_a_whole_number_that_javascript_would_round_is_told_with_all_its_digits(live):
+    given = [2**53 - 1, 2**53 + 1, -(2**53) - 1, 10**20 + 1, 10**25 + 1]
+    with live.client() as client:
+        answer = client.call("repl_output_log", query="[:find [?n ...] :in $ [?n ...]]", inputs=[given])
+    told = sorted(answer["result"], key=int)
+    assert told == ["-9007199254740993", 2**53 - 1, str(2**53 + 1), str(10**20 + 1), str(10**25 + 1)]
 
 
 def asked(client, **beside):

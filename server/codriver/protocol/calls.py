@@ -53,6 +53,8 @@ RESULT = '{"jsonrpc":"2.0","id":%s,"result":{"content":%s%s,"isError":%s%s}}\n'
 STRUCTURE = ',"structuredContent":%s'
 WHOLE_DIGITS = 21
 """JavaScript writes numbers of more digits before the point with an exponent."""
+MOST_EXACT = str(2**53 - 1)
+"""The greatest whole number that JavaScript knows exactly. Source: ECMA-262, `Number.MAX_SAFE_INTEGER`."""
 STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 ABOUT_US = ',"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":%s}'
 """What a result says besides, to clients without a handshake. Source: MCP 2026-07-28, results."""
@@ -272,12 +274,15 @@ def _is_plain(message: object) -> bool:
 def _as_javascript(found: re.Match[str]) -> str:
     """A number of a JSON text as JavaScript writes it, so that who writes the structure anew gets the same text.
 
-    A whole number below 10^21 stays as it is: JavaScript would round what it does not know exactly. A string, too.
-    Source: ECMA-262, `Number::toString`.
+    A whole number that JavaScript would round is told as a string, with all its digits. A string stays as it is.
+    Source: ECMA-262, `Number::toString`; RFC 7493, 2.2.
     """
     text = found[0]
-    if text[0] == '"' or (text.lstrip("-").isdigit() and len(text.lstrip("-")) <= WHOLE_DIGITS):
+    if text[0] == '"':
         return text
+    if (whole := text.removeprefix("-")).isdigit():
+        is_exact = (len(whole), whole) <= (len(MOST_EXACT), MOST_EXACT)
+        return text if is_exact else f'"{text}"'
     sign, digits, exponent = Decimal(repr(float(text))).normalize().as_tuple()
     if not isinstance(exponent, int):  # too great for any, of which JSON has no word
         return text
