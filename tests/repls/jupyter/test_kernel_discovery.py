@@ -351,6 +351,13 @@ def test_a_notebook_is_open_where_a_server_says_so_or_does_not_tell(sessions, tm
     assert len(sessions.asked) == asked
 
 
+def test_a_notebook_is_open_in_an_editor_that_gives_the_server_a_longer_name(sessions, tmp_path):
+    root = tmp_path.resolve()
+    server = NotebookServer(Path("/run/jpserver-1.json"), sessions.url, root, os.getpid())
+    sessions.add("work/a-jvsc-0d3e2c1a-9f8b-4c7d-8e6f-5a4b3c2d1e0f.ipynb", "1-a")
+    assert where_open(root / "work" / "a.ipynb", [server]) == f"the Jupyter Server at {sessions.url}"
+
+
 def test_a_notebook_is_not_open_in_a_server_that_is_gone(tmp_path, dead_port):
     url, root = f"http://127.0.0.1:{dead_port}/", tmp_path.resolve()
     server = NotebookServer(Path("/run/jpserver-1.json"), url, root, os.getpid())

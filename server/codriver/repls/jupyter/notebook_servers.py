@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import ssl
 import time
 from contextlib import closing
@@ -28,6 +29,9 @@ ANSWER_S: Final = 2.0
 MAX_ANSWER_BYTES: Final = 1 << 20
 SESSIONS: Final = "api/sessions?no_track_activity=1"
 """Unless told so, a server takes our question for its user's activity and never culls an idle kernel."""
+
+ADDED_BY_EDITOR: Final = re.compile(r"-jvsc-[0-9a-f-]{32,36}(?=(?:\.ipynb)?$)")
+"""What VS Code puts into the name of a notebook whose session it asks for. Source: vscode-jupyter, `jvscIdentifier`."""
 
 
 class NotebookServerError(CodriverError):
@@ -124,7 +128,7 @@ def _read(server: NotebookServer, row: object) -> NotebookSession | None:
     if not (isinstance(path, str) and path and isinstance(id_, str) and id_.replace("-", "").isalnum()):
         return None
     # As the server joins them: a path that begins with a slash is below its folder too.
-    absolute = Path(os.path.normpath(server.root / path.lstrip("/")))
+    absolute = Path(os.path.normpath(server.root / ADDED_BY_EDITOR.sub("", path.lstrip("/"))))
     return NotebookSession(absolute, id_, str(name or ""), f"{server.url.rstrip('/')}/api/kernels/{id_}")
 
 
