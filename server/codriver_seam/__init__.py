@@ -2,7 +2,7 @@
 
 An application imports this package, calls `install`, and names its state by `frame`; what it does then reaches whoever
 evaluates code in its process, by `call`. Standard library alone, Python 3.8 or later. Importing it does nothing, and
-without `install` every function is a no-op.
+without `install` nothing is kept but which function handles what.
 """
 
 from __future__ import annotations

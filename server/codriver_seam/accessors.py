@@ -98,7 +98,7 @@ def health(_asked: Json) -> Json:
     """The seam itself, with what can be asked of it and why the rest cannot."""
     frames = tuple(seam.frames.values())
     none = "no frame is registered"
-    bare = [one.name for one in frames if one.epochs and not one.epochs[-1].is_told()]
+    bare = [one.name for one in frames if one.epochs and not one.epochs[-1].is_told]
     can_change = any(one.set or one.dispatch or one.enqueue for one in frames)
     bands = {
         "inspect": bool(frames) or none,
@@ -170,9 +170,10 @@ def changes(found: Frame, first: Epoch, last: Epoch) -> tuple[list[Json], int]:
     Raises:
         Refusal: nobody knows, as the state was changed in place or could not be read.
     """
-    if not (first.is_told() and last.is_told()):
-        raise Refusal("band-missing", "what changed is not known: the state is changed in place, and no snapshot is "
-                      "made of it; the application gives frame() snapshot='deepcopy' or 'pickle'")  # fmt: skip
+    if not (first.is_told and last.is_told):
+        raise Refusal("band-missing", "what changed is not known: it is the same object as before, and no snapshot was "
+                      "made; the application gives frame() snapshot='deepcopy' or 'pickle', or 'none' where no state "
+                      "is ever changed in place")  # fmt: skip
     for unread in (first.before, last.after):
         if isinstance(unread, Unread):
             raise Refusal("accessor-failed", f"the state could not be read: {unread.why}")

@@ -59,7 +59,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
         words = failure or f"it noted an error: {about.get('message', '')}"
         recorded.outcome = "error"
         raise Refusal("handler-failed", words + _put_back(found, recorded.before), at=about.get("at", ""))
-    if not recorded.is_told():
+    if not recorded.is_told:
         return {"epochId": recorded.id, "unknown": "what changed is not known: the frame has no snapshot="}
     rows, _ = changes(found, recorded, recorded)
     return {"epochId": recorded.id, "changes": rows, "count": len(rows)}
@@ -69,7 +69,8 @@ def _put_back(found: Frame, before: Any) -> str:
     """Make the state what it was; in words what came of that, if it was changed."""
     now = found.keep()
     if now is before:
-        return "; whether the state is changed is not known: the frame has no snapshot=" if is_mutable(now) else ""
+        is_sure = found.is_sure or not is_mutable(now)
+        return "" if is_sure else "; whether the state is changed is not known: the frame has no snapshot="
     if isinstance(before, Unread) or isinstance(now, Unread):
         return "; the state could not be read"
     if next(differences(found.thaw(before), found.thaw(now)), None) is None:
@@ -100,7 +101,7 @@ def restore(asked: Json) -> Json:
 
 def is_restorable(one: Epoch) -> bool:
     """Whether the state after an epoch is kept, and is whole."""
-    return one.outcome == "ok" and one.is_told() and not isinstance(one.after, Unread)
+    return one.outcome == "ok" and one.is_told and not isinstance(one.after, Unread)
 
 
 def reset(asked: Json) -> Json:
@@ -136,7 +137,7 @@ def _replace(found: Frame, value: Any, operation: str) -> Json:
         raise Refusal("accessor-failed", words) from error
     told: Json = {"undoneBy": _keeping(found, before, operation), "origin": who_of(origin.get())}
     if operation == "reset":
-        record = Epoch(operation, before, found.keep())
+        record = Epoch(found, operation, before, found.keep())
         found.epochs.append(record)
         told["epochId"] = record.id
     emit("epoch", operation, frame=found.name, event_id=operation)
@@ -149,7 +150,7 @@ def _keeping(found: Frame, now: Any, operation: str) -> int:
     for one in [*kept[-1:], *(one for one in kept if one.id == found.restored)]:
         if is_restorable(one) and next(differences(found.thaw(one.after), found.thaw(now)), None) is None:
             return one.id
-    left = Epoch(f"before-{operation}", kept[-1].after if kept else Unread("nothing was kept before"), now)
+    left = Epoch(found, f"before-{operation}", kept[-1].after if kept else Unread("nothing was kept before"), now)
     found.epochs.append(left)
     return left.id
 

@@ -1,7 +1,7 @@
 """Recording what an application does: frames of its state, epochs, events, and the origin of each.
 
 All of it lies in rings of one process, for its life. Nothing here locks, writes or raises into the application, and
-without `install` every function does nothing.
+without `install` nothing is kept but the places of handlers.
 """
 
 from __future__ import annotations
@@ -91,8 +91,9 @@ class Frame:
     """A part of the application's state, by a reference to it.
 
     `get` gives it, `set` replaces it, `validate` tells in words what is wrong with a value, `dispatch` handles an event
-    before it returns, `enqueue` hands it to the application's own loop. The values are immutable, or `snapshot` says
-    how to keep one: `pickle`, `deepcopy`, or a function. At the `sensitive` paths nothing is shown.
+    before it returns, `enqueue` hands it to the application's own loop. `snapshot` says how a state is kept that is
+    changed in place: by `pickle`, `deepcopy`, or a function; `none` promises that none ever is. At the `sensitive`
+    paths nothing is shown.
     """
 
     def __init__(  # noqa: PLR0913  # each is named where it is given
@@ -110,8 +111,10 @@ class Frame:
     ) -> None:
         self.name, self.get, self.set, self.validate = name, get, set, validate
         self.dispatch, self.enqueue = dispatch, enqueue
-        copies: dict[Any, Callable[[Any], Any]] = {"pickle": _pickled, "deepcopy": copy.deepcopy}
+        copies: dict[Any, Callable[[Any], Any] | None] = {"pickle": _pickled, "deepcopy": copy.deepcopy, "none": None}
         self._copy: Any = copies[snapshot] if isinstance(snapshot, str) else snapshot
+        self.is_sure = snapshot == "none"
+        """Whether one object is one state."""
         self.sensitive = tuple(tuple(path) for path in sensitive)
         self.epochs: collections.deque[Epoch] = collections.deque(maxlen=depth)
         self.restored = 0
@@ -185,7 +188,8 @@ def handler(kind: str, name: str, **more: Any) -> Callable[[Any], Any]:
 
     def note(function: Any) -> Any:
         code = getattr(function, "__code__", None)
-        if seam.session_id is not None and code is not None:
+        # Also before `install`, as modules are imported before it is called.
+        if code is not None:
             doc = (getattr(function, "__doc__", None) or "").strip().split("\n")[0]
             place = {"ns": function.__module__, "file": code.co_filename, "line": code.co_firstlineno, "column": 1}
             about = {"doc": doc} if doc else {}
@@ -258,17 +262,17 @@ def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
 class Epoch:
     """One cascade of a frame: the state before and after, its time, its outcome, and who caused it."""
 
-    __slots__ = ("after", "before", "dispatch_id", "event_id", "id", "ms", "origin", "outcome", "time")
+    __slots__ = ("after", "before", "dispatch_id", "event_id", "id", "is_told", "ms", "origin", "outcome", "time")
 
-    def __init__(self, event_id: str, before: Any, after: Any, outcome: str = "ok", ms: float = 0.0) -> None:
+    def __init__(
+        self, found: Frame, event_id: str, before: Any, after: Any, outcome: str = "ok", ms: float = 0.0
+    ) -> None:
         now = cause.get()
         self.id, self.time, self.event_id, self.outcome, self.ms = next(seam.ids), time.time(), event_id, outcome, ms
         self.before, self.after = before, after
         self.origin, self.dispatch_id = origin.get(), now[0] if now else None
-
-    def is_told(self) -> bool:
+        self.is_told = before is not after or found.is_sure or not is_mutable(before)
         """Whether before and after can tell what changed: one object that can change cannot."""
-        return self.before is not self.after or not is_mutable(self.before)
 
 
 class epoch:  # noqa: N801  # it is used as a function is
@@ -306,7 +310,7 @@ class epoch:  # noqa: N801  # it is used as a function is
         ms = round((time.perf_counter() - self._began) * 1000, 3)
         if error is not None:
             note_error(error, frame=found.name, event_id=self._event)
-        recorded = Epoch(self._event, self._before, found.keep(), "ok" if error is None else "error", ms)
+        recorded = Epoch(found, self._event, self._before, found.keep(), "ok" if error is None else "error", ms)
         self.recorded = recorded
         found.epochs.append(recorded)
         found.draining.pop(self, None)

@@ -38,8 +38,8 @@ TITLES = {
     "bash": "bash_kernel",
 }
 KERNELS = tuple(TITLES)[-5:]
-ROWS = tuple(capability for capability in CAPABILITIES if capability != "restart")
-"""`restart` depends on who started the REPL, not on what it is."""
+ROWS = tuple(capability for capability in CAPABILITIES if capability not in ("restart", "seam"))
+"""`restart` depends on who started the REPL, `seam` on what runs in it, not on what it is."""
 MARKED = re.compile("(<!-- capabilities -->\n).*?(<!-- /capabilities -->)", re.DOTALL)
 MARKED_OF_KERNELS = re.compile("(<!-- kernels -->\n).*?(<!-- /kernels -->)", re.DOTALL)
 

@@ -193,6 +193,14 @@ def test_state_that_is_changed_in_place_is_never_told_as_unchanged():
     assert "bare" in ask("health")["bands"]["epochs"]
 
 
+def test_an_application_can_promise_that_no_state_is_changed_in_place():
+    held = {"count": 0}
+    seam.frame("sure", lambda: held, snapshot="none")
+    with seam.epoch("sure", "nothing"):
+        pass
+    assert ask("diff")["changes"] == []
+
+
 @pytest.mark.parametrize("how", ["pickle", "deepcopy", dict])
 def test_a_snapshot_keeps_state_that_is_changed_in_place(how):
     held = {"count": 0}

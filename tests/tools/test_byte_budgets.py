@@ -53,6 +53,8 @@ BUDGETS = {
 
 OF_NOTEBOOKS = {"list_cells": 256, "run_cell": 351}
 """What a model reads of these where there is a notebook, and of the second a kernel; else neither is in a list."""
+OF_APPS = {"inspect_app": 840, "change_app": 634}
+"""What a model reads of these where an application shows itself; else neither is in a list."""
 
 
 def whose(row):
@@ -87,9 +89,10 @@ def test_no_answer_has_more_bytes_than_its_budget(language, request):
     assert grown == {}
 
 
-def test_what_a_notebook_adds_to_the_list_has_no_more_bytes_than_its_budget():
-    tools = [BY_NAME[name] for name in OF_NOTEBOOKS]
+@pytest.mark.parametrize("budgets", [OF_NOTEBOOKS, OF_APPS])
+def test_what_a_notebook_or_an_application_adds_to_the_list_has_no_more_bytes_than_its_budget(budgets):
+    tools = [BY_NAME[name] for name in budgets]
     seen = {
         tool.name: {"name": tool.name, "description": tool.description, "inputSchema": tool.schema} for tool in tools
     }
-    assert {name: len(compact(shown)) for name, shown in seen.items()} == OF_NOTEBOOKS
+    assert {name: len(compact(shown)) for name, shown in seen.items()} == budgets

@@ -16,15 +16,26 @@ NOTEBOOK_TOOLS = {"list_cells", "run_cell"}
 CHANGED = "notifications/tools/list_changed"
 CORE = {"evaluate_code", "get_evaluation", "load_file", "repl_output_log", "list_sessions"}
 
+APP_TOOLS = {"inspect_app", "change_app"}
 NEEDING_OTHERS = {"macroexpand", "run_cell"}
 """The tools that neither Python nor the embedded Lisp can serve."""
 
 READS = {
     "get_evaluation", "symbol_info", "complete_symbol", "clojuredocs_info", "stacktrace", "list_sessions",
     "server_health", "repl_output_log", "wait_for", "balance_brackets", "what_changed", "list_cells",
+    "inspect_app",
 }  # fmt: skip
 """The tools that change nothing, so that asking them twice is asking them once."""
-RUNS_CODE = {"evaluate_code", "load_file", "run_tests", "macroexpand", "send_input", "edit_files", "run_cell"}
+RUNS_CODE = {
+    "evaluate_code",
+    "load_file",
+    "run_tests",
+    "macroexpand",
+    "send_input",
+    "edit_files",
+    "run_cell",
+    "change_app",
+}
 ASKS_THE_NETWORK = {"clojuredocs_info"}
 TOLD_ELSEWHERE = {"run_tests": {"report"}, "load_file": {"dependents", "prune"}}
 """Arguments that no list names: the one of `codriver test`, and those that answers name where they would help."""
@@ -41,6 +52,8 @@ def lisp(tmp_path_factory):
     (folder / "workspace" / "core.clj").write_text("(ns core)\n")
     (folder / "workspace" / "x.ipynb").write_text("{}")
     with serving(folder, "--repl", "python") as live:
+        with live.client() as client:
+            client.call("evaluate_code", code="import codriver_seam; codriver_seam.install(True)")
         yield live
 
 
@@ -74,6 +87,7 @@ def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
 
 GIVEN = {
     "code": "1", "filePath": "x.lpy", "evaluationId": "x", "text": "x", "symbol": "x", "prefix": "x", "cell": "0",
+    "what": "reset",
     "query": "[:find ?e :where [?e :output/line 1]]", "edits": [{"type": "create", "filePath": "x.lpy", "content": ""}],
 }  # fmt: skip
 
@@ -141,7 +155,9 @@ def test_the_tools_of_a_language_appear_with_its_repl(tmp_path):
 def test_who_lists_once_sees_what_a_repl_would_offer_and_is_refused_with_the_cure(tmp_path, name):
     with serving(tmp_path, "--repl", "none") as live:
         with live.client(name=name) as client:
-            assert set(client.tools()) == set(BY_NAME) - LISP_TOOLS - EDIT_TOOLS - NOTEBOOK_TOOLS - {"macroexpand"}
+            assert set(client.tools()) == set(BY_NAME) - LISP_TOOLS - EDIT_TOOLS - NOTEBOOK_TOOLS - APP_TOOLS - {
+                "macroexpand"
+            }
             refused = client.call("symbol_info", symbol="map")
             assert (refused["ok"], refused["reason"]) == (False, "capability-missing")
             assert "start one" in refused["hint"]

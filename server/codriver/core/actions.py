@@ -161,6 +161,14 @@ class ReplConnected(Action):
 
 
 @dataclass(frozen=True)
+class SeamSeen(Action):
+    """The application in the REPL shows itself by its seam, which has this session id."""
+
+    id: str
+    seam: str
+
+
+@dataclass(frozen=True)
 class ReplLost(Action):
     """The connection, or the try to make one, ended. `final`: no use in trying again."""
 

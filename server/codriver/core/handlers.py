@@ -33,6 +33,7 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.ReplProgress: of_known(repl_connections.progress),
         actions.ReplStarted: of_known(repl_connections.started),
         actions.ReplConnected: of_known(repl_connections.connected),
+        actions.SeamSeen: of_known(repl_connections.seam_seen),
         actions.ReplLost: of_known(repl_connections.lost),
         actions.RetryDue: of_known(repl_connections.retry_due),
         actions.RestartRepl: of_known(repl_connections.restart),

@@ -23,13 +23,14 @@ from codriver.core.actions import (
     RestartRepl,
     RetryDue,
     Say,
+    SeamSeen,
     SessionClosed,
     SessionOpened,
 )
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import ConnectRepl, EndRepl, NotifyClients, Remember, RetryRepl, StartRepl
 from codriver.core.state import Repl, Session, State, with_item, without_item
-from codriver.core.values import MAIN_SESSION, replace
+from codriver.core.values import MAIN_SESSION, Capability, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,6 +47,9 @@ FOUND_TRIES = 5
 """Tries to reach a kernel that nobody named: by the last, some 8 s later, also one that was restarted is back."""
 MINUTE_MS = 60_000
 KEPT_STARTS = 8
+SEAM: Final = "seam"
+SEAM_OP: Final = "codriver/seam"
+"""The op by which Codriver's worker asks it."""
 KEYS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "clojure": "clj",
@@ -198,6 +202,15 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
     says = _connected_says(state, connected)
     placed = lanes.place_waiting(_put(state, connected), repl.id)
     return evaluation_queue.fill_queues(placed, repl.id, action.now, follow_ups=says)
+
+
+def seam_seen(state: State, repl: Repl, action: SeamSeen) -> Outcome:
+    """Know the application's seam, for as long as the connection stands."""
+    if repl.profile is None or repl.profile.seam == action.seam:
+        return Outcome(state)
+    able = with_item(repl.profile.capabilities, SEAM, Capability(SEAM_OP))
+    seen = replace(repl.profile, capabilities=able, seam=action.seam)
+    return Outcome(_put(state, replace(repl, profile=seen)))
 
 
 def _connected_says(state: State, repl: Repl) -> tuple[Action, ...]:

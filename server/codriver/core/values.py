@@ -80,6 +80,8 @@ class Profile:
     """The working tree of the workspace's repository that it runs in, where that is not the workspace's own."""
     notes: tuple[str, ...] = ()
     """Sentences a user should know, such as why this REPL cannot be interrupted."""
+    seam: str | None = None
+    """The session id of the application's seam, which has the capability of that name; another one, another process."""
 
 
 @dataclass(frozen=True)

@@ -216,6 +216,15 @@ class Adapter(KernelOperations, Protocol):
         """
         _refuse(self.profile, "restore")
 
+    async def ask_seam(self, accessor: str, arguments: str) -> str:
+        """The answer of the seam of the application in this REPL, as JSON; also while code runs. It only reads.
+
+        Raises:
+            CapabilityMissingError: no application in it shows itself.
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        _refuse(self.profile, "seam")
+
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:

@@ -34,8 +34,10 @@ CAPABILITIES = (
     "stacktrace",
     "drift",
     "restore",
+    "seam",
 )
-"""All capability names, in the order they are shown. `restart` is given by whoever supervises the process."""
+"""All capability names, in the order they are shown. `restart` is given by whoever supervises the process, `seam` by an
+application that runs in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,13 @@ class ValueKept:
 
 
 @dataclass(frozen=True, slots=True)
+class SeamShown:
+    """The application in the REPL shows itself by its seam, which has this session id for the life of its process."""
+
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class InputNeeded:
     """The evaluation reads from stdin and waits; `Adapter.send_input` serves it."""
 
@@ -110,7 +119,7 @@ class OthersEnding:
     failure: Failure | None = None
 
 
-Event = Output | Value | ValueKept | Display | InputNeeded | OthersCode | OthersEnding
+Event = Output | Value | ValueKept | Display | InputNeeded | OthersCode | OthersEnding | SeamShown
 
 Listener = Callable[[str | None, Event], None]
 """Called on the event loop with (evaluation id, event). The id is None for output that no evaluation is known to have

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core import actions
 from codriver.core.evaluation_queue import next_id, session_key
-from codriver.repls.adapter_values import InputNeeded, OthersCode, Output, Value, ValueKept
+from codriver.repls.adapter_values import InputNeeded, OthersCode, Output, SeamShown, Value, ValueKept
 from codriver.repls.media import Display, text_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codriver.log.output_log import Category
     from codriver.log.transcripts import Transcripts
     from codriver.log.writer import Logbook
-    from codriver.repls.adapter_values import Event
+    from codriver.repls.adapter_values import Event, OthersEnding
 
 
 logger = logging.getLogger(__name__)
@@ -47,6 +47,9 @@ class EventRecorder:
         if isinstance(event, OthersCode):
             self._others_began(repl_id, str(evaluation_id), event.code)
             return
+        if isinstance(event, SeamShown):
+            self._seam_shown(repl_id, event.session_id)
+            return
         if self._others and (repl_id, evaluation_id) in self._others:
             evaluation_id = self._others[repl_id, str(evaluation_id)]
         state = self._core.state
@@ -63,12 +66,22 @@ class EventRecorder:
             if repl is not None:
                 self._display(event, repl, evaluation)
         elif evaluation is not None:
-            if isinstance(event, InputNeeded):
-                self._core.report(actions.InputWanted(evaluation.id))
-            elif isinstance(event, ValueKept):
-                self._keep(evaluation, event.cut)
-            else:
-                self._core.report(actions.EvaluationEnded(evaluation.id, event.status, failure=event.failure))
+            self._happened(event, evaluation)
+
+    def _happened(self, event: InputNeeded | ValueKept | OthersEnding, evaluation: Evaluation) -> None:
+        """What happened to an evaluation, without a text for the log."""
+        if isinstance(event, InputNeeded):
+            self._core.report(actions.InputWanted(evaluation.id))
+        elif isinstance(event, ValueKept):
+            self._keep(evaluation, event.cut)
+        else:
+            self._core.report(actions.EvaluationEnded(evaluation.id, event.status, failure=event.failure))
+
+    def _seam_shown(self, repl_id: str, session_id: str) -> None:
+        """The end of each evaluation tells of a seam: only a new one is news."""
+        repl = self._core.state.repls.get(repl_id)
+        if repl is not None and repl.profile is not None and repl.profile.seam != session_id:
+            self._core.report(actions.SeamSeen(repl_id, session_id))
 
     def _others_began(self, repl_id: str, told_as: str, code: str) -> None:
         """Somebody evaluates in the REPL past this server: an evaluation like ours from now on."""

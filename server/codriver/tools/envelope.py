@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.tools import inspect_app
 from codriver.tools.base import Answer, BadArgumentsError, Call, Tool
 from codriver.tools.gate import await_search, refusal
 
@@ -63,6 +64,7 @@ REASONS = frozenset(
         "unknown-symbol",
         "unknown-tool",
         "wrong-language",
+        *inspect_app.REASONS,
     }
 )
 """The closed list: every word that an answer's `reason` can be."""

@@ -81,7 +81,9 @@ def on_offer(
 
 
 def _may_be_listed(refused: RefusedError | None, *, lists_once: bool) -> bool:
-    return refused is None or (lists_once and isinstance(refused, CapabilityMissingError))
+    # An application is seldom there, and its tools are dear.
+    is_to_come = isinstance(refused, CapabilityMissingError) and refused.capability != "seam"
+    return refused is None or (lists_once and is_to_come)
 
 
 def _provider(capability: str, state: State) -> str:

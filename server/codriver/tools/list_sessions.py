@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import anyio
 
 from codriver.core import repl_connections
 from codriver.core.evaluation_queue import session_key
 from codriver.core.values import HELD, MAIN_SESSION
+from codriver.errors import CodriverError
 from codriver.repls.adapter_values import CAPABILITIES
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema, client_slug
 
@@ -16,14 +20,19 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation, Profile
 
 
+LOOK_S: Final = 1.0
+"""The wait for a REPL that is asked for an application."""
+
+
 class NoArguments(Arguments):
     """For a tool that takes none."""
 
 
 async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
     """Every REPL session, with what its REPL can do."""
-    state, who = call.state, call.who(arguments.who)
-    rows = []
+    who = call.who(arguments.who)
+    await _look_for_seams(call)
+    state, rows = call.state, []
     for repl in state.repls.values():
         own = (call.client, who)
         for session in repl.sessions.values():
@@ -31,6 +40,14 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
                 lanes = _lanes(state, repl, own) if session.name == MAIN_SESSION else []
                 rows.append(session_row(state, repl, session) | ({"lanes": lanes} if lanes else {}))
     return Answer({"sessions": rows, "count": len(rows)})
+
+
+async def _look_for_seams(call: Call) -> None:
+    """Ask where no application has shown itself yet: one may have done it by itself, with no evaluation of ours."""
+    for repl in call.state.repls.values():
+        if repl.phase == "connected" and repl.profile is not None and repl.profile.seam is None:
+            with suppress(CodriverError), anyio.move_on_after(LOOK_S):
+                await call.services.repls.adapter(repl.id).ask_seam("health", "{}")
 
 
 def _lanes(state: State, repl: Repl, own: tuple[str, str]) -> list[dict[str, object]]:
@@ -168,7 +185,8 @@ def _abilities(repl: Repl, profile: Profile) -> dict[str, object]:
         "versions": dict(profile.versions),
         "isolation": profile.isolation,
     }
-    missing = {name: how for name, how in profile.missing.items() if name not in capabilities}
+    # An application is seldom there, and what would show it is told where it is asked for.
+    missing = {name: how for name, how in profile.missing.items() if name not in (*capabilities, "seam")}
     if missing:
         row["missing"] = missing
     if profile.process_id:

@@ -6,10 +6,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codriver.tools import (
+    change_app,
     clojuredocs,
     edit_files,
     evaluate_code,
     get_evaluation,
+    inspect_app,
     list_cells,
     list_sessions,
     note_edit,
@@ -41,6 +43,8 @@ MANIFEST: tuple[Tool, ...] = (
     *repl_output_log.TOOLS,
     *wait_for.TOOLS,
     *edit_files.TOOLS,
+    *inspect_app.TOOLS,
+    *change_app.TOOLS,
     *list_cells.TOOLS,
     *run_cell.TOOLS,
 )

@@ -21,9 +21,9 @@ from codriver.repls.adapter_values import Endpoint, Interruption
 from codriver.repls.errors import CapabilityMissingError, OpTimedOutError
 from codriver.repls.nrepl.definition_holds import DefinitionHolds
 from codriver.repls.nrepl.evaluator import Evaluator
-from codriver.repls.nrepl.introspection import Introspection
+from codriver.repls.nrepl.introspection import Introspection, check
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
-from codriver.repls.nrepl.responses import NEED_INPUT, Reply
+from codriver.repls.nrepl.responses import NEED_INPUT, SEAM_OP, Reply
 from codriver.repls.nrepl.session_pool import OURS, Heartbeat, SessionPool, keep_watch
 from codriver.repls.nrepl.test_runner import TestRunner
 
@@ -231,6 +231,20 @@ class NreplAdapter(KernelOperations):
             await target.connection.send(exchange, support.op, {**target.address(), "stdin": text})
         if scope.cancelled_caught:
             raise OpTimedOutError(support.op, self._op_timeout_s)
+
+    async def ask_seam(self, accessor: str, arguments: str) -> str:
+        """The answer of the application's seam, as JSON. See `Adapter.ask_seam`."""
+        fields: dict[str, Value] = {"name": accessor, "args": arguments, **self._main.address()}
+        if SEAM_OP not in self._probed.ops:
+            raise CapabilityMissingError("seam", self.profile.missing.get("seam"))
+        answer = await self._main.connection.ask(SEAM_OP, timeout_s=self._op_timeout_s, **fields)
+        check("the application's seam", answer, self._dialect)
+        told = next((text for message in answer if (text := message.text("answer"))), None)
+        if told is None:
+            raise CapabilityMissingError("seam", self.profile.missing.get("seam"))
+        for message in answer:
+            Reply(None, self._listener).take(message)
+        return told
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Make a session of its own under `name`. See `Adapter.open_session`."""

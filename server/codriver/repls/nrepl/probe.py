@@ -6,8 +6,10 @@ Never from names or versions: one server says it is another, and a third gives C
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+import codriver
 from codriver.core.values import Capability, PrintLimits, Profile
 from codriver.repls import dialects
 from codriver.repls.adapter_values import CAPABILITIES
@@ -18,6 +20,7 @@ from codriver.repls.nrepl.message import (
     as_map,
     as_text,
 )
+from codriver.repls.nrepl.responses import SEAM_OP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +64,7 @@ MISSING: Final[Mapping[str, str]] = {
     "test": "run the project's test command in a shell",
     "stacktrace": "its server sends the message alone; print the error's stack in the code",
     "drift": "load_file what may have changed: this REPL does not tell where its definitions are from",
+    "seam": "an application shows itself here by the package codriver_seam, from the embedded Python on",
     "restore": "leave onFailure out, look at what failed, and use undo_edit and load_file",
 }
 """By capability, what would provide it, in one line; where nothing would, what to do instead."""
@@ -69,6 +73,8 @@ CIDER: Final = (
     "start nREPL with cider-nrepl: add cider/cider-nrepl to its dependencies, and "
     "--middleware '[cider.nrepl/cider-middleware]' to its command"
 )
+SEAM_FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_seam" / "__init__.py"
+"""The package that applications show themselves by, beside ours."""
 BY_CIDER: Final[Mapping[str, str]] = {
     "complete": CIDER,
     "lookup": CIDER,
@@ -79,7 +85,11 @@ BY_CIDER: Final[Mapping[str, str]] = {
 MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "clojure": BY_CIDER,
     "unknown": BY_CIDER,
-    "python": {"macroexpand": "Python has no macros"},
+    "python": {
+        "macroexpand": "Python has no macros",
+        "seam": "no application in it shows itself: evaluate import codriver_seam as seam; seam.install(True); "
+        f"seam.frame('app', get=lambda: state); where the import fails, load_file {SEAM_FILE} first",
+    },
     "squint": {
         "test": "update squint-cljs, which brings clojure.test along today, or run the tests in a shell",
         "drift": "load_file what may have changed: squint has JavaScript's objects, which name no file",
@@ -177,6 +187,9 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
     outside = read_outside(answer)
     notes = (*dialect.notes, *_java_notes(facts, support), *((outside,) if outside else ()))
     root = facts.get("root")
+    seam = next((text for message in answer if (text := message.text(SEAM_OP))), None)
+    if seam:
+        support["seam"] = Capability(SEAM_OP)
     profile = Profile(
         dialect=dialect.name,
         versions=read_versions(answer),
@@ -189,6 +202,7 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         process_id=process_id,
         project_root=root if isinstance(root, str) else None,
         notes=notes,
+        seam=seam,
     )
     return ProbeResult(profile, ops, dialect, limits, takes_positions=not facts.get("tools-nrepl"))
 

@@ -23,6 +23,7 @@ from codriver.repls.adapter_values import (
     Listener,
     Names,
     Output,
+    SeamShown,
     Symbol,
     TestResult,
     TestRun,
@@ -55,6 +56,9 @@ NEED_INPUT: Final = "need-input"
 KINDS_OF_DRIFT: Final[Mapping[str, DriftKind]] = {kind: kind for kind in get_args(DriftKind)}
 KEEPS_VALUES: Final = "codriver/value"
 """The op of Codriver's worker that tells a part of a value which it cut and keeps."""
+
+SEAM_OP: Final = "codriver/seam"
+"""The op of Codriver's worker that asks the application's seam; also the field that tells of it."""
 
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
 _CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
@@ -117,6 +121,8 @@ class Reply:
         self._pass_on_value(value, namespace, message, is_late=False)
         if NEED_INPUT in message.status:
             self._listener(self._evaluation, InputNeeded())
+        if seam := message.text(SEAM_OP):
+            self._listener(self._evaluation, SeamShown(seam))
 
     def _pass_on_value(self, text: str | None, namespace: str | None, message: Message, *, is_late: bool) -> None:
         if text is None:

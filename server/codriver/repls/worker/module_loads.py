@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 
+from .app_seam import FILE, NAME
 from .held_definitions import ABSENT, Held, Snapshot
 from .renewal import forget, renew
 
@@ -28,7 +29,8 @@ def module_name(path: str, roots: list[str]) -> str | None:
                 parts.pop()
             if all(part.isidentifier() for part in parts):
                 return ".".join(parts)
-    return None
+    # The seam, which a client lays into a process whose project does not know it.
+    return NAME if path.endswith(os.sep + FILE) else None
 
 
 def is_loaded(name: str | None, path: str) -> bool:

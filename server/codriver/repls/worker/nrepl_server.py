@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 
+from . import app_seam
 from .connections import Connection, start_thread
 from .dialect import NamespaceMissingError
 from .error_report import keep, stacks, strip_own
@@ -71,6 +72,7 @@ class Server:
             "codriver/locals": self._locals,
             "codriver/value": self._enqueue,
             "codriver/restore": self._restore,
+            "codriver/seam": self._seam,
         }
         if dialect.tells_drift:
             self._ops["codriver/drift"] = self._drift
@@ -90,6 +92,7 @@ class Server:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
         self._dialect.take_streams()
+        app_seam.offer()
 
     def _after_fork(self) -> None:
         """Leave the sockets to the parent; the pipes bring it the output of this child as of any other."""
@@ -157,7 +160,7 @@ class Server:
         versions["codriver-worker"] = {"version-string": VERSION}
         ops: dict[str, dict[str, str]] = {op: {} for op in self._ops}
         about = {"codriver/outside": dict(self._outside)} if self._outside else {}
-        connection.answer(message, {"ops": ops, "versions": versions, **about, "status": ["done"]})
+        connection.answer(message, {"ops": ops, "versions": versions, **about, **app_seam.told(), "status": ["done"]})
 
     def _enqueue(self, message: Message, connection: Connection, session: Session) -> None:
         field = {"load-file": "file", "codriver/value": "evaluation"}.get(message["op"], "code")
@@ -242,6 +245,20 @@ class Server:
         found = self._dialect.loaded(message.get("root") or "", message.get("known") or "")
         connection.answer(message, {**found, "status": ["done"]})
 
+    def _seam(self, message: Message, connection: Connection, _session: Session) -> None:
+        """Ask the application's seam, while code runs too. Its getters may wait: this thread reads what comes next."""
+
+        def ask() -> None:
+            try:
+                told = app_seam.answer(message.get("name") or "", message.get("args") or "{}", "null")
+            except Exception as error:
+                connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
+                return
+            answer = {} if told is None else {"answer": told}
+            connection.answer(message, {**answer, **app_seam.told(), "status": ["done"]})
+
+        start_thread(ask)
+
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
         connection.answer(message, {"stacks": stacks(), "status": ["done"]})
 
@@ -292,7 +309,7 @@ class Server:
     def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
         with self._lock:
             self._open = [one for one in self._open if one is not job]
-        job.send({"status": status, **(fields or {})})
+        job.send({"status": status, **(fields or {}), **app_seam.told()})
         job.over.set()
 
     def _failed(self, job: Job, error: BaseException) -> list[str]:

@@ -13,6 +13,7 @@ import sys
 import traceback
 import types
 
+from . import app_seam
 from .definitions import definition_of
 from .dialect import Dialect, NamespaceMissingError, Sources
 from .drift import Drift
@@ -196,6 +197,7 @@ class Python(Dialect):
             with job.shield:  # what was changed must be known
                 load.end(has_failed=has_failed)
         self._renewed = load.renewed[:MOST_RENEWED]
+        app_seam.note_load()
         self.kept.tell(job, value, shown[0], self.name_of(job.session.namespace), shown[1])
 
     def _compile_file(

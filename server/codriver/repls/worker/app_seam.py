@@ -1,0 +1,58 @@
+"""The seam of the application that runs in this process, where it has one; found by its name among the modules."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NAME = "codriver_seam"
+FILE = os.path.join(NAME, "__init__.py")
+PLACE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)), FILE)
+"""It lies beside the package that this is a part of."""
+
+
+class _Beside:
+    """Finds the seam beside Codriver for code that imports it and whose environment does not have it."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> Any:
+        """See `importlib.abc.MetaPathFinder`."""
+        del path, target
+        if name != NAME or not os.path.isfile(PLACE):
+            return None
+        import importlib.util
+
+        return importlib.util.spec_from_file_location(name, PLACE)
+
+
+def offer() -> None:
+    """Let code in this process import the seam; one that it has itself comes first."""
+    sys.meta_path.append(_Beside)
+
+
+def _installed() -> Any:
+    module = sys.modules.get(NAME)
+    return module if getattr(module, "session_id", None) else None
+
+
+def told() -> dict[str, str]:
+    """The field by which a client learns that there is a seam: none where there is none, or it is switched off."""
+    module = _installed()
+    return {"codriver/seam": str(module.session_id)} if module else {}
+
+
+def answer(name: str, arguments: str, origin: str) -> str | None:
+    """The answer of an accessor of the seam, as JSON; None where there is none."""
+    module = _installed()
+    return str(module.call(name, arguments, origin)) if module else None
+
+
+def note_load() -> None:
+    """Tell the seam that code was loaded anew."""
+    module = _installed()
+    if module:
+        module.loaded()

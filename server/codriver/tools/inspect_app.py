@@ -1,0 +1,190 @@
+"""`inspect_app`: what the application in a REPL holds, did and failed in, as its seam tells; nothing is changed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field
+
+from codriver.tools.answer_budget import budget, fit
+from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.session_choice import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from codriver.core.state import Repl
+
+    Told = Mapping[str, Any]
+
+SEAM: Final = "seam"
+REASONS: Final = frozenset(
+    {
+        "no-such-accessor",
+        "accessor-failed",
+        "no-frame-resolved",
+        "ambiguous-frame",
+        "no-such-frame",
+        "path-not-found",
+        "no-such-epoch",
+        "band-missing",
+        "read-only-frame",
+        "no-dispatch",
+        "not-an-event-vector",
+        "handler-failed",
+        "during-drain",
+        "unknown-epoch",
+        "non-ok-record",
+        "schema-mismatch",
+        "missing-handler",
+        "version-mismatch",
+        "no-such-predicate",
+        "unknown-topic",
+        "too-many-subscriptions",
+        "not-enabled",
+    }
+)
+"""The closed list: every word by which a seam refuses."""
+
+
+class InspectArguments(Arguments):
+    """Arguments of `inspect_app`."""
+
+    what: Literal["health", "state", "diff", "epochs", "trace", "issues", "handlers", "machines"] = "health"
+    frame: str | None = Field(None, description="If several.")
+    path: str | None = Field(None, description="Into state: user.name, or ['user', 0].")
+    epoch_id: int | None = Field(None, description="Of diff (newest).")
+    id: str | None = Field(None, description="Of a handler or machine.")
+    filter: dict[str, Any] | None = Field(
+        None, description="Of events: opType operation frame eventId severity origin dispatchId since sinceMs between …"
+    )
+    limit: int = Field(50, ge=1, le=2000)
+    include_large: bool = False
+    start: int | None = Field(None, alias="from", ge=0, description="Of a long state.")
+    repl_session_key: str | None = None
+
+
+async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
+    """What the seam answers, in lines."""
+    repl = app_repl(call, arguments.repl_session_key)
+    most = budget(call)
+    asked = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})
+    told = await _ask(call, repl, arguments.what, {**asked, "maxChars": most})
+    if not told["ok"]:
+        return refused(told)
+    return Answer(_shown(call, arguments.what, told, most))
+
+
+def app_repl(call: Call, key: str | None) -> Repl:
+    """The REPL that is named; without a name the only one with an application that shows itself, else the only one.
+
+    Raises:
+        RefusedError: as `resolve` says.
+    """
+    if key is None:
+        able = [repl for repl in call.state.repls.values() if repl.profile and repl.profile.seam]
+        if len(able) == 1:
+            return able[0]
+    return resolve(call.state, key).repl
+
+
+async def _ask(call: Call, repl: Repl, accessor: str, asked: Told) -> Told:
+    answer = await call.services.repls.adapter(repl.id).ask_seam(accessor, json.dumps(asked))
+    return read_told(call, answer)
+
+
+def read_told(call: Call, text: str) -> Told:
+    """The answer of a seam, without secrets: a part of it may be cut, and half of one is not known for what it is."""
+    told = call.services.transcripts.cleared(json.loads(text))
+    assert isinstance(told, dict)  # noqa: S101  # the seam's contract
+    return told
+
+
+def refused(told: Told) -> Answer:
+    """The answer for what the seam refused."""
+    reason = told.get("reason") if told.get("reason") in REASONS else "accessor-failed"
+    return Answer({**{key: value for key, value in told.items() if key != "ok"}, "reason": reason}, ok=False)
+
+
+def _shown(call: Call, what: str, told: Told, most: int) -> dict[str, object]:
+    """The answer's fields: lines where there are many of a kind."""
+    fields = {key: value for key, value in told.items() if key not in ("ok", *_ROWS) and value not in (0, "", [])}
+    if what == "state":
+        if "total" in fields:
+            after = told["from"] + len(told["value"])
+            more = f"; from {after} tells more" if after < told["total"] else ""
+            fields["notes"] = [f"{len(told['value'])} of {told['total']} characters{more}"]
+            del fields["total"]
+        return fields
+    if what not in _LINES:
+        return fields
+    key, line_of = _LINES[what]
+    rows = told[key].items() if isinstance(told[key], dict) else told[key]
+    lines = [line_of(row) for row in rows]
+    if what == "handlers":
+        lines = [line.replace(f"{call.services.workspace}/", "") for line in lines]
+    kept, note, omitted = fit(lines, most, newest=True)
+    # What is told of all of them stands behind the lines.
+    shown: dict[str, object] = {"lines": kept, "count": len(kept)}
+    shown |= {name: value for name, value in fields.items() if name != "count"}
+    if shown.get("total") == len(kept):
+        del shown["total"]
+    if note or omitted:
+        shown["notes"] = [note or f"{omitted} older lines are left out: filter, or ask for fewer"]
+    return shown
+
+
+def change_line(row: Told) -> str:
+    """A change of the state in one line."""
+    before, after = row.get("before"), row.get("after")
+    return f"{row['op']} {row['path']}: " + " -> ".join([text for text in (before, after) if text is not None])
+
+
+def _epoch_line(row: Told) -> str:
+    by = "" if row["origin"] == "app" else f" by={row['origin']}"
+    at = datetime.fromtimestamp(row["time"], UTC).strftime("%H:%M:%S")
+    cause = f" d{row['dispatchId']}" if row.get("dispatchId") else ""
+    return f"{row['epochId']} {row['eventId']} {row['outcome']}{cause} {row['ms']:.3g}ms {at}{by}"
+
+
+def _handler_line(row: Told) -> str:
+    doc = f": {row['doc']}" if row.get("doc") else ""
+    return f"{row['kind']} {row['id']} {row['file']}:{row['line']}{doc}"
+
+
+def _machine_line(row: tuple[str, Told]) -> str:
+    return f"{row[0]}: {row[1]['state']}"
+
+
+def _same(row: str) -> str:
+    return row
+
+
+_LINES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
+    "diff": ("changes", change_line),
+    "epochs": ("epochs", _epoch_line),
+    "trace": ("lines", _same),
+    "issues": ("lines", _same),
+    "handlers": ("handlers", _handler_line),
+    "machines": ("machines", _machine_line),
+}
+"""By what is asked for: where the seam's answer has its rows, and a row in one line."""
+_ROWS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "machines")
+
+
+TOOLS = (
+    Tool(
+        name="inspect_app",
+        title="Inspect the app",
+        description="The app's state, last changes, events, failures, handlers. First: health, issues.",
+        arguments=InspectArguments,
+        output=answer_schema(lines=TEXTS, value="string", count="integer", notes=TEXTS),
+        run=inspect_app,
+        needs=(SEAM,),
+        read_only=True,
+        idempotent=True,
+        search_hint="application state, trace of events, time travel",
+    ),
+)

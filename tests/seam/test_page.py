@@ -1,0 +1,29 @@
+"""The page on the seam: its application runs as it stands there."""
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+from seam_shop import ask
+
+from codriver_seam import recording
+from codriver_seam.accessors import FILTERS
+
+PAGE = (Path(__file__).parents[2] / "server" / "SEAM.md").read_text()
+
+
+def test_the_application_of_the_page_shows_itself():
+    [code] = re.findall(r"<!-- seam-app -->\n```python\n(.*?)```\n<!-- /seam-app -->", PAGE, re.DOTALL)
+    recording.forget()
+    module = ModuleType("page")
+    exec(compile(code, "page.py", "exec"), vars(module))
+    answer = ask("dispatch", event="['order/add', 2]", sync=True)
+    assert answer["changes"] == [{"op": "changed", "path": "['count']", "before": "0", "after": "2"}]
+    assert ask("reset", value="{}")["reason"] == "schema-mismatch"
+    assert ask("state", path="user.token")["value"] == "<redacted>"
+    assert ask("handlers")["handlers"][0]["id"] == "order/add"
+
+
+def test_the_page_names_every_filter():
+    [named] = re.findall(r"`filter` of `trace` takes `([^`]+)`", PAGE)
+    assert sorted(named.split()) == sorted(FILTERS)

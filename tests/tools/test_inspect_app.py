@@ -1,0 +1,261 @@
+"""An application in a REPL, looked into and changed by agents: an app of a few lines, by the tools alone."""
+
+import json
+
+import pytest
+from jsonschema import validate
+from live_server import serving
+
+import codriver_seam
+from codriver.core.state import State
+from codriver.settings.model import Settings
+from codriver.tools.envelope import REASONS
+from codriver.tools.gate import on_offer
+from codriver.tools.manifest import BY_NAME, MANIFEST
+
+CHANGED = "notifications/tools/list_changed"
+TOKEN = "t0ken-of-ada-1234"
+APP = f'''
+import codriver_seam as seam
+seam.install(True)
+state = {{"count": 0, "user": {{"name": "Ada", "token": "{TOKEN}"}}, "orders": []}}
+
+
+def put(value):
+    global state
+    state = value
+
+
+def check(value):
+    return None if "count" in value else f"no count in {{value}}"
+
+
+@seam.handler("event", "order/add")
+def add(count):
+    """Add orders."""
+    put({{**state, "count": state["count"] + count, "orders": [*state["orders"], count]}})
+
+
+def handle(event):
+    if event[0] != "order/add":
+        put({{**state, "count": -1}})
+        raise ValueError("cannot charge " + state["user"]["token"])
+    add(*event[1:])
+
+
+queue = []
+seam.frame(
+    "shop", lambda: state, put, validate=check, dispatch=handle, sensitive=[("user", "token")], snapshot="none",
+    enqueue=lambda event: queue.append(seam.bind(run, event)),
+)
+
+
+def run(event):
+    with seam.epoch("shop", event[0]):
+        handle(event)
+'''
+APP_TOOLS = {"inspect_app", "change_app"}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("app"), "--repl", "python") as running:
+        (running.workspace / "shop.py").write_text(APP)
+        with running.client() as first:
+            assert first.call("evaluate_code", code="import shop; started = shop.state")["ok"]
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _as_it_began(client):
+    client.call("evaluate_code", code="shop.state = started", who="setup")
+
+
+def look(client, what, **arguments):
+    answer = client.call("inspect_app", what=what, **arguments)
+    validate(answer, BY_NAME["inspect_app"].output)
+    assert answer["ok"], answer
+    return answer
+
+
+def change(client, what, *, detail=False, **arguments):
+    answer = client.call("change_app", what=what, detail=detail, **arguments)
+    validate(answer, BY_NAME["change_app"].output)
+    return answer
+
+
+def test_without_an_application_nothing_is_listed_and_a_call_is_told_how_to_show_one(tmp_path):
+    assert not {tool.name for tool in on_offer(MANIFEST, State(), Settings(), lists_once=True)} & APP_TOOLS
+    with serving(tmp_path, "--repl", "python") as fresh, fresh.client() as client:
+        client.call("evaluate_code", code="1")
+        before = client.tools()
+        assert not APP_TOOLS & set(before)
+        refused = client.call("inspect_app", what="health")
+        assert refused["reason"] == "capability-missing"
+        assert "seam.install(True)" in refused["hint"]
+        assert refused["hint"].split()[-2].endswith("codriver_seam/__init__.py")
+        client.notifications.clear()
+        file = codriver_seam.__file__
+        assert client.call("load_file", filePath=file)["ok"]
+        assert not APP_TOOLS & set(client.tools()), "it is there, and switched off"
+        client.call("evaluate_code", code="import codriver_seam as seam; seam.install(True); box = {'n': 1}")
+        client.await_notification(CHANGED)
+        assert set(client.tools()) - set(before) == APP_TOOLS
+        client.call("evaluate_code", code="seam.frame('box', lambda: box)")
+        assert look(client, "state", path="n")["value"] == "1"
+        health = look(client, "health")
+        client.notifications.clear()
+        client.call("restart_repl", replSessionKey="py")
+        client.await_notification(CHANGED)
+        client.call("evaluate_code", code="1")
+        assert not APP_TOOLS & set(client.tools()), "what was there went with its process"
+        client.call("evaluate_code", code="import codriver_seam as seam; seam.install(True)")
+        assert look(client, "health")["sessionId"] != health["sessionId"]
+
+
+def test_an_application_that_shows_itself_by_itself_is_found_by_the_list_of_sessions(tmp_path):
+    with serving(tmp_path, "--repl", "python") as fresh, fresh.client() as client:
+        code = "import threading, codriver_seam as seam; go, done = threading.Event(), threading.Event()\n"
+        code += "def show(): go.wait(); seam.install(True); done.set()\nthreading.Thread(target=show).start()"
+        client.call("evaluate_code", code=code)
+        assert not APP_TOOLS & set(client.tools())
+        client.call("evaluate_code", code="threading.Timer(0, lambda: (go.set(), done.wait())).start()")
+        while "seam" not in client.call("list_sessions")["sessions"][0]["capabilities"]:
+            pass
+        assert set(client.tools()) >= APP_TOOLS
+
+
+def test_health_names_the_bands_and_changes_nothing(client):
+    assert look(client, "health") == look(client, "health")
+    assert look(client, "health")["frames"] == ["shop"]
+
+
+def test_an_event_is_handled_and_its_changes_are_those_of_its_epoch(client):
+    answer = change(client, "dispatch", event="['order/add', 3]", sync=True, who="ann")
+    assert answer["changes"] == ["changed ['count']: 0 -> 3", "added ['orders', 0]: 3"]
+    diff = look(client, "diff", epochId=answer["epochId"])
+    assert diff["lines"] == answer["changes"]
+    [line] = look(client, "epochs")["lines"][-1:]
+    assert line.startswith(f"{answer['epochId']} order/add ok d{answer['dispatchId']} ")
+    assert line.endswith(" by=ann")
+    assert look(client, "state", path="count")["value"] == "3"
+
+
+def test_what_is_queued_is_found_by_its_dispatch_id_with_who_and_evaluation(client):
+    answer = change(client, "dispatch", event="['order/add', 1]", who="bob", detail=True)
+    assert answer["mode"] == "queued"
+    client.call("evaluate_code", code="shop.queue.pop()()", who="setup")
+    lines = look(client, "trace", filter={"dispatchId": answer["dispatchId"]})["lines"]
+    assert len(lines) == 2
+    assert all(f" by=bob/{answer['evaluationId']}" in line for line in lines)
+    client.call("evaluate_code", code="shop.run(['order/add', 1])", who="setup")
+    assert "by=" not in look(client, "trace", limit=1)["lines"][0]
+
+
+def test_a_change_is_in_the_log_with_who_asked_for_it(client):
+    change(client, "dispatch", event="['order/add', 1]", sync=True, who="eve")
+    log = client.call("repl_output_log", by="eve")["result"]
+    assert [row["text"] for row in log if row["category"] == "otherOutput"] == ["dispatch ['order/add', 1]"]
+    assert "evaluatedCode" in {row["category"] for row in log}
+
+
+def test_reading_leaves_nothing_in_the_log_and_no_event(client):
+    before = client.call("server_health")["log"]["lastLine"]
+    last = look(client, "trace")["lastId"]
+    for what in ("state", "diff", "epochs", "issues", "handlers", "health"):
+        client.call("inspect_app", what=what)
+    assert client.call("server_health")["log"]["lastLine"] == before
+    assert look(client, "trace")["lastId"] == last
+
+
+def test_a_handler_that_fails_is_told_with_its_place_and_the_state_is_put_back(client):
+    refused = change(client, "dispatch", event="['charge']", sync=True)
+    assert (refused["ok"], refused["reason"]) == (False, "handler-failed")
+    assert "put back" in refused["hint"]
+    assert "shop.py:" in refused["at"]
+    assert look(client, "state", path="count")["value"] == "0"
+    [line] = look(client, "issues")["lines"]
+    assert "ValueError" in line
+    assert refused["at"] in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"what": "reset", "value": "{}"}, "schema-mismatch"),
+        ({"what": "reset", "value": "{'count': open('x')}"}, "schema-mismatch"),
+        ({"what": "restore", "epochId": 10**6}, "unknown-epoch"),
+        ({"what": "restore"}, "unknown-epoch"),
+        ({"what": "dispatch", "event": "order/add", "sync": True}, "not-an-event-vector"),
+        ({"what": "dispatch", "event": "['x']", "frame": "cart"}, "no-such-frame"),
+    ],
+)
+def test_a_refused_change_has_a_reason_of_the_closed_list_and_changes_nothing(client, arguments, reason):
+    before = look(client, "state")["value"]
+    refused = change(client, **arguments)
+    assert (refused["ok"], refused["reason"]) == (False, reason)
+    assert reason in REASONS
+    assert look(client, "state")["value"] == before
+    assert f" error {reason} " in look(client, "trace", limit=1)["lines"][0]
+
+
+def test_a_reset_is_undone_by_the_epoch_that_its_answer_names(client):
+    before = look(client, "state")["value"]
+    answer = change(client, "reset", value="{'count': 9}")
+    assert look(client, "state")["value"] == "{'count': 9}"
+    assert change(client, "restore", epochId=answer["undoneBy"])["ok"]
+    assert look(client, "state")["value"] == before
+
+
+def test_what_is_sensitive_is_in_no_byte_that_is_sent(client):
+    change(client, "dispatch", event="['charge']", sync=True)
+    change(client, "reset", value="{'user': {}}")
+    told = [client.call("inspect_app", what=what) for what in ("state", "diff", "epochs", "trace", "issues", "health")]
+    told.append(client.call("inspect_app", what="state", path="user.token"))
+    told.append(client.call("repl_output_log"))
+    assert TOKEN not in json.dumps(told)
+    assert told[-2]["value"] == "<redacted>"
+    assert told[0]["redacted"] == 1
+
+
+def test_a_large_part_is_marked_and_read_by_parts(client):
+    client.call("evaluate_code", code="shop.state = {**shop.state, 'blob': 'x' * 10_000_000}; None", who="setup")
+    answer = look(client, "state")
+    assert "<elided str 10000000 ['blob']>" in answer["value"]
+    assert len(json.dumps(answer)) < 3000
+    first = look(client, "state", path="['blob']", includeLarge=True)
+    [note] = first["notes"]
+    start = int(note.split("from ")[1].split()[0])
+    last = look(client, "state", path="['blob']", includeLarge=True, **{"from": 10_000_000 + 2 - 5})
+    assert start == len(first["value"]) < 10_000
+    assert last["value"] == "xxxx'"
+
+
+def test_state_is_read_while_code_runs(client, other):
+    running = other.begin_call("evaluate_code", code="import time\nwhile not shop.state.get('go'): time.sleep(0.01)")
+    while client.call("server_health")["evaluations"]["running"] != 1:
+        pass
+    assert look(client, "state", path="count")["value"] == "0"
+    client.call("interrupt_evaluation", replSessionKey="py")
+    other.answer(running)
+
+
+def test_fifty_events_are_read_in_seven_kilobytes(client):
+    code = "for n in range(60): shop.seam.emit('fx', 'db/write', frame='shop', event_id='order/add', ms=0.003, rows=n)"
+    client.call("evaluate_code", code=code, who="setup")
+    result = client.request("tools/call", {"name": "inspect_app", "arguments": {"what": "trace"}})
+    assert len(json.dumps(result)) < 7000
+    lines = json.loads(result["result"]["content"][0]["text"])["lines"]
+    assert len(lines) == 50
+    assert lines[-1].endswith(" fx db/write shop order/add 0.003ms rows=59")
+
+
+def test_handlers_are_told_with_their_places(client):
+    number = APP.splitlines().index('@seam.handler("event", "order/add")') + 1
+    assert look(client, "handlers")["lines"] == [f"event order/add shop.py:{number}: Add orders."]
+
+
+def test_what_is_no_filter_is_refused_with_those_that_are(client):
+    refused = client.call("inspect_app", what="trace", filter={"since_ms": 1})
+    assert refused["reason"] == "accessor-failed"
+    assert "sinceMs" in refused["hint"]
