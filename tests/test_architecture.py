@@ -177,6 +177,8 @@ OPENERS = {
     "files/path_walk.py": "the folders on the way to it",
     "repls/worker/start.py": "runs in the project's own Python, without ours",
     "repls/worker/outside_packages.py": "runs in the project's own Python, without ours: metadata of what is installed",
+    "repls/worker/embedded.py": "runs in an application, without ours: the kernel's table in /proc",
+    "repls/worker/port_files.py": "runs in an application, without ours: the port file in its project",
     "repls/worker/streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
     "repls/jupyter/kernel_process.py": "the kernel's tables in /proc",

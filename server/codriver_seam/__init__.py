@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .changes import call, show
 from .recording import bind, emit, epoch, frame, handler, install, loaded, machine, note_error, origin, predicate, seam
+from .repl import start_repl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bind", "call", "emit", "epoch", "frame", "handler", "install", "loaded", "machine", "note_error", "origin",
-    "predicate", "session_id", "show",
+    "predicate", "session_id", "show", "start_repl",
 ]  # fmt: skip
 
 

@@ -1,25 +1,10 @@
 """The worker in every Python that is installed here, from 3.8 on: a project has its own."""
 
 import contextlib
-import os
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 from linked_tree import linked_tree
-from worker_client import Repl, asked_for_input, begun, text, texts
-
-NAMES = [f"python3.{minor}" for minor in range(8, 16)]
-
-
-def working(name):
-    """The interpreter `name`, of PATH or of pyenv; None where there is none, or only something that stands for one."""
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    for path in [shutil.which(name), *map(str, pyenv.glob(f"versions/*/bin/{name}"))]:
-        if path and subprocess.run([path, "-c", "pass"], capture_output=True, check=False, timeout=60).returncode == 0:
-            return path
-    return None
+from worker_client import NAMES, Repl, asked_for_input, begun, text, texts, working
 
 
 @pytest.fixture(scope="module", params=NAMES)

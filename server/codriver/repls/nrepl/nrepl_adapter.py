@@ -210,7 +210,7 @@ class NreplAdapter(KernelOperations):
             return OVER_BEFORE
         if self._dialect.interrupt_note:
             return Interruption("requested", note=self._dialect.interrupt_note)
-        return Interruption("interrupted")
+        return Interruption("interrupted", note=next(filter(None, (m.text("codriver/note") for m in answer)), None))
 
     async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
         """Give `text` to code that reads from stdin in `session`. See `Adapter.send_input`."""

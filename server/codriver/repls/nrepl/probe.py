@@ -167,6 +167,18 @@ def read_outside(answer: Sequence[Message]) -> str | None:
     )
 
 
+def read_app(answer: Sequence[Message]) -> str | None:
+    """The sentence on the application that the REPL runs in, as our worker tells; None if it runs in none."""
+    for message in answer:
+        app = as_map(message.fields.get("codriver/app"))
+        if app:
+            return (
+                f"runs in the application {as_text(app.get('program'))}, process {as_int(app.get('pid'))}: its modules "
+                "are live, and its prints stay its own"
+            )
+    return None
+
+
 async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: frozenset[str]) -> ProbeResult:
     """Find out what the server behind `connection` is and can do. `answer` is its answer to `describe`.
 
@@ -185,7 +197,7 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
     support = _support(dialect, ops, isolation=isolation, limits=limits)
     support = {name: how for name, how in support.items() if name not in lacking}
     outside = read_outside(answer)
-    notes = (*dialect.notes, *_java_notes(facts, support), *((outside,) if outside else ()))
+    notes = (*dialect.notes, *_java_notes(facts, support), *filter(None, (outside, read_app(answer))))
     root = facts.get("root")
     seam = next((text for message in answer if (text := message.text(SEAM_OP))), None)
     if seam:

@@ -46,6 +46,8 @@ class Drift:
         self._compared: dict[str, tuple[Written, list[object], list[dict[str, str]]]] = {}
         """By module: what was compared, of the file and of what is loaded, and the rows that it gave."""
         self.closures = FormerClosures()
+        self.tells_main = False
+        """Whether `__main__` is a file of the project, as it is in a program that somebody started."""
         self._is_within: dict[tuple[str, str], bool] = {}
 
     def rows(self, root: str, only: str = "") -> list[dict[str, str]]:
@@ -68,7 +70,7 @@ class Drift:
         """The loaded modules whose files are in a folder, and not installed there."""
         found = {}
         for name, module in list(sys.modules.items()):
-            if not isinstance(module, types.ModuleType) or name == "__main__":
+            if not isinstance(module, types.ModuleType) or (name == "__main__" and not self.tells_main):
                 continue
             file = module.__dict__.get("__file__")
             if not isinstance(file, str) or not file.endswith(".py"):

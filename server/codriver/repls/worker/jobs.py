@@ -92,6 +92,10 @@ class Job:
         self.is_interrupted = False
         self.is_cut_off = False
         """It was told that its input has ended, so that it ends: what comes of that is the interrupt's doing."""
+        self.is_abandoned = False
+        """It blocks where no interrupt reaches it, and others no longer wait for it."""
+        self.wake: Callable[[], object] | None = None
+        """It ends a wait of the evaluation for something outside of its thread."""
         self.shield = shield
         self._tell_of = touch
         self._lock = threading.Lock()
@@ -164,6 +168,10 @@ class Job:
                 self._packed.append(pack(self.message, {stream: text[start : start + PIECE_CHARACTERS]}))
 
 
+ABANDONED = (
+    "it was abandoned: its call blocks outside of Python, where no interrupt reaches it. Its thread lives until that "
+    "call returns; what comes next is evaluated on another"
+)
 INTERRUPT_S = 2.0
 """How long an interrupted evaluation is given to end before the interrupt is answered all the same."""
 SIGNAL_EVERY_S = 0.5

@@ -9,14 +9,14 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 
 from . import app_seam
 from .connections import Connection, start_thread
 from .dialect import NamespaceMissingError
 from .error_report import keep, stacks, strip_own
-from .jobs import Interrupts, Job, Session
-from .streams import Output
+from .jobs import ABANDONED, Job, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 
     from .connections import Message
     from .dialect import Dialect
+    from .jobs import Interrupts
+    from .streams import Output
 
 VERSION = "0.2.0"
 EXCEPTHOOK = sys.excepthook
 """As the interpreter starts: another is the user's. Some systems set one of theirs before that."""
 LOCAL_CHARACTERS = 120
 """Of a local's value, where a request does not say how many."""
+AGAIN_S = 0.1
+"""The wait for room where a connection cannot be accepted, as the process has too many files open."""
 CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
 """How code ends that reads on after its input has ended; by name, as debuggers are not loaded before they are used."""
 
@@ -38,19 +42,21 @@ CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
 class Server:
     """The worker's server: its sessions, its clients, its running and waiting jobs. Lives as long as the process.
 
-    `outside`: by name, the places of the project's packages that are not in the project's working tree.
+    `about`: what `describe` tells beside ops and versions.
     """
 
-    def __init__(self, dialect: Dialect, *, is_supervised: bool, outside: Mapping[str, str]) -> None:
+    def __init__(
+        self, dialect: Dialect, interrupts: Interrupts, output: Output, about: Mapping[str, Mapping[str, object]]
+    ) -> None:
         self._dialect = dialect
-        self._outside = outside
-        self._interrupts = Interrupts(is_supervised=is_supervised)
-        self._output = Output(self._interrupts.shield)
+        self._about = about
+        self._interrupts = interrupts
+        self._output = output
         self._sessions: dict[str, Session] = {}
         self._default = self._new_session()
         self._listener: socket.socket | None = None
         self._connections: list[Connection] = []
-        self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._open: list[Job] = []
         """What runs or waits, in the order in which it came."""
@@ -113,13 +119,26 @@ class Server:
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
-            sock, _ = listener.accept()
+            try:
+                sock, peer = listener.accept()
+            except OSError:
+                if listener.fileno() == -1:
+                    return
+                time.sleep(AGAIN_S)
+                continue
+            if not self._admits(peer):
+                sock.close()
+                continue
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = Connection(sock, self._handle)
             self._connections[:] = [one for one in self._connections if one.is_open]
             self._connections.append(connection)
             start_thread(connection.serve)
+
+    def _admits(self, _peer: tuple[str, int]) -> bool:
+        """Whether a client may connect."""
+        return True
 
     def _handle(self, message: Message, connection: Connection) -> None:
         """Answer one request, or put it in the queue."""
@@ -159,8 +178,8 @@ class Server:
         versions = {name: {"version-string": text} for name, text in self._dialect.versions().items()}
         versions["codriver-worker"] = {"version-string": VERSION}
         ops: dict[str, dict[str, str]] = {op: {} for op in self._ops}
-        about = {"codriver/outside": dict(self._outside)} if self._outside else {}
-        connection.answer(message, {"ops": ops, "versions": versions, **about, **app_seam.told(), "status": ["done"]})
+        told = {**self._about, **app_seam.told()}
+        connection.answer(message, {"ops": ops, "versions": versions, **told, "status": ["done"]})
 
     def _enqueue(self, message: Message, connection: Connection, session: Session) -> None:
         field = {"load-file": "file", "codriver/value": "evaluation"}.get(message["op"], "code")
@@ -190,7 +209,8 @@ class Server:
 
             def stop() -> None:
                 is_over = self._interrupts.stop(running)
-                connection.answer(message, {"status": ["done"] if is_over else ["done", "interrupt-pending"]})
+                note = {"codriver/note": ABANDONED} if running.is_abandoned else {}
+                connection.answer(message, {**note, "status": ["done"] if is_over else ["done", "interrupt-pending"]})
 
             # It may take its time, and this thread reads the client's next requests.
             start_thread(stop)
@@ -274,16 +294,14 @@ class Server:
     def run(self) -> None:
         """Evaluate for ever; an interrupt by hand, at a terminal, ends it while nothing runs."""
         self._interrupts.install()
-        while True:
-            job = self._queue.get()
+        while (job := self._queue.get()) is not None:
             with self._lock:
                 job.is_begun = not job.is_interrupted
             if job.is_begun:
                 self._run_one(job)
 
     def _run_one(self, job: Job) -> None:
-        self._output.last_job = job
-        self._output.take_streams()
+        self._output.begin(job)
         self._interrupts.install()
 
         def act() -> None:
@@ -297,6 +315,11 @@ class Server:
         if self._output.is_child:
             # User code forked, and this is the child that came back from it: the REPL is its parent's.
             _leave_child(error)
+        if not job.is_abandoned:
+            self._conclude(job, error)
+
+    def _conclude(self, job: Job, error: BaseException | None) -> None:
+        """Tell how an evaluation ended."""
         if job.is_cut_off and (error is None or type(error).__name__ in CUT_OFF):
             status = ["done", "interrupted"]
         else:
@@ -308,6 +331,8 @@ class Server:
 
     def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
         with self._lock:
+            if job not in self._open:
+                return  # it was abandoned, and said so
             self._open = [one for one in self._open if one is not job]
         job.send({"status": status, **(fields or {}), **app_seam.told()})
         job.over.set()

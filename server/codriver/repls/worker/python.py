@@ -40,17 +40,20 @@ CO_COROUTINE = 128
 
 
 class Python(Dialect):
-    """Evaluates Python in modules, for the life of the worker. `roots`: where the project's modules are."""
+    """Evaluates Python in modules, for the life of the worker. `roots`: where the project's modules are.
+
+    `home`: the first module, where that is there already.
+    """
 
     has_hooks = True
     tells_drift = True
     home: types.ModuleType
 
-    def __init__(self, roots: list[str]) -> None:
+    def __init__(self, roots: list[str], home: types.ModuleType | None = None, figures: Figures | None = None) -> None:
         super().__init__()
         self._roots = roots
         self.holds = Holds(roots)
-        self._figures = Figures()
+        self._figures = figures or Figures()
         self._sources = Sources()
         self._drift = Drift()
         self._renewed: list[dict[str, str]] = []
@@ -60,7 +63,8 @@ class Python(Dialect):
         self._kept: dict[str, object] = {}
         """By module: what `_` was set to."""
         # Code that pickles its classes or starts processes finds them in `__main__`, and never the worker there.
-        self.home = sys.modules["__main__"] = _new_module("__main__")
+        self.home = home or _new_module("__main__")
+        sys.modules["__main__"] = self.home
 
     def versions(self) -> dict[str, str]:
         """See `Dialect`."""
@@ -120,7 +124,7 @@ class Python(Dialect):
         has_value = bool(steps) and steps[-1][1]
         for number, (code, is_expression, wants_loop) in enumerate(steps, 1):
             job.form = number
-            value = _finish(code, module.__dict__, session, wants_loop=wants_loop)
+            value = self.run(code, module.__dict__, job, wants_loop=wants_loop)
             if number == len(steps):
                 self._figures.tell_changed(value)
             if not is_expression:
@@ -131,6 +135,10 @@ class Python(Dialect):
                 self._keep(value, module)
             if shown is not None:
                 self.kept.tell(job, value, shown[0], self.name_of(module), shown[1])
+
+    def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
+        """Run code; on the session's own event loop, which lives on between evaluations, if it awaits or needs one."""
+        return _finish(code, space, job.session, wants_loop=wants_loop)
 
     def _keep(self, value: object, module: types.ModuleType) -> None:
         """Name a value `_`, unless the user gave that name to something else, as translations do."""
@@ -167,6 +175,10 @@ class Python(Dialect):
 
     # Files
 
+    def module_of(self, path: str) -> str | None:
+        """The name of the module that a file is; None where it is none."""
+        return module_name(path, self._roots)
+
     def _load(self, job: Job) -> None:
         """Run a file in the module that it is, so that what is defined there takes effect; else in the session's.
 
@@ -174,7 +186,7 @@ class Python(Dialect):
         """
         message = job.message
         path = job.file = os.path.abspath(message.get("file-path") or message.get("file-name") or "loaded.py")
-        name = module_name(path, self._roots)
+        name = self.module_of(path)
         lines = message.get("codriver/lines") if is_loaded(name, path) else None
         body, last, written = self._compile_file(path, job, lines)
         self._renewed = []
@@ -324,7 +336,8 @@ def _wants_loop(node: ast.AST) -> bool:
     return not called.isdisjoint(OF_A_LOOP) and called.isdisjoint(RUNS_A_LOOP)
 
 
-async def _on_loop(code: types.CodeType, space: dict[str, Any]) -> object:
+async def on_loop(code: types.CodeType, space: dict[str, Any]) -> object:
+    """Run code that awaits nothing itself, where a loop runs."""
     return eval(code, space)
 
 
@@ -338,7 +351,7 @@ def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wa
         return eval(code, space)
     import asyncio
 
-    result: Any = eval(code, space) if is_async else _on_loop(code, space)
+    result: Any = eval(code, space) if is_async else on_loop(code, space)
 
     if session.loop is None or session.loop.is_closed():
         session.loop = asyncio.new_event_loop()

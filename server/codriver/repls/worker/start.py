@@ -12,8 +12,10 @@ import sys
 
 from .connections import start_thread
 from .error_report import OWN_FOLDER
+from .jobs import Interrupts
 from .nrepl_server import Server
 from .outside_packages import packages_outside
+from .streams import Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     make_dialect = _kind_of_dialect(options.dialect)
-    roots = _find_roots(os.path.abspath(options.workspace))
+    roots = find_roots(os.path.abspath(options.workspace))
     # The folder of the worker is not the project's: nothing in it may be imported by accident.
     not_again = {"", OWN_FOLDER.rstrip(os.sep), *roots}
     sys.path[:] = roots + [entry for entry in sys.path if entry not in not_again]
@@ -45,7 +47,9 @@ def main() -> None:
     if options.dialect == "lisp":
         _demand_basilisp()
     outside = packages_outside(roots[0], options.checkout) if options.checkout else {}
-    server = Server(make_dialect(roots), is_supervised=options.supervised, outside=outside)
+    interrupts = Interrupts(is_supervised=options.supervised)
+    about = {"codriver/outside": outside} if outside else {}
+    server = Server(make_dialect(roots), interrupts, Output(interrupts.shield), about)
     listener = socket.create_server((options.host, options.port))
     host, port = options.host, listener.getsockname()[1]
     sys.stdout.write(f"nREPL server started on port {port} on host {host} - nrepl://{host}:{port}\n")
@@ -107,7 +111,7 @@ def _end_with_parent() -> None:
     start_thread(watch)
 
 
-def _find_roots(workspace: str) -> list[str]:
+def find_roots(workspace: str) -> list[str]:
     """Where the project's modules are: the workspace, and its `src` when that holds packages and is none itself."""
     source = os.path.join(workspace, "src")
     if os.path.isdir(source) and not os.path.exists(os.path.join(source, "__init__.py")):

@@ -207,7 +207,7 @@ JOB = "codriver_job"
 class Output:
     """The standard streams of user code, for the life of the worker, and what they hold back for a moment."""
 
-    def __init__(self, shield: Shield) -> None:
+    def __init__(self, shield: Shield, make_out: Callable[..., Out] = Out) -> None:
         self._shield = shield
         self.dirty: queue.SimpleQueue[Job] = queue.SimpleQueue()
         """Jobs that have something to send."""
@@ -216,8 +216,8 @@ class Output:
         self.is_child = False
         """This is a process that user code forked: what it prints reaches the parent by the pipes."""
         self._pipes: Pipes | None = None
-        self._out = Out("out", self.printed, self.flush)
-        self._err = Out("err", self.printed, self.flush)
+        self._out = make_out("out", self.printed, self.flush)
+        self._err = make_out("err", self.printed, self.flush)
         self._in = In(self.job_here)
 
     def take_process(self) -> None:
@@ -231,6 +231,11 @@ class Output:
             START_THREAD(thread)
 
         threading.Thread.start = start  # type: ignore[method-assign,assignment]  # so that threads know their evaluation
+
+    def begin(self, job: Job) -> None:
+        """Take what user code prints for `job` from now on."""
+        self.last_job = job
+        self.take_streams()
 
     def take_streams(self) -> None:
         """Become standard output, error and input of user code, whatever it did to them."""

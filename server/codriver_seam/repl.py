@@ -1,0 +1,130 @@
+"""The REPL of a running application: the embedded REPL of Codriver, in the application's own process.
+
+It is refused unless somebody enabled it, listens on this machine alone, and is found by its port file. Nothing of it is
+loaded before it starts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from typing import Any, Protocol
+
+    class Repl(Protocol):
+        """A REPL in this process."""
+
+        port: int
+        port_file: str | None
+
+        @property
+        def is_open(self) -> bool:
+            """Whether it takes clients."""
+
+        def stop(self) -> None:
+            """End it, and remove its port file."""
+
+        def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+            """Run `await` at the top of what is evaluated on that loop."""
+
+
+WORKER = "_codriver_worker"
+"""The name under which the embedded REPL is loaded, so that the application may have modules of any other."""
+HERE = os.path.dirname(os.path.abspath(__file__))
+PLACES = (os.path.join(os.path.dirname(HERE), "codriver", "repls", "worker"), os.path.join(HERE, "worker"))
+"""Where its files are: beside this package as it is installed, or in it where both were copied."""
+
+_started: list[Repl] = []
+"""The REPL of this process, or of the one that it was forked from."""
+
+
+def start_repl(
+    enabled: bool | None = None,  # noqa: FBT001  # as `install` takes it
+    *,
+    folder: str | None = None,
+    loop: asyncio.AbstractEventLoop | None = None,
+) -> Repl | None:
+    """Start a REPL in this process; give it, or None where it is refused. Twice gives the same one.
+
+    It is refused unless `enabled` is true; where that is not said, unless `install` said yes or the environment says
+    CODRIVER_SEAM=1. Also in a process of Codriver's own, and in one that only helps another which has a REPL.
+    `folder`: the project's, in which the port file is written; by default the current one. `loop`: the application's
+    event loop, on which `await` is run; by default the one that runs here. The logger `codriver_seam` tells what was
+    done.
+    """
+    if not (_is_enabled() if enabled is None else enabled):
+        _log("warning", "no REPL is started: it is not enabled by install(True) or CODRIVER_SEAM=1")
+        return None
+    loop = loop or _running_loop()
+    if _started and _started[0].is_open:
+        if loop is not None:
+            _started[0].use_loop(loop)
+        return _started[0]
+    if WORKER in sys.modules and not _started:
+        _log("info", "no REPL is started: this process is a REPL of Codriver's")
+        return None
+    return _start(os.path.abspath(folder or os.getcwd()), loop)
+
+
+def _start(folder: str, loop: asyncio.AbstractEventLoop | None) -> Repl | None:
+    repl: Repl = _load("embedded").EmbeddedRepl(folder, loop)
+    try:
+        repl.start()  # type: ignore[attr-defined]  # ours alone
+    except FileExistsError as error:
+        _log("info", "no REPL is started: this process helps the one that wrote %s", error.args[0])
+        return None
+    except OSError as error:
+        if not repl.port:
+            _log("warning", "no REPL is started: %s", error)
+            return None
+        _log("warning", "the port file cannot be written in %s: %s", folder, error)
+    _started[:] = [repl]
+    where = repl.port_file or "no port file, as all places are taken"
+    _log("info", "REPL on 127.0.0.1:%s, process %s, %s", repl.port, os.getpid(), where)
+    return repl
+
+
+def _is_enabled() -> bool:
+    package = sys.modules[__name__.rpartition(".")[0]]
+    return bool(getattr(package, "session_id", None)) or os.environ.get("CODRIVER_SEAM") == "1"
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    if "asyncio" not in sys.modules:
+        return None
+    import asyncio
+
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _load(name: str) -> Any:
+    """A module of the embedded REPL.
+
+    Raises:
+        ImportError: its files are not where this package is.
+    """
+    if WORKER not in sys.modules:
+        folder = next((place for place in PLACES if os.path.isdir(place)), None)
+        if folder is None:
+            raise ImportError(f"the embedded REPL is in none of {PLACES}: install codriver, or copy its worker there")
+        file = os.path.join(folder, "__init__.py")
+        spec = importlib.util.spec_from_file_location(WORKER, file, submodule_search_locations=[folder])
+        if spec is None or spec.loader is None:
+            raise ImportError("the embedded REPL cannot be imported from " + folder)
+        package = sys.modules[WORKER] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(package)
+    return importlib.import_module(f"{WORKER}.{name}")
+
+
+def _log(level: str, text: str, *values: object) -> None:
+    import logging
+
+    getattr(logging.getLogger("codriver_seam"), level)(text, *values)

@@ -1,0 +1,84 @@
+"""Top-level `await` in an asyncio program: on the program's own loop, which outlives its interrupts."""
+
+import pytest
+from application import SEAM, running
+from worker_client import begun, text, texts
+
+PROGRAM = f"""\
+import asyncio, sys
+sys.path.insert(0, {str(SEAM)!r})
+import codriver_seam
+
+async def work(queue):
+    while True:
+        done.append(await queue.get())
+        queue.task_done()
+
+async def main():
+    global loop, queue, repl
+    loop, queue = asyncio.get_running_loop(), asyncio.Queue()
+    worker = asyncio.create_task(work(queue))
+    repl = codriver_seam.start_repl(True)
+    print(f"listens:{{repl.port}}", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    worker.cancel()
+
+done = []
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("loop"), PROGRAM) as program:
+        yield program
+
+
+@pytest.fixture
+def program(process):
+    with process.fresh_session() as repl:
+        yield repl
+        assert texts(repl.evaluate("import asyncio\nawait asyncio.sleep(0, 'the loop lives')"), "value")[-1:] == [
+            "'the loop lives'"
+        ]
+
+
+def test_await_runs_on_the_loop_of_the_program(program):
+    assert texts(program.evaluate("await queue.put(5)\nawait queue.join()\ndone"), "value")[-1:] == ["[5]"]
+    here = "import asyncio\nasync def here():\n    return asyncio.get_running_loop() is loop\nawait here()"
+    assert texts(program.evaluate(here), "value") == ["True"]
+
+
+def test_a_task_begins_on_the_loop_of_the_program_and_prints_to_its_evaluation(program):
+    code = (
+        "import asyncio\nasync def tell():\n    print('told')\n    return asyncio.get_running_loop() is loop\n"
+        "task = asyncio.create_task(tell())\nawait task"
+    )
+    answer = program.evaluate(code)
+    assert (text(answer, "out"), texts(answer, "value")[-1:]) == ("told\n", ["True"])
+
+
+def test_what_is_awaited_fails_with_its_own_frames_alone(program):
+    (parts,) = texts(program.evaluate("async def fail():\n    return 1 / 0\nawait fail()"), "codriver/error")
+    assert (parts["type"], parts["line"]) == ("ZeroDivisionError", 2)
+    assert len(parts["trace"]) == 2, parts["trace"]
+
+
+def test_an_interrupt_cancels_what_is_awaited(program):
+    code = (
+        "import asyncio\nended = []\nasync def wait():\n    print('begun', flush=True)\n    try:\n"
+        "        await asyncio.Event().wait()\n    finally:\n        ended.append(True)\nawait wait()"
+    )
+    waiting = program.send("eval", code=code)
+    assert begun(program, waiting)
+    program.ask("interrupt")
+    assert "interrupted" in program.answer(waiting)[-1]["status"]
+    assert texts(program.evaluate("await asyncio.sleep(0)\nended"), "value")[-1:] == ["[True]"]
+
+
+def test_an_endless_loop_within_what_is_awaited_is_ended(program):
+    code = "async def spin():\n    print('begun', flush=True)\n    while True: pass\nawait spin()"
+    spinning = program.send("eval", code=code)
+    assert begun(program, spinning)
+    program.ask("interrupt")
+    assert "interrupted" in program.answer(spinning)[-1]["status"]

@@ -1,0 +1,147 @@
+"""The port file of a program's REPL: one for each process that serves, through reloaders, forks and helpers."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+from application import PROGRAM, running
+from worker_client import text, texts
+
+UNGUARDED = PROGRAM.replace('if __name__ == "__main__":\n    repl = codriver_seam.start_repl(True)\n',
+                          'repl = codriver_seam.start_repl(True)\nif __name__ == "__main__":\n')  # fmt: skip
+"""The program as many are written: it starts its REPL whenever it is imported."""
+
+
+@pytest.fixture
+def program(tmp_path):
+    with running(tmp_path) as running_one:
+        yield running_one
+
+
+def port_in(file):
+    return int(file.read_text())
+
+
+def is_listening(port):
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_port_file_is_there_while_the_program_runs(program):
+    assert port_in(program.folder / ".nrepl-port") == program.port
+    assert program.end() == 0
+    assert {path.name for path in program.folder.iterdir()} == {"shop.py"}
+
+
+def test_a_repl_that_lives_keeps_its_port_file(program):
+    with running(program.folder) as second:
+        assert port_in(program.folder / ".nrepl-port") == program.port
+        assert port_in(program.folder / ".codriver" / "app.port") == second.port
+        assert second.end() == 0
+    assert [path.name for path in (program.folder / ".codriver").iterdir()] == []
+    assert port_in(program.folder / ".nrepl-port") == program.port
+
+
+def test_a_port_file_that_others_wrote_since_is_not_removed(program):
+    (program.folder / ".nrepl-port").write_text("4242")
+    assert program.end() == 0
+    assert (program.folder / ".nrepl-port").read_text() == "4242"
+
+
+@pytest.mark.parametrize("left", ["gone", "no port"])
+def test_a_port_file_is_taken_over_where_nobody_listens_any_more(tmp_path, left):
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        gone = str(closed.getsockname()[1])
+    (tmp_path / ".nrepl-port").write_text(gone if left == "gone" else left)
+    with running(tmp_path) as program:
+        file = tmp_path / (".nrepl-port" if left == "gone" else ".codriver/app.port")
+        assert port_in(file) == program.port
+
+
+def test_a_second_start_gives_the_same_repl(program):
+    assert program.do("print(codriver_seam.start_repl(True) is repl)") == ["True"]
+
+
+def test_after_a_stop_nobody_listens_and_it_can_start_again(program):
+    program.do("repl.stop(); repl.stop()")
+    assert not is_listening(program.port)
+    assert not (program.folder / ".nrepl-port").exists()
+    (port,) = program.do("repl = codriver_seam.start_repl(True); print(repl.port)")
+    program.port = int(port)
+    program.connect()
+    assert texts(program.evaluate("price(3)"), "value") == ["6"]
+
+
+def test_a_forked_child_leaves_the_repl_and_its_file_to_the_program(program):
+    program.evaluate("1")
+    said = "'child' if child == 0 else os.waitpid(child, 0)[1]"
+    fork = f"child = os.fork(); print({said}, flush=True) or child or sys.exit()"
+    assert program.do(fork) == ["child", "0"]
+    assert port_in(program.folder / ".nrepl-port") == program.port
+    assert texts(program.evaluate("price(3)"), "value") == ["6"]
+
+
+def test_what_an_evaluation_forks_prints_where_the_program_does(program):
+    code = "import os\nif not os.fork():\n    print('child', flush=True)\n    os._exit(0)\n_ = os.wait()"
+    assert text(program.evaluate(code), "out") == ""
+    assert program.do("print('then')") == ["child", "then"]
+
+
+def test_a_forked_child_that_serves_starts_a_repl_of_its_own(program):
+    start = (
+        "child = os.fork(); gate = None if child else codriver_seam.start_repl(True); "
+        "print('parent' if child else gate.port, flush=True); child or sys.stdin.readline() or os._exit(0)"
+    )
+    program.process.stdin.write(start + "\n")
+    program.process.stdin.flush()
+    said = {program.process.stdout.readline().strip(), program.process.stdout.readline().strip()} - {""}
+    said |= {program.process.stdout.readline().strip()} if len(said) < 2 else set()
+    (port,) = said - {"parent"}
+    assert port_in(program.folder / ".codriver" / "app.port") == int(port)
+    assert port_in(program.folder / ".nrepl-port") == program.port
+
+
+def test_a_process_that_helps_the_program_starts_none(tmp_path):
+    with running(tmp_path, UNGUARDED) as program:
+        said = program.do(
+            "import multiprocessing as m, operator; pool = m.get_context('spawn').Pool(1); "
+            "print(pool.apply(eval, ('__import__(\"__main__\").repl',))); pool.terminate()"
+        )
+        assert said == ["None"]
+        assert port_in(tmp_path / ".nrepl-port") == program.port
+        assert not (tmp_path / ".codriver").exists()
+
+
+@pytest.mark.parametrize("name", ["WERKZEUG_RUN_MAIN", "RUN_MAIN"])
+def test_the_child_of_a_reloader_takes_the_place_of_its_parent(program, name):
+    (port,) = program.do(
+        "import subprocess; child = subprocess.Popen([sys.executable, __file__], stdin=-1, stdout=-1, text=True, "
+        f"env={{**os.environ, {name!r}: 'true'}}); print(child.stdout.readline().split(':')[1].strip())"
+    )
+    assert port_in(program.folder / ".nrepl-port") == int(port)
+    assert not is_listening(program.port)
+    assert program.socket.recv(1) == b""
+    assert program.do("child.communicate(); print(child.returncode)") == ["0"]
+    assert {path.name for path in program.folder.iterdir()} == {"shop.py"}
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can be another user")
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel does not tell")
+def test_another_user_is_hung_up_on(program):
+    code = (
+        "import encodings.idna, os, socket\nos.setuid(65534)\n"
+        f"with socket.create_connection(('127.0.0.1', {program.port})) as sock:\n"
+        "    sock.sendall(b'd2:id1:12:op8:describee')\n    print(sock.recv(100))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "b''\n" or "reset" in done.stderr, done.stderr
+
+
+def test_a_folder_that_cannot_be_written_in_is_said_and_the_repl_runs(tmp_path):
+    folder = tmp_path / "gone"
+    text_of_it = PROGRAM.replace("start_repl(True)", f"start_repl(True, folder={str(folder)!r})")
+    with running(tmp_path, text_of_it) as program:
+        assert program.do("print(repl.port_file)") == ["None"]
+        assert texts(program.evaluate("price(3)"), "value") == ["6"]
