@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core
     from codriver.core.values import Evaluation
     from codriver.editing import Editor
-    from codriver.editing.notebooks import Cell
     from codriver.log.transcripts import Transcripts
     from codriver.repls.media import CellRun
     from codriver.repls.supervisor import Repls
@@ -47,7 +46,9 @@ class Write:
     path: Path
     shown: str
     """The path as answers show it."""
-    cell: Cell
+    index: int
+    """The cell's, from 0."""
+    cell_id: str | None
     stamp: bytes
     """Of the file's content, as the write expects it."""
     find_open: Callable[[], str | None]
@@ -93,7 +94,7 @@ class CellWrites:
         write = self._writes.get(evaluation)
         if write is None:
             return None
-        about = " ".join(filter(None, (str(write.cell.index), write.cell.id)))
+        about = " ".join(filter(None, (str(write.index), write.cell_id)))
         count = "" if write.count is None else f" [{write.count}]"
         if write.why_not:
             words = f"the outputs were not written into {write.shown}: {write.why_not}"
@@ -155,5 +156,5 @@ def _rewritten(write: Write, run: CellRun, made: list[bytes], data: bytes | None
     if data is None or stamp_of(data) != write.stamp:
         raise FilesChangedError([write.shown])
     outputs = [*run.outputs, *([left_out(run.omitted)] if run.omitted else [])]
-    made.append(with_outputs(data.decode(), write.shown, write.cell.index, outputs, run.execution_count).encode())
+    made.append(with_outputs(data.decode(), write.shown, write.index, outputs, run.execution_count).encode())
     return made[-1]

@@ -122,7 +122,7 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
         default_limits=default_limits(call, target),
     )
     begin(call, target, who, request)
-    write = Write(path, shown, cell, stamp_of(data), find_open)
+    write = Write(path, shown, cell.index, cell.id, stamp_of(data), find_open)
     call.services.cell_writes.begin(call.state.evaluations[request.id], write)
     timeout_ms = arguments.timeout_ms or call.services.settings.evaluate_timeout_ms
     current = await wait(call, request.id, timeout_ms / 1000, may_last=True)
