@@ -43,6 +43,7 @@ REASONS = frozenset(
         "not-waiting-for-input",
         "notebook-open",
         "nothing-to-undo",
+        "repl-busy",
         "repl-disconnected",
         "repl-not-answering",
         "repl-stopped",
