@@ -59,6 +59,9 @@ class Words:
     """Waits for N seconds."""
     forever: str | None = None
     known: str = "map"
+    begun: str = "ma"
+    """How a name begins, `completed`."""
+    completed: str = "map"
     unknown_type: str = "CompilerException"
     late: str | None = None
     """Prints `late` from a thread, after the evaluation."""
@@ -120,6 +123,8 @@ WORDS = {
         broken="(1 +",
         kill="Deno.kill(Deno.pid, 'SIGKILL')",
         read='prompt("")',
+        begun="globalThis.Mat",
+        completed="globalThis.Math",
     ),
     "ir": Words(
         add="1L + 2L",
@@ -135,6 +140,9 @@ WORDS = {
         broken="(1 +",
         kill="tools::pskill(Sys.getpid(), 9)",
         read='given <- readline(""); given',
+        known="matrix",
+        begun="matr",
+        completed="matrix",
     ),
     "lisp": LISP,
     "basilisp": LISP,
@@ -478,8 +486,8 @@ async def test_completions_begin_with_what_was_typed(name):
         if name == "squint":
             assert await opened.complete("ma", None) == ()
             return
-        found = [one.candidate for one in await opened.complete("ma", None)]
-        assert "map" in found
+        found = [one.candidate for one in await opened.complete(WORDS[name].begun, None)]
+        assert WORDS[name].completed in found
 
 
 async def completed(opened, prefix, namespace):
@@ -574,7 +582,7 @@ async def test_the_stack_of_the_last_error_is_told(name):
         await evaluate(opened, evaluation(WORDS[name].fail))
         trace = await opened.last_stacktrace()
         assert WORDS[name].type in trace.type
-        assert any(frame.tooling for frame in trace.frames) or name == "python"
+        assert any(frame.tooling for frame in trace.frames) or name in {"python", *KERNELS}
         assert any(not frame.tooling for frame in trace.frames)
 
 
