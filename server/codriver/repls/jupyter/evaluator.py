@@ -38,6 +38,9 @@ have been dropped."""
 REPLY_S: Final = 10.0
 """How long after the kernel is idle an execution waits for its reply."""
 
+LATE_S: Final = 2.0
+"""How long after its end an execution waits at most for a value behind a flood of output."""
+
 AFTER_INTERRUPT_S: Final = 2.0
 MOST_SENT: Final = 4
 """How often code is sent at most that the kernel drops unread."""
@@ -229,11 +232,19 @@ class Evaluator:
         if notes:
             self._kernel.forget_running(exchange.id)
         self._kernel.check_open()
-        has_more = execution.error is None and not execution.has_value.is_set()
-        if self._quirks.late_value_s and has_more:
-            with anyio.move_on_after(self._quirks.late_value_s):
-                await execution.has_value.wait()
+        if self._quirks.late_value_s and execution.error is None:
+            with anyio.move_on_after(LATE_S):
+                await self._wait_for_value(execution, self._quirks.late_value_s)
         return (*notes, CUT_BY_SERVER) if execution.is_cut else notes
+
+    async def _wait_for_value(self, execution: Execution, silence_s: float) -> None:
+        """Wait for a value that comes after the end, until the kernel says nothing for a moment."""
+        while not execution.has_value.is_set():
+            heard = self._kernel.heard
+            with anyio.move_on_after(silence_s):
+                await execution.has_value.wait()
+            if heard == self._kernel.heard:
+                break
 
     def _heard(self, work: _Work, event: Event) -> None:
         self._listener(work.request.id, event)

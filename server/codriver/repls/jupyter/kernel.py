@@ -149,6 +149,8 @@ class Kernel:
         self.info = KernelInfo()
         self.cause: str | None = None
         self.closed = anyio.Event()
+        self.heard = 0
+        """Messages so far, whoever caused them."""
         self.session = ""
         """The kernel's own; empty of one that answers under the session of whoever asked, as R's does."""
         self._on_foreign = on_foreign
@@ -168,6 +170,7 @@ class Kernel:
         """A message of the kernel, in the order of its socket."""
         if self.cause is not None:
             return
+        self.heard += 1
         if self.info.implementation and (cause := self._restarted(message)):
             self.end(cause)
             return
