@@ -276,6 +276,8 @@ class Repls:
             words = (
                 f"nothing at {place} has answered as a REPL does, for {SILENT_S:g} s: it may be another kind of server"
             )
+            if "/?" in place:  # a kernel that another server starts
+                words = f"{place} has started no kernel for {SILENT_S:g} s: on a cluster that may take some minutes"
             repl = self._core.state.repls.get(repl_id)
             if repl is None:
                 return

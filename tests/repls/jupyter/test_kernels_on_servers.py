@@ -147,6 +147,26 @@ def test_a_kernel_that_we_started_ends_with_our_server_and_no_other(jupyter, att
     assert attached in before
 
 
+def test_servers_of_this_user_need_no_token_and_their_kernels_are_there_once(tmp_path, monkeypatch):
+    """One is found with its notebook, by the server alone; one is started; that is not found besides."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    with jupyter_server(workspace) as jupyter:
+        monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(jupyter.runtime))
+        wanted = {"path": "a.ipynb", "name": "a.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
+        session = jupyter.call("POST", "/api/sessions", wanted)[1]
+        (jupyter.runtime / f"kernel-{session['kernel']['id']}.json").unlink()
+        with serving(tmp_path, "--kernel", f"made={jupyter.base}/?kernel=python3") as live, live.client() as client:
+            keys = {"made", "a-ipynb"}
+            until(lambda: {row["key"] for row in rows(client) if row["phase"] == "connected"} == keys, "both kernels")
+            for key in keys:
+                assert evaluate(client, key, "6 * 7")["result"] == "42"
+            refused = client.call("restart_repl", replSessionKey="a-ipynb")
+            assert refused["reason"] == "capability-missing"
+            assert {row["key"] for row in rows(client)} == keys
+        assert jupyter.kernels() == {session["kernel"]["id"]}
+
+
 def test_a_wrong_token_is_told_where_it_is_read_from(jupyter, attached, tmp_path):
     own = tmp_path / "config" / "codriver" / "codriver.toml"
     own.parent.mkdir(parents=True)
