@@ -117,8 +117,8 @@ LEVEL_ID = "codriver-relay-level"
 LEVEL_KEY = b'"codriver-relay-level"'
 KEPT_BYTES = 1 << 20
 """What a server keeps of a workspace is a tenth of this."""
-NOT_COMPARED = "CODRIVER_TOKEN"
-"""The variable of ours by which no list differs."""
+NOT_COMPARED = "_TOKEN"
+"""The end of the names of variables of ours by which no list differs: they are secrets, and are written nowhere."""
 ROOTS_S = 10.0
 """How long a client may take to name its roots. Some never answer; others ask their user first."""
 ROOTS_KEY = b'"codriver-relay-roots"'
@@ -684,8 +684,8 @@ def read_kept(workspace: str, line: bytes) -> dict[str, dict[str, object]] | Non
             kept = json.loads(read_file(folder, f"{status.st_dev}-{status.st_ino}.json", KEPT_BYTES))
         finally:
             os.close(folder)
-        ours = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
-        ours.pop(NOT_COMPARED, None)
+        named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
+        ours = {name: value for name, value in named.items() if not name.endswith(NOT_COMPARED)}
         has_own_command = bool(ours.get("CODRIVER_SERVER_COMMAND"))
         is_same = kept["workspace"] == os.path.realpath(workspace) and kept["environment"] == ours
         if not is_same or not (has_own_command or kept["python"] == sys.executable):

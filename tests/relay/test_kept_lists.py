@@ -224,6 +224,12 @@ def test_clients_kept_under_other_circumstances_are_forgotten(cold, monkeypatch)
     assert circumstances(cold.workspace).items() <= json.loads(file.read_text()).items()
 
 
+def test_our_variables_with_secrets_are_no_circumstance_and_in_no_file(cold, monkeypatch):
+    cold.environment |= {"CODRIVER_TOKEN": "sesame-1", "CODRIVER_KERNEL_TOKEN": "sesame-2"}
+    assert "sesame" not in cold.keep(monkeypatch).read_text()
+    greeted(cold, CODRIVER_KERNEL_TOKEN="another")
+
+
 # With a real server
 
 

@@ -15,7 +15,7 @@ from needs import do_without
 
 PYTHON = Path(__file__).parents[1] / "jupyter" / ".venv" / "bin" / "python"
 TOKEN = "4242-of-the-tests-4242"
-START_S = 60
+START_S = 120
 
 
 class JupyterServer:

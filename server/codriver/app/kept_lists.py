@@ -36,7 +36,8 @@ MAX_WORKSPACES: Final = 64
 MAX_BYTES: Final = 512 * 1024
 """Of one file. The list for one client takes 15 KB."""
 RULES: Final = files.Rules(files.Links.OWN, most_bytes=MAX_BYTES)
-NOT_COMPARED: Final = "CODRIVER_TOKEN"
+NOT_COMPARED: Final = "_TOKEN"
+"""The end of the names of variables of ours by which no list differs: they are secrets, and are written nowhere."""
 
 
 class KeptLists:
@@ -91,7 +92,8 @@ def circumstances(workspace: Path) -> dict[str, object]:
     """The circumstances under which a workspace's kept list counts: all of them have to be the same."""
     accepted = workspace_state_folder(workspace) / trust.RECORD
     stamped = (*layers.files(workspace), accepted, Path(codriver.__file__))
-    ours = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_") and name != NOT_COMPARED}
+    named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
+    ours = {name: value for name, value in named.items() if not name.endswith(NOT_COMPARED)}
     return {
         "workspace": str(workspace.resolve()),
         "python": sys.executable,
