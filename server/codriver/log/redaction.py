@@ -89,7 +89,7 @@ class Redactor:
 
     @property
     def secrets(self) -> _Secrets:
-        """What to look for now."""
+        """The secrets now."""
         return self._secrets
 
     @classmethod
@@ -187,7 +187,7 @@ class StreamRedactor:
 
 
 def _secrets_of(secrets: Mapping[str, str]) -> _Secrets:
-    """What to look for, of secrets by their names."""
+    """The forms to look for, of secrets by their names."""
     marks: dict[str, str] = {}
     groups: dict[str, tuple[str, tuple[str, ...]]] = {}
     lines = [(name, line) for name, secret in sorted(secrets.items()) for line in secret_lines(secret)]

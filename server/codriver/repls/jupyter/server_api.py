@@ -291,7 +291,7 @@ def _path(kernel: str) -> str:
 
 
 def _message(answer: bytes) -> str:
-    """What a refusal says of itself; its `message` in JSON."""
+    """The reason that a refusal gives: its `message` in JSON."""
     try:
         told = json.loads(answer)
     except (ValueError, RecursionError):
