@@ -25,7 +25,8 @@ from codriver.log.control_characters import one_line
 from codriver.net import client, registration, seen_clients
 
 if TYPE_CHECKING:
-    from codriver.setup.clients import Scope
+    from codriver.setup.clients import Environment, Launch, Scope
+    from codriver.setup.init import InitOptions
 
 TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
 """The colours of the doctor's report."""
@@ -117,7 +118,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
     """
     from codriver.setup.client_list import client_list  # noqa: PLC0415  # only this command needs it
     from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
-    from codriver.setup.init import InitOptions, run_init  # noqa: PLC0415  # as above
+    from codriver.setup.init import InitOptions  # noqa: PLC0415  # as above
     from codriver.setup.printed_entries import printed_entries  # noqa: PLC0415  # as above
 
     machine = Environment.here()
@@ -132,14 +133,20 @@ def init_command(  # noqa: PLR0913  # one argument an option
         say(printed)
     if clients and not written:
         return
-    clients = written
-    options = InitOptions(clients, scope, dry_run, force, remove, approve, toolset, skills, agents_md, hooks)
-    held = _withheld(workspace.resolve())
+    options = InitOptions(written, scope, dry_run, force, remove, approve, toolset, skills, agents_md, hooks)
+    sys.exit(_write_entries(workspace.resolve(), launch, options, machine))
+
+
+def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machine: Environment) -> int:
+    """Write the entries of clients, accept the workspace, and give the exit status."""
+    from codriver.setup.init import run_init  # noqa: PLC0415  # as above
+
+    held = _withheld(workspace)
     report = run_init(launch, options, machine)
     say(report.text)
-    if not dry_run and not remove:
-        _accept(workspace.resolve(), held)
-    sys.exit(report.exit_status)
+    if not options.dry_run and not options.remove:
+        _accept(workspace, held)
+    return report.exit_status
 
 
 def _withheld(workspace: Path) -> tuple[str, ...] | None:

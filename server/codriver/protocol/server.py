@@ -107,7 +107,15 @@ class Protocol:
         self._resources = Resources(services, skills)
         self._completions = Completions(services, skills, redactor)
         self._room = LineRoom(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.settings.max_line_bytes))
-        self._server: Server[ClientSession] = Server(
+        self._server = self._new_server(version)
+        self._about = self._server.create_initialization_options(CHANGES)
+        """What all clients are told first; each gets instructions of its own besides."""
+        self._listed = {is_lean: tuple(map(_listed, tools)) for is_lean, tools in TOOLSETS.items()}
+        self._settled_at = time.monotonic() + SETTLING_S
+
+    def _new_server(self, version: str) -> Server[ClientSession]:
+        """The SDK's server with our handlers, of which the tool calls, tasks and log levels are not in its own list."""
+        server: Server[ClientSession] = Server(
             NAME,
             version=version,
             title=TITLE,
@@ -122,18 +130,15 @@ class Protocol:
             on_completion=_guarded(self._complete),
             on_subscriptions_listen=_guarded(self._listen),
         )
-        self._server.middleware.clear()  # tracing that nobody exports costs a tenth of every call
-        self._server.middleware += [worded, self.log_messages.scoped, self._instructed, self._tasks.augmented]
-        self._server.add_request_handler("server/discover", types.RequestParams, self._discover)
-        self._server.add_request_handler("tools/call", types.CallToolRequestParams, _guarded(self._call_tool))
-        self._server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, _guarded(self._set_level))
+        server.middleware.clear()  # tracing that nobody exports costs a tenth of every call
+        server.middleware += [worded, self.log_messages.scoped, self._instructed, self._tasks.augmented]
+        server.add_request_handler("server/discover", types.RequestParams, self._discover)
+        server.add_request_handler("tools/call", types.CallToolRequestParams, _guarded(self._call_tool))
+        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, _guarded(self._set_level))
         for method, (parameters, handler) in self._tasks.handlers().items():
-            self._server.add_request_handler(method, parameters, _guarded(handler))
-        self._server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
-        self._about = self._server.create_initialization_options(CHANGES)
-        """What all clients are told first; each gets instructions of its own besides."""
-        self._listed = {is_lean: tuple(map(_listed, tools)) for is_lean, tools in TOOLSETS.items()}
-        self._settled_at = time.monotonic() + SETTLING_S
+            server.add_request_handler(method, parameters, _guarded(handler))
+        server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
+        return server
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
         """Serve one connection until its client has left and is answered."""

@@ -73,14 +73,9 @@ async def describe(
     """
     await call.services.cell_writes.settled(evaluation)
     session = key_of(call.state, evaluation)
-    fields = _standing(call, evaluation, session)
-    said: list[str] = [*notes_of_place(call.state, evaluation), *evaluation.notes]
-    if cell := call.services.cell_writes.told(evaluation.id):
-        fields["cell"] = cell[0]
-        said += filter(None, cell[1:])
+    fields, said = _standing(call, evaluation, session)
     if evaluation.failure:
-        error, _ = shorten(call.services.transcripts.cleared(failure_json(evaluation.failure)), max_bytes // 2)
-        fields["error"] = error
+        fields["error"] = error = _error(call, evaluation.failure, max_bytes // 2)
         max_bytes -= min(max_bytes // 2, len(json.dumps(error, ensure_ascii=False)))
     images = _images(max_images, call.services.settings.max_images)
     is_cut = False
@@ -91,11 +86,9 @@ async def describe(
         said_before = len(said)
         await read(partial(_texts, fields, said, transcript, images, max_bytes), transcript)
         is_cut = len(said) > said_before
-    namespace = evaluation.namespace
-    if namespace:
+    if namespace := evaluation.namespace:
         fields["ns"] = namespace
-    others = others_since(call, evaluation)
-    if others:
+    if others := others_since(call, evaluation):
         fields["otherWhosSinceLast"] = others
     repetition: list[str] = []
     is_same = False
@@ -103,8 +96,7 @@ async def describe(
         repetition, is_same = await notes_of_repetition(call, evaluation, transcript)
         said += repetition
     said += _notes_of_standing(call, evaluation)
-    is_own = evaluation.client == call.client and asked.who is None
-    who = evaluation.who if is_own else call.who(asked.who)
+    who = _asking(call, evaluation, asked)
     reader = reader_of(call, asked, who, evaluation)
     stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
     said += await notes_of_conflicts(call, evaluation)
@@ -118,9 +110,21 @@ async def describe(
     return Answer(shown, ok=not failed, images=tuple(images.taken))
 
 
-def _standing(call: Call, evaluation: Evaluation, session: str) -> dict[str, object]:
-    """The fields of an evaluation that are known whatever became of its texts."""
-    return {
+def _asking(call: Call, evaluation: Evaluation, asked: Evaluating) -> str:
+    """The caller that asks: who evaluated it, where its client asks without saying who."""
+    is_own = evaluation.client == call.client and asked.who is None
+    return evaluation.who if is_own else call.who(asked.who)
+
+
+def _error(call: Call, failure: Failure, max_bytes: int) -> object:
+    """A failure as the field of an answer, without secrets, shortened to so many bytes."""
+    error, _ = shorten(call.services.transcripts.cleared(failure_json(failure)), max_bytes)
+    return error
+
+
+def _standing(call: Call, evaluation: Evaluation, session: str) -> tuple[dict[str, object], list[str]]:
+    """The fields and the notes of an evaluation that are known whatever became of its texts."""
+    fields: dict[str, object] = {
         "evaluationId": evaluation.id,
         "status": evaluation.status,
         "sessionKey": session,
@@ -128,6 +132,11 @@ def _standing(call: Call, evaluation: Evaluation, session: str) -> dict[str, obj
         "generation": evaluation.generation,
         "elapsedMs": _elapsed_ms(call, evaluation),
     }
+    said = [*notes_of_place(call.state, evaluation), *evaluation.notes]
+    if cell := call.services.cell_writes.told(evaluation.id):
+        fields["cell"] = cell[0]
+        said += filter(None, cell[1:])
+    return fields, said
 
 
 def _notes_of_standing(call: Call, evaluation: Evaluation) -> list[str]:
