@@ -113,13 +113,11 @@ def stamp_of(file: Path) -> list[int] | None:
 
 def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
     """The clients that a file holds, the newest first; none where it was written under other circumstances."""
-    try:
-        kept = json.loads(files.read_text(path, RULES))
-        if all(kept[name] == value for name, value in about.items()):
-            return [one for one in kept["clients"] if isinstance(one, dict)]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    kept = files.read_json(path, RULES)
+    if not isinstance(kept, dict) or any(name not in kept or kept[name] != value for name, value in about.items()):
         return []
-    return []
+    clients = kept.get("clients")
+    return [one for one in clients if isinstance(one, dict)] if isinstance(clients, list) else []
 
 
 def _who(client: Answer) -> tuple[object, object]:

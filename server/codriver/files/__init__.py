@@ -24,7 +24,16 @@ from codriver.files.file_rules import (
 )
 from codriver.files.path_walk import MAX_FOLDERS, MAX_LINKS, locate
 from codriver.files.place import PRIVATE_FILE, PRIVATE_FOLDER, Place
-from codriver.files.whole_files import open_for_writing, read, read_head, read_pieces, read_stamped, read_text, replace
+from codriver.files.whole_files import (
+    open_for_writing,
+    read,
+    read_head,
+    read_json,
+    read_pieces,
+    read_stamped,
+    read_text,
+    replace,
+)
 
 __all__ = [
     "KIBIBYTE",
@@ -48,6 +57,7 @@ __all__ = [
     "open_for_writing",
     "read",
     "read_head",
+    "read_json",
     "read_pieces",
     "read_stamped",
     "read_text",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -51,6 +52,18 @@ def read_head(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
 def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
     """The same as text: UTF-8, its byte order mark left out. Raises UnicodeDecodeError, a ValueError, for no text."""
     return read(path, rules, root=root).decode("utf-8-sig")
+
+
+def read_json(path: Path, rules: Rules) -> object:
+    """The JSON value in a record of ours; None where there is none that can be read, as records are only kept for use.
+
+    Its shape is for the caller to check, as anybody may have written it.
+    """
+    try:
+        found: object = json.loads(read_text(path, rules))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found
 
 
 def replace(

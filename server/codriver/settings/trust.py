@@ -152,12 +152,10 @@ def list_accepted() -> tuple[Accepted, ...]:
 
 
 def _read_record(path: Path) -> dict[str, str] | None:
-    try:
-        record = json.loads(files.read_text(path, RECORD_RULES))
-    except (OSError, ValueError, RecursionError):
+    record = files.read_json(path, RECORD_RULES)
+    if not isinstance(record, dict):
         return None
-    is_whole = isinstance(record, dict) and all(isinstance(record.get(key), str) for key in ("workspace", "sha256"))
-    return record if is_whole else None
+    return record if all(isinstance(record.get(key), str) for key in ("workspace", "sha256")) else None
 
 
 SHOWN_CHARACTERS: Final = 120

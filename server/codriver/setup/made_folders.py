@@ -60,10 +60,7 @@ def _is_removed(folder: Path) -> bool:
 
 
 def _recorded() -> set[str]:
-    try:
-        found = json.loads(files.read_text(state_folder() / RECORD, RECORD_RULES))
-    except (OSError, ValueError, RecursionError):
-        return set()
+    found = files.read_json(state_folder() / RECORD, RECORD_RULES)
     return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
 
 
