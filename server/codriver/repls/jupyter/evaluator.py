@@ -73,7 +73,7 @@ class _Work:
 
     @property
     def forms(self) -> tuple[Form, ...]:
-        """What is sent, one after the other. A notebook's cell is sent as it is."""
+        """The code that is sent, one form after the other. A notebook's cell is sent as it is."""
         return (() if self.request.cell else self.request.forms) or (Form(self.request.code, 1, 1),)
 
 

@@ -111,7 +111,7 @@ class JupyterAdapter(Adapter):
 
     @property
     def profile(self) -> Profile:
-        """What the kernel can do."""
+        """The abilities of the kernel."""
         return self._profile
 
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:

@@ -19,7 +19,7 @@ Gate = Literal["complete", "incomplete", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Quirks:
-    """What is special about one implementation."""
+    """The peculiarities of one implementation."""
 
     interrupt_by: InterruptBy = "message"
     """`message`: an `interrupt_request` on control. `signal`: SIGINT to its process group. `none`: neither stops it."""
