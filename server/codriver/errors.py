@@ -57,4 +57,4 @@ class StartError(CodriverError):
     """A server, a REPL or a command could not start. The message is ready for a terminal."""
 
     exit_status: ClassVar[int] = 1
-    """What a command ends with that fails so."""
+    """The exit status of a command that fails so."""

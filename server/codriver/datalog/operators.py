@@ -28,7 +28,7 @@ Expression = tuple[int | None, Any]
 
 BATCH_ROWS = 8192
 FAILURES = (TypeError, ValueError, ArithmeticError, InvalidPatternError)
-"""What functions raise when they cannot work with their arguments."""
+"""The exceptions of functions that cannot work with their arguments."""
 
 
 def run(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:

@@ -22,7 +22,7 @@ LINT_S = 10.0
 MAX_ROWS = 50
 """Of one file."""
 SUFFIXES = frozenset({".clj", ".cljs", ".cljc", ".edn", ".bb"})
-"""What it reads."""
+"""The suffixes of the files that it reads."""
 
 
 @dataclass(frozen=True, slots=True)

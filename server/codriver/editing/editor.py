@@ -43,7 +43,7 @@ EDIT_THREADS = 4
 MAX_CALLERS = 200
 MAX_BATCHES = 20
 MAX_UNDO_BYTES = 64 * 2**20
-"""What batches to take back may hold altogether; the caller that edited least recently is forgotten first."""
+"""The bytes that batches to take back may hold altogether; the caller that edited least recently is forgotten first."""
 
 
 Result = TypeVar("Result")

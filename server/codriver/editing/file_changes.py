@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SUFFIXES = (
     ".clj", ".cljs", ".cljc", ".cljd", ".cljr", ".cljx", ".bb", ".edn", ".lpy", ".hy", ".hl", ".boot", ".joke",
 )  # fmt: skip
-"""What names of Lisp files end with."""
+"""The endings of Lisp files' names."""
 PYTHON_SUFFIXES = (".py", ".pyi")
 
 VERSION_CONTROL = frozenset(

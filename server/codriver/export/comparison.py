@@ -45,7 +45,7 @@ _DAY_MS: Final = 86_400_000
 _LONGEST: Final = 20_000
 """Characters of a value in which it is looked for what varies."""
 _CUT: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\])}, ])")
-"""What printing puts in the place of what it leaves out, for length or for depth."""
+"""The marks that printing puts in the place of what it leaves out, for length or for depth."""
 
 
 @dataclass(frozen=True, slots=True)

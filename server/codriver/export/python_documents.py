@@ -25,7 +25,7 @@ _SIMPLE: Final = (
     *(ast.Call, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.JoinedStr, ast.BinOp),
     *(ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp),
 )
-"""What may stand before an operator as it is."""
+"""Expressions that may stand before an operator as they are."""
 _FOR_EFFECT: Final = re.compile(
     r"print\(|(?:.*\.)?(?:append|add|update|extend|sort|insert|remove|clear|seed|reverse|discard|write|close|put)\("
 )

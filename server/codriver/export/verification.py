@@ -24,7 +24,7 @@ Verdict = Literal["ran", "same", "varies", "raises", "differs", "absent"]
 """`ran`: there is no value to compare. `differs`: it ran, and what came of it is another. `absent`: it cannot run."""
 
 HIDDEN: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.")
-"""What the log holds in place of a secret, or of the middle of a text that was too long for it."""
+"""The marks that the log holds in place of a secret, or of the middle of a text that was too long for it."""
 
 _TYPOS: Final = frozenset(
     {"NameError", "SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "CompilerException"}

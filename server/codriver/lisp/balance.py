@@ -17,7 +17,7 @@ from codriver.lisp.reader import Unbalanced, check
 from codriver.lisp.tokens import LINE_END, tokens
 
 _PREAMBLE = re.compile(r"\ufeff?(?:#![^\r\n]*)?")
-"""What may stand before the code: a byte order mark and the line that names an interpreter."""
+"""The preamble that may stand before the code: a byte order mark and the line that names an interpreter."""
 
 
 _CHARACTER = re.compile(r"[^\r\n]")

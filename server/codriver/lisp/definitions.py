@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from codriver.lisp.reader import Form
 
 VARS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti", "defonce", "deftest"})
-"""What defines a var of the name behind it, wherever it stands."""
+"""Heads that define a var of the name behind them, wherever they stand."""
 TYPES: Final = frozenset({"defrecord", "deftype", "defprotocol", "definterface"})
 ONCE: Final = ("defonce", "defmulti")
-"""What defines nothing in Clojure where the name is defined already."""
+"""Heads that define nothing in Clojure where the name is defined already."""
 HOLDERS: Final = frozenset({"do", "let", "letfn", "binding"})
 BRANCHES: Final = frozenset({"when", "when-not", "if", "if-not", "when-let", "if-let", "cond", "try"})
 """Lists whose forms are run where they stand, and so define as they would alone; those of the branches perhaps."""
 OTHERS: Final = frozenset(
     {"ns", "in-ns", "comment", "declare", "require", "use", "import", "refer", "set!", "defmethod"}
 )
-"""What else stands at the top of files, and defines nothing under a name of its own making."""
+"""Other heads at the top of files, which define nothing under a name of their own making."""
 MOST_FORMS: Final = 200_000
 _UNMAKING: Final = ("ns-unmap", "remove-ns")
 

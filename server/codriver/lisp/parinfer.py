@@ -33,7 +33,7 @@ MESSAGES = {
     "unmatched-close-paren": "Unmatched close-paren.",
     "leading-close-paren": "Line cannot lead with a close-paren.",
 }
-"""What each error says, word for word as editors that know parinfer show it."""
+"""The words of each error, exactly as editors that know parinfer show it."""
 
 Place = tuple[int, int]
 """A line and a column of the text given, both from 0."""

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 _WORD = r"""[^\s,\[\](){}"';`~@^\\]"""
-"""What a word begins with."""
+"""The pattern of a word's first character."""
 _REST = r"""[^\s,\[\](){}";`~@^\\]"""
-"""What a word goes on with: `'` does not end one."""
+"""The pattern of a word's further characters: `'` does not end one."""
 
 TOKEN = re.compile(
     rf"""
@@ -48,7 +48,7 @@ TOKEN = re.compile(
 )
 
 LINE_END = re.compile(r"\r\n|\r|\n")
-"""What ends a line. A form feed, a vertical tab or a Unicode separator does not, unlike in `str.splitlines`."""
+"""The end of a line. A form feed, a vertical tab or a Unicode separator does not, unlike in `str.splitlines`."""
 
 
 class Places:

@@ -21,7 +21,7 @@ WRITTEN_CHARACTERS = 4 * 2**20
 """The most that is written at a time. While others compute, each use of the disk costs the thread some 5 ms of waiting
 for its turn: by 256 KiB at a time 20 MiB a second could be written, and a program prints twenty times as fast."""
 TAIL_CHARACTERS = 64 * 2**10
-"""What stays in memory of what is on disk: answers show the end of output, a few KB as a rule."""
+"""The end that stays in memory of a text on disk: answers show the end of output, a few KB as a rule."""
 
 
 # What is read is whole blocks: this many characters take 0.05 ms, and an index of them 100 bytes.

@@ -40,7 +40,7 @@ class Present:
     repls: tuple[str, ...] = ()
     """Each in words."""
     running: tuple[str, ...] = ()
-    """What runs or waits, each in words, its evaluation's id first."""
+    """The evaluations that run or wait, each in words, its evaluation's id first."""
     others: tuple[str, ...] = ()
     """The other clients that are connected, by the names of their callers."""
     on_disk: frozenset[str] = frozenset()

@@ -58,7 +58,7 @@ JOURNAL = ".journal"
 EVALUATED_CODE = "evaluatedCode"
 MAX_TEXT_BYTES = 64 * 2**10
 END_BYTES = MAX_TEXT_BYTES // 2 - 100
-"""What is kept of each end of a longer text; the words between them have room in the rest."""
+"""The bytes that are kept of each end of a longer text; the words between them have room in the rest."""
 EMPTY_TEXT_BYTES = sys.getsizeof("")
 
 

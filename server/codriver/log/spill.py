@@ -273,9 +273,9 @@ class Store:
 
     def __init__(self, max_held: int, room: SpillRoom | None = None) -> None:
         self.max_held = max_held
-        """What one text keeps in memory where it cannot go to the disk, in characters."""
+        """The most characters of one text in memory where it cannot go to the disk."""
         self.small_characters = min(SMALL_CHARACTERS, max_held // 1000)
-        """What comes in pieces smaller than this is put together."""
+        """The length below which pieces of a text are put together."""
         self.lock = threading.Lock()
         self.held = self.moving = self.bytes = 0
         self.trouble: str | None = None

@@ -34,7 +34,7 @@ BLANK = b" \t\r\n"
 BOM = b"\xef\xbb\xbf"
 """The mark that some shells put before all UTF-8; no protocol begins with it."""
 JSON_STARTS = b'{["'
-"""What a JSON text starts with, and no method of HTTP can: a method is a token. Source: RFC 9110, section 5.6.2."""
+"""The first bytes of a JSON text, and of no method of HTTP: a method is a token. Source: RFC 9110, section 5.6.2."""
 FOREIGN_START = re.compile(
     rb"[A-Z]{2,16}[ \t\r\n/]"  # a verb in capitals: HTTP, the HTTP/2 preface (PRI *), PROXY, RTSP, SMTP, DICT
     rb"|SSH-"

@@ -32,7 +32,7 @@ CLIENT_REST = 8.0
 """Those of one client rest so many times as long, so that another's are asked in between."""
 MAX_REST_S = 5.0
 HALF_LIFE_S = 10.0
-"""What a client used counts half after so long."""
+"""The time after which the use of a client counts half."""
 FORGOTTEN_S = 0.001
 """A client that used less is like one that comes anew."""
 

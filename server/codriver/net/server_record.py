@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLAIM: Final = Rules(Links.NEVER, 4096, is_granting=True)
-"""What a server writes is a tenth of this."""
+"""The rules for a file that a server writes, which has a tenth of this size."""
 SECRET: Final = Rules(Links.NEVER, 256, is_granting=True, is_secret=True)
 TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
-"""What `secrets.token_urlsafe(32)` gives. Anything else is no token, but perhaps a key that a link led to."""
+"""The shape of `secrets.token_urlsafe(32)`. Anything else is no token, but perhaps a key that a link led to."""
 LARGEST_PORT: Final = 65535
 LOG_BYTES: Final = 4096
 STOPPED_FOR_GOOD: Final = 5

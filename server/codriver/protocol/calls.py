@@ -57,7 +57,7 @@ MOST_EXACT = str(2**53 - 1)
 """The greatest whole number that JavaScript knows exactly. Source: ECMA-262, `Number.MAX_SAFE_INTEGER`."""
 STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 ABOUT_US = ',"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":%s}'
-"""What a result says besides, to clients without a handshake. Source: MCP 2026-07-28, results."""
+"""The further members of a result, for clients without a handshake. Source: MCP 2026-07-28, results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_TOLD = 5
 """Problems of one request that are told: whoever has more reads the specification."""
 BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
-"""What a client may send before it has said who it is. Source: MCP, lifecycle, initialization."""
+"""The methods that a client may send before it has said who it is. Source: MCP, lifecycle, initialization."""
 
 TOO_MANY = -32000
 """Of those that JSON-RPC leaves to servers."""

@@ -26,7 +26,7 @@ class Prompt:
 
 HANDOFF = "handoff"
 TOLD = "{told}"
-"""What stands in a prompt's text for what the server tells at that moment."""
+"""The placeholder in a prompt's text for what the server tells at that moment."""
 
 PROMPTS = (
     Prompt(

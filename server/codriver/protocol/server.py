@@ -109,7 +109,7 @@ class Protocol:
         self._room = LineRoom(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.settings.max_line_bytes))
         self._server = self._new_server(version)
         self._about = self._server.create_initialization_options(CHANGES)
-        """What all clients are told first; each gets instructions of its own besides."""
+        """The initialization options that all clients are told first; each gets instructions of its own besides."""
         self._listed = {is_lean: tuple(map(_listed, tools)) for is_lean, tools in TOOLSETS.items()}
         self._settled_at = time.monotonic() + SETTLING_S
 

@@ -60,7 +60,7 @@ UNSAID: dict[str, object] = {
     "capabilities": {},
     "clientInfo": {"name": "", "version": ""},
 }
-"""What a client is taken to have said that says nothing of itself, as those of Backseat Driver may."""
+"""The parameters of a client that says nothing of itself, as those of Backseat Driver may."""
 INITIALIZE, DISCOVER = "initialize", "server/discover"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 BATCHED = "2025-03-26"

@@ -50,7 +50,7 @@ class Subscription:
         self.meta: dict[str, object] = {SUBSCRIPTION_ID_META_KEY: identity}
         self._offer = offer
         self._early: list[bytes] | None = []
-        """What came before the acknowledgement, which is the first thing on the stream."""
+        """The lines that came before the acknowledgement, which is the first thing on the stream."""
 
     def deliver(self, event: ServerEvent) -> None:
         """Tell the client, if this is what it asked for."""

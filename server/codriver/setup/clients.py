@@ -27,11 +27,11 @@ Platform = Literal["linux", "macos", "windows"]
 
 NAME_KEY = "{{name}}"
 ARGUMENTS: Final = re.compile(r'"\{\{relay\}\}",\s*"[^"]*",\s*"--start"')
-"""What follows the interpreter in every template."""
+"""The arguments that follow the interpreter in every template."""
 RELAY: Final = ("codriver-relay", "--workspace", "auto", "--start")
 """The relay as a command that finds its workspace itself."""
 INSTALLERS: Final = frozenset({"pip", "uv", "poetry", "pdm"})
-"""What fetches packages by name. Source: the INSTALLER files that they write."""
+"""Installers that fetch packages by name. Source: the INSTALLER files that they write."""
 HELP_S: Final = 10.0
 _PACKAGE: Final = "{claude-package}"
 

@@ -136,15 +136,15 @@ class Services:
     """One row a connected client: its queue, its losses."""
     clojuredocs: Export
     query: Callable[[Question], QueryAnswer]
-    """What a Datalog query answers. Blocks: `work` has threads for it. Raises `QueryError`."""
+    """The answer to a Datalog query. Blocks: `work` has threads for it. Raises `QueryError`."""
     history_usage: Callable[[], Mapping[str, int]]
-    """What the history takes, in memory and on disk."""
+    """The size of the history, in memory and on disk."""
     remembered: Callable[[], tuple[Entry, ...]]
-    """What earlier runs left, in line order, and then the documents of the memory, under their kinds. Blocks."""
+    """The entities that earlier runs left, in line order, then the documents of the memory, by their kinds. Blocks."""
     editor: Editor
     cell_writes: CellWrites
     work: Work = field(default_factory=Work)
-    """What is done in threads, shared out between the clients."""
+    """The threads for blocking work, shared out between the clients."""
     waits: Waits = field(default_factory=Waits)
     """The queries that stand."""
     saves: Saves = field(default_factory=Saves)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from codriver.settings.model import Settings
 
 ENVELOPE_BYTES = 1000
-"""What stands in an answer beside its texts: its other fields, and notes on what others did."""
+"""The bytes of an answer beside its texts: its other fields, and notes on what others did."""
 LIFTED_CHARACTERS = 300_000
 """Claude Code hands on as much of a tool whose `_meta` says so in `anthropic/maxResultSizeChars`."""
 LIFTED_TOOLS = frozenset({"get_evaluation", "repl_output_log"})

@@ -36,7 +36,7 @@ DEFINES: Final = {
     "hy": re.compile(r"\((?:def[^\s()]*|setv)\s+(?:\[[^\]]*\]\s+)?([^\s()\[\]{}\"';,@^`~]+)"),
     "python": re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE),
 }
-"""What may define a name, at a glance."""
+"""The words that may define a name, at a glance."""
 NAMES_SPACE: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)")
 
 

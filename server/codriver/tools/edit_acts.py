@@ -39,7 +39,7 @@ LEAST_S: Final = 1.0
 MOST_NAMED: Final = 20
 TOLD: Final = ("reason", "message", "hint", "evaluationId", "failed", "errors", "results", "omitted", "stdout", "notes",
                "stoppedIn", "stacks")  # fmt: skip
-"""What an answer tells of tests that failed."""
+"""The fields that an answer tells of tests that failed."""
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
 PUT_BACK: Final = "files and definitions are as before; what loading or tests did beyond them is not undone"
 

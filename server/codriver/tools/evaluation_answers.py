@@ -43,7 +43,7 @@ NOTE_BYTES = 250
 """The note on what a text lacks, and the mark in its place."""
 
 SHOWN_STACKS_BYTES = 8000
-"""What an answer shows of a thread dump: about a hundred frames."""
+"""The bytes of a thread dump that an answer shows: about a hundred frames."""
 
 
 class NoImageError(RefusedError):

@@ -56,7 +56,7 @@ class Reader:
     evaluation: str | None = None
     """The one it named."""
     seen: Seen | None = None
-    """What its last answer of this session said."""
+    """The standing of this session by its last answer."""
     asks_status: bool = False
     workspace: str = ""
     reads_python: bool = False

@@ -30,7 +30,7 @@ MAX_EVALUATED = 100_000
 IN_NO_FILE = frozenset({"", "user", "__main__", "builtins"})
 """Modules whose names are looked for wherever they stand."""
 SPACES = frozenset({"module", "namespace"})
-"""What a symbol is that has names in it."""
+"""The types of a symbol that has names in it."""
 
 
 class UnknownSymbolError(RefusedError):

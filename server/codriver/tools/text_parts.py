@@ -22,7 +22,7 @@ DIFF_CHARACTERS = 8 * 2**20
 MATCH_BYTES = 45
 """A line that is found takes this much beside its text."""
 LINE_BYTES = 2000
-"""What is shown of a line that was searched for."""
+"""The bytes of a line searched for that are shown."""
 
 
 class ForgottenError(RefusedError):

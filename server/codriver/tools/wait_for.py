@@ -88,7 +88,7 @@ class _Wait:
         self._seen = 0
         """The line up to which the query was asked."""
         self._known: Sequence[int] = ()
-        """What stands for the rows that are not new, in rising order."""
+        """The digests of the rows that are not new, in rising order."""
         self._gap = False
         """Whether lines have left the log before the query could be asked about them."""
         self._notes: list[str] = []

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from codriver.errors import PeerError
 
 Value: TypeAlias = "int | str | bytes | list[Value] | dict[str, Value]"
-"""What bencode can say. A key that is no UTF-8 holds its odd bytes as lone surrogates and encodes to the same bytes."""
+"""A value of bencode. A key that is no UTF-8 holds its odd bytes as lone surrogates and encodes to the same bytes."""
 
 MAX_DEPTH: Final = 64
 """nREPL's deepest answer seen is 7 deep (cider-nrepl's test results); without a cap one packet could exhaust memory."""

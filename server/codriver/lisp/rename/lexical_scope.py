@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Role = Literal[
     "reference", "global", "binding", "quoted", "method", "protocol", "type", "hint", "namespace", "referred", "taken"
 ]
-"""What a name is where it stands.
+"""The role of a name where it stands.
 
 `reference`: whatever the scope says. `global`: the namespace's, whatever is bound around. `binding`: where a local name
 begins. `quoted`: data. `method`: of a protocol or class, where it is implemented. `protocol`: a method where a protocol
@@ -37,7 +37,7 @@ QUOTED, NAMESPACE, REFERRED = -1, -2, -3
 """Where no code is: in data, in the `ns` form, and in what it refers. Else a level is the depth of syntax quotes."""
 
 KEYS = re.compile(r"::?(?:[^\s/]+/)?(?:keys|syms|strs)")
-"""What asks a map for the names that follow: `:keys`, also with a namespace."""
+"""The keys that ask a map for the names that follow: `:keys`, also with a namespace."""
 
 _ROLES: Mapping[int, Role] = {0: "reference", QUOTED: "quoted", NAMESPACE: "namespace", REFERRED: "referred"}
 _REFERS = frozenset({":refer", ":only", ":refer-macros", ":rename"})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codriver.lisp.source_text import Document
 
 _DEFINING = re.compile(r"\(\s*\S*def\S*\s+(?:\^\S+\s+)*$")
-"""What stands before a name that is defined there."""
+"""The heads before a name that is defined there."""
 NONE = Found((), {})
 
 

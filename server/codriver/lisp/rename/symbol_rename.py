@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"[+-]?\d")
 _VALUES = frozenset({"nil", "true", "false", "None", "True", "False"})
-"""What is written as a symbol and is none."""
+"""Values that are written as symbols and are none."""
 
 LOCAL = "a local name hides it there"
 OUTER = "it is not the local name there"

@@ -31,7 +31,7 @@ LINGERING: Final = 512
 """Ids whose late messages are still filed: enough for the evaluations of an hour, a few KB of memory."""
 
 BACKLOG_BYTES: Final = 256 * 1024
-"""What is kept unread of a flood; the rest waits in the kernel, and then in the REPL."""
+"""The bytes of a flood that are kept unread; the rest waits in the kernel, and then in the REPL."""
 
 SLICE_BYTES: Final = 2 * 1024
 TURN_S: Final = 0.0005
@@ -70,12 +70,12 @@ class NreplConnection:
         self._outgoing = anyio.Lock(fast_acquire=True)
         self._decoder = Decoder()
         self._backlog: deque[bytes] = deque()
-        """What came faster than it could be filed; the first is being filed."""
+        """The data that came faster than it could be filed; the first is being filed."""
         self._news = anyio.Event()
         self._end: str | None = None
         """Why nothing more comes."""
         self._fault: Exception | None = None
-        """What went wrong while something was filed."""
+        """The exception that was raised while something was filed."""
         self.send_gap_s = 0.0
         """Quiet time before a message while another waits, for servers that read one at a time and forget the next."""
         self.closed = anyio.Event()

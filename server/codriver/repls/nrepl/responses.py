@@ -90,7 +90,7 @@ class Reply:
         self.namespace: str | None = None
         self.values: list[str] = []
         self.cut = ""
-        """What the last value left out, where the REPL does not keep it by itself."""
+        """The omissions of the last value, in words, where the REPL does not keep it by itself."""
         self.is_failed = False
 
     def take(self, message: Message) -> None:
