@@ -1,0 +1,77 @@
+"""The tools in a Python kernel's session: the answers are those of an embedded Python's."""
+
+import pytest
+import real_kernels
+from live_server import serving
+
+pytestmark = pytest.mark.slow
+
+MODULE = '"""Halves."""\n\n\ndef half(n):\n    """Half of n."""\n    return 10 / n\n'
+TESTS = "import asyncio\n\nimport halves\n\n\ndef test_good():\n    assert halves.half(2) == 5\n\n\n"
+TESTS += "def test_bad():\n    assert halves.half(5) == 3\n\n\ndef test_loop():\n    asyncio.run(asyncio.sleep(0))\n"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    """A server with one kernel, whose own folder is another than the workspace."""
+    kernel = real_kernels.kernel("ipykernel")
+    with serving(tmp_path_factory.mktemp("kernel-session"), "--kernel", f"jup={kernel.file}", "--repl", "none") as live:
+        (live.workspace / "halves.py").write_text(MODULE)
+        (live.workspace / "test_halves.py").write_text(TESTS)
+        yield live
+
+
+@pytest.fixture
+def call(client):
+    return client.call
+
+
+def test_what_ipython_reads_is_evaluated_and_what_it_cannot_read_is_refused(call):
+    assert call("evaluate_code", code="%who_ls int")["ok"]
+    assert call("evaluate_code", code="import asyncio\nawait asyncio.sleep(0, 7)")["result"] == "7"
+    count = call("evaluate_code", code="get_ipython().execution_count")["result"]
+    answer = call("evaluate_code", code="%time 1\nx = = 1")
+    assert (answer["ok"], answer["reason"]) == (False, "syntax-error")
+    assert answer["error"] == {
+        "class": "SyntaxError", "message": "invalid syntax", "phase": "read", "line": 2, "column": 5,
+    }  # fmt: skip
+    assert call("evaluate_code", code="get_ipython().execution_count")["result"] == str(int(count) + 1)
+
+
+def test_a_file_of_the_workspace_is_loaded_looked_up_completed_and_traced(call, live):
+    answer = call("load_file", filePath="halves.py")
+    assert (answer["ok"], answer["result"]) == (True, f"<module '__main__' from '{live.workspace}/halves.py'>")
+    symbol = call("symbol_info", symbol="half", source=True)
+    assert (symbol["doc"], symbol["arglists"], symbol["line"]) == ("Half of n.", ["(n)"], 4)
+    assert (symbol["file"], symbol["source"][:9]) == (f"{live.workspace}/halves.py", "def half(")
+    assert call("complete_symbol", prefix="hal")["completions"] == [{"candidate": "half", "type": "function"}]
+    error = call("evaluate_code", code="half(0)")["error"]
+    assert (error["file"], error["line"]) == (f"{live.workspace}/halves.py", 6)
+    trace = call("stacktrace", locals=True)
+    assert (trace["class"], trace["frames"][0]["locals"]) == ("ZeroDivisionError", {"n": "0"})
+
+
+def test_tests_of_the_workspace_run_in_the_kernel(call):
+    answer = call("run_tests", namespace="test_halves.py")
+    assert (answer["tests"], answer["passed"], answer["failed"]) == (3, 2, 1)
+    assert [(row["test"], row["line"]) for row in answer["results"]] == [("test_bad", 11)]
+    assert call("run_tests", namespace="test_halves.py", failed=True)["tests"] == 1
+
+
+def test_an_edit_of_a_loaded_module_is_told_loaded_and_renews_what_is_held(call, live):
+    call(
+        "evaluate_code",
+        code=f"import sys; sys.path.insert(0, {str(live.workspace)!r})\nfrom halves import half as held",
+    )
+    (live.workspace / "halves.py").write_text(MODULE.replace("10 / n", "20 / n"))
+    assert call("what_changed")["differences"] == ["halves: edited in the file since: half"]
+    answer = call("load_file", filePath="halves.py")
+    assert "renewed elsewhere: __main__.held" in answer["notes"]
+    assert call("evaluate_code", code="held(5)")["result"] == "4.0"
+    assert call("what_changed")["differences"] == []
+
+
+def test_what_is_interrupted_shows_where_it_was(call):
+    answer = call("evaluate_code", code="while True: pass", timeoutMs=1000, onTimeout="interrupt")
+    assert (answer["ok"], answer["status"]) == (False, "interrupted")
+    assert "while True: pass" in answer["stacks"]
