@@ -148,6 +148,19 @@ def test_it_is_tried_anew_when_its_file_is_written_again():
     assert server.state.repls[KERNEL.id].phase == "connecting"
 
 
+def test_one_whose_notebook_was_renamed_is_known_by_the_new_name():
+    server = Server()
+    server.do(KERNEL)
+    server.do(ReplConnected(KERNEL.id, PYTHON, KERNEL.address))
+    assert not server.do(replace(KERNEL, key="b-ipynb", notebook="/w/b.ipynb"))
+    renamed = server.state.repls[KERNEL.id]
+    assert (renamed.key, renamed.notebook, renamed.phase, renamed.generation) == (
+        "a-ipynb", "/w/b.ipynb", "connected", 1,
+    )  # fmt: skip
+    assert not server.do(replace(KERNEL, notebook=None))
+    assert server.state.repls[KERNEL.id].notebook == "/w/b.ipynb"
+
+
 def test_one_that_cannot_be_used_is_listed_and_not_tried():
     server = Server()
     server.do(replace(KERNEL, problem="run pip install 'codriver[jupyter]'"))

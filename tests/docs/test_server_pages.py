@@ -87,7 +87,7 @@ def test_a_repl_added_as_the_page_says_is_found_and_evaluates(copy):
     package = copy.codriver / "repls" / "shout"
     package.mkdir()
     (package / "__init__.py").write_text(block("repl-adapter"))
-    copy.insert("repls/kinds.py", block("repl-row"), before="    PYTHON,\n)")
+    copy.insert("repls/kinds.py", block("repl-row"), before="    PYTHON,\n")
     imported, listed = block("repl-lines").splitlines(keepends=True)
     copy.insert("app/wiring.py", imported, before="from codriver.repls.supervisor import Repls\n")
     copy.insert("app/wiring.py", listed, before="    NREPL: connect_nrepl,\n")

@@ -157,6 +157,10 @@ def found(state: State, action: ReplFound) -> Outcome:
 
 def _found_again(state: State, known: Repl, action: ReplFound) -> Outcome:
     moved_away = action.address not in (None, known.address)
+    if action.notebook not in (None, known.notebook):
+        # A notebook was opened with this kernel, or renamed.
+        known = replace(known, notebook=action.notebook)
+        state = _put(state, known)
     if known.phase == "connected" or not (moved_away or (action.rewritten and known.phase == "waiting")):
         return Outcome(state)
     # Its port file was rewritten while it could not be reached: try the address in it at once.

@@ -410,6 +410,20 @@ def test_a_kernel_that_is_found_becomes_a_repl_and_is_forgotten_with_its_file(ro
     assert not discovered.look()
 
 
+def test_a_notebook_that_is_renamed_keeps_its_kernels_key(room, sessions):
+    sessions.add("a.ipynb", "1")
+    room.server(sessions.url)
+    room.kernel("1")
+    discovered = Discovered(room)
+    repl = discovered.look()["a-ipynb"]
+    discovered.core.report(ReplConnected(repl.id, Profile(dialect="python"), repl.address))
+    sessions.rows[0]["path"] = "b.ipynb"
+    discovered.search._clock = lambda: time.monotonic() + ASK_SERVERS_S
+    assert discovered.look()["a-ipynb"].notebook == str(room.workspace / "b.ipynb")
+    discovered.look()
+    assert not discovered.effects
+
+
 def test_one_that_is_connected_stays_without_its_file(room):
     path = room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
     discovered = Discovered(room)

@@ -282,6 +282,7 @@ class KernelDiscovery:
             for one in wanted.values()
             if (is_rewritten := self._written.get(one.identity, one.written_ns) != one.written_ns)
             or one.identity not in known
+            or one.notebook not in (None, known[one.identity].notebook)
         ]
         actions += [
             ReplForgotten(repl.id) for repl in known.values() if repl.id not in wanted and repl.phase != "connected"
