@@ -10,6 +10,16 @@ from __future__ import annotations
 from .changes import call, show
 from .recording import bind, emit, epoch, frame, handler, install, loaded, machine, note_error, origin, predicate, seam
 from .repl import start_repl
+from .sources import (
+    trace_calls,
+    watch_asgi,
+    watch_asyncio,
+    watch_flask,
+    watch_logging,
+    watch_sqlalchemy,
+    watch_threads,
+    watch_wsgi,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bind", "call", "emit", "epoch", "frame", "handler", "install", "loaded", "machine", "note_error", "origin",
-    "predicate", "session_id", "show", "start_repl",
+    "predicate", "session_id", "show", "start_repl", "trace_calls", "watch_asgi", "watch_asyncio", "watch_flask",
+    "watch_logging", "watch_sqlalchemy", "watch_threads", "watch_wsgi",
 ]  # fmt: skip
 
 

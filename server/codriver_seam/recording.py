@@ -323,11 +323,21 @@ def note_error(error: BaseException, *, source: str | None = None, **where: Any)
     place, is_own_place, trace = "", False, error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
-        is_own = "site-packages" not in name and not name.startswith((sys.prefix, sys.base_prefix, "<frozen", HERE))
-        if is_own or not is_own_place:
-            place, is_own_place = f"{name}:{trace.tb_lineno}", is_own
+        if _is_own(name) or not is_own_place:
+            place, is_own_place = f"{name}:{trace.tb_lineno}", _is_own(name)
         trace = trace.tb_next
+    caller: Any = sys._getframe(1)  # noqa: SLF001  # it is how a frame is had
+    while caller is not None and not is_own_place:
+        # A library that tells of it has no frame of the application in its traceback yet.
+        if _is_own(caller.f_code.co_filename):
+            place, is_own_place = f"{caller.f_code.co_filename}:{caller.f_lineno}", True
+        caller = caller.f_back
     return emit("error", type(error).__name__, source=source, message=words_of(error), at=place, **where)
+
+
+def _is_own(file: str) -> bool:
+    """Whether a file is the application's: no library's, and not ours."""
+    return "site-packages" not in file and not file.startswith((sys.prefix, sys.base_prefix, "<frozen", HERE))
 
 
 HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # `pathlib` would be loaded for it

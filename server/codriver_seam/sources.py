@@ -1,0 +1,299 @@
+"""Sources of events: what the application's libraries tell, noted as it happens.
+
+Each is asked for by the application, finds its library among the loaded modules and never imports one. Twice is once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import sys
+import threading
+import time
+
+from .recording import cause, emit, is_reading, note_error, seam
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType
+    from typing import Any
+
+SQL = 200
+"""Characters of a statement that are noted."""
+TOOL = 4
+"""The id among the tools of `sys.monitoring` that nobody has by convention."""
+
+
+# Logging
+
+
+class _Handler(logging.Handler):
+    """Notes each record as an event."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        if is_reading.get():
+            return
+        kind = "error" if record.levelno >= logging.ERROR else "warning" if record.levelno >= logging.WARNING else "log"
+        at = f"{record.pathname}:{record.lineno}"
+        try:
+            emit(kind, record.name, source="logging", message=record.getMessage(), at=at)
+            if record.exc_info and record.exc_info[1] is not None:
+                note_error(record.exc_info[1], source="logging")
+        except Exception:  # noqa: BLE001  # as `logging` has it: a record that cannot be shown ends nothing
+            self.handleError(record)
+
+
+def watch_logging(logger: logging.Logger | None = None, level: int = logging.WARNING) -> None:
+    """Note what is logged from `level` on, by all loggers or one."""
+    watched = logger or logging.getLogger()
+    if seam.session_id is not None and not any(isinstance(one, _Handler) for one in watched.handlers):
+        watched.addHandler(_Handler(level))
+
+
+# Threads and tasks
+
+
+def watch_threads() -> None:
+    """Note the exceptions that end a thread, or the program; whoever was told of them before still is."""
+    if seam.session_id is None or getattr(threading.excepthook, "is_of_seam", False):
+        return
+    former, former_of_main = threading.excepthook, sys.excepthook
+
+    def ended(told: Any) -> None:
+        if told.exc_value is not None:
+            name = told.thread.name if told.thread is not None else "?"
+            note_error(told.exc_value, source="threading", thread=name)
+        former(told)
+
+    def ended_main(kind: Any, error: BaseException, trace: Any) -> None:
+        note_error(error, source="main")
+        former_of_main(kind, error, trace)
+
+    ended.is_of_seam = True  # type: ignore[attr-defined]  # a mark, so that twice is once
+    threading.excepthook, sys.excepthook = ended, ended_main
+
+
+def watch_asyncio(loop: Any) -> None:
+    """Note what an event loop tells its exception handler: the exceptions of tasks that nobody awaits, for one."""
+    former = loop.get_exception_handler()
+    if seam.session_id is None or getattr(former, "is_of_seam", False):
+        return
+
+    def told(loop: Any, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, BaseException):
+            note_error(error, source="asyncio", said=context.get("message"))
+        else:
+            emit("error", "asyncio", source="asyncio", message=context.get("message"))
+        former(loop, context) if former else loop.default_exception_handler(context)
+
+    told.is_of_seam = True  # type: ignore[attr-defined]  # a mark, so that twice is once
+    loop.set_exception_handler(told)
+
+
+# Requests
+
+
+@contextlib.contextmanager
+def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
+    """A request, as one event when it is over; what happens in it has its dispatch id. `status` is to be filled in."""
+    token = cause.set((next(seam.dispatches), frozenset()))
+    began, told = time.perf_counter(), {"status": 500}
+    try:
+        yield told
+    except Exception as error:
+        note_error(error, source=source, event_id=path)
+        raise
+    finally:
+        ms = round((time.perf_counter() - began) * 1000, 3)
+        kind = "error" if told["status"] >= 500 else "http"
+        emit(kind, method, source=source, event_id=path, ms=ms, status=told["status"])
+        cause.reset(token)
+
+
+class _Wsgi:
+    """A WSGI application, whose requests are noted."""
+
+    def __init__(self, inner: Callable[..., Any]) -> None:
+        self._inner = inner
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        with _request(environ.get("REQUEST_METHOD", "?"), environ.get("PATH_INFO", "?"), "wsgi") as told:
+
+            def start(status: str, headers: Any, *more: Any) -> Any:
+                told["status"] = int(status.split(" ", 1)[0])
+                return start_response(status, headers, *more)
+
+            return self._inner(environ, start)
+
+
+def watch_wsgi(app: Callable[..., Any]) -> Callable[..., Any]:
+    """The WSGI application, whose requests are noted until their answer begins."""
+    return app if seam.session_id is None or isinstance(app, _Wsgi) else _Wsgi(app)
+
+
+def watch_flask(app: Any) -> None:
+    """Note the requests of a Flask application, and the exceptions that it makes answers of."""
+    flask = sys.modules.get("flask")
+    if seam.session_id is None or flask is None or isinstance(app.wsgi_app, _Wsgi):
+        return
+    app.wsgi_app = _Wsgi(app.wsgi_app)
+
+    def failed(_sender: Any, exception: BaseException, **_more: Any) -> None:
+        note_error(exception, source="flask", event_id=flask.request.path)
+
+    flask.got_request_exception.connect(failed, app, weak=False)
+
+
+class _Asgi:
+    """An ASGI application, whose requests are noted."""
+
+    def __init__(self, inner: Callable[..., Any]) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope.get("type") != "http":
+            await self._inner(scope, receive, send)
+            return
+        with _request(scope.get("method", "?"), scope.get("path", "?"), "asgi") as told:
+
+            async def note(message: dict[str, Any]) -> None:
+                if message.get("type") == "http.response.start":
+                    told["status"] = message["status"]
+                await send(message)
+
+            await self._inner(scope, receive, note)
+
+
+def watch_asgi(app: Callable[..., Any]) -> Callable[..., Any]:
+    """The ASGI application (FastAPI, Starlette), whose requests are noted."""
+    return app if seam.session_id is None or isinstance(app, _Asgi) else _Asgi(app)
+
+
+# Databases
+
+
+def watch_sqlalchemy(engine: Any) -> None:
+    """Note the statements of an SQLAlchemy engine, without their parameters, with their time; and those that fail."""
+    sqlalchemy = sys.modules.get("sqlalchemy")
+    if seam.session_id is None or sqlalchemy is None:
+        return
+    event = sqlalchemy.event
+    for name, heard in (
+        ("before_cursor_execute", _before),
+        ("after_cursor_execute", _after),
+        ("handle_error", _failed),
+    ):
+        if not event.contains(engine, name, heard):
+            event.listen(engine, name, heard)
+
+
+def _before(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
+    del connection, cursor, statement, parameters, many
+    context.codriver_seam_began = time.perf_counter()
+
+
+def _after(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
+    del connection, parameters, many
+    ms = round((time.perf_counter() - context.codriver_seam_began) * 1000, 3)
+    emit(
+        "sql",
+        statement.split(None, 1)[0].lower(),
+        source="sqlalchemy",
+        ms=ms,
+        sql=statement[:SQL],
+        rows=cursor.rowcount,
+    )
+
+
+def _failed(context: Any) -> None:
+    statement = context.statement or ""
+    note_error(context.original_exception, source="sqlalchemy", sql=statement[:SQL])
+
+
+# Calls
+
+
+def trace_calls(*functions: Callable[..., Any]) -> str:
+    """Note each call of these functions when it is over: in words, how that is done.
+
+    By `sys.monitoring` from Python 3.12 on, which costs other functions nothing. Before, each is replaced where it is
+    defined, so that whoever imported it by name before is not noted.
+    """
+    if seam.session_id is None:
+        return "the seam is off"
+    codes = [one.__code__ for one in functions if hasattr(one, "__code__")]
+    if hasattr(sys, "monitoring"):
+        _monitor(codes)
+        return "monitored"
+    for function in functions:
+        _wrap(function)
+    return "wrapped where they are defined"
+
+
+_begun: dict[int, float] = {}
+"""When the calls under way began, by their frame."""
+
+
+def _monitor(codes: list[CodeType]) -> None:
+    monitoring = sys.monitoring  # type: ignore[attr-defined, unused-ignore]  # from Python 3.12 on
+    events = monitoring.events
+    if monitoring.get_tool(TOOL) != __name__:
+        monitoring.use_tool_id(TOOL, __name__)
+        monitoring.register_callback(TOOL, events.PY_START, _started)
+        monitoring.register_callback(TOOL, events.PY_RETURN, _returned)
+        # What unwinds cannot be asked for of some functions alone: others leave at once.
+        monitoring.register_callback(TOOL, events.PY_UNWIND, _unwound)
+        monitoring.set_events(TOOL, events.PY_UNWIND)
+    for code in codes:
+        monitoring.set_local_events(TOOL, code, events.PY_START | events.PY_RETURN)
+
+
+def _started(_code: CodeType, _offset: int) -> None:
+    _begun[id(sys._getframe(1))] = time.perf_counter()  # noqa: SLF001  # it is how a frame is had
+
+
+def _returned(code: CodeType, _offset: int, value: object) -> None:
+    began = _begun.pop(id(sys._getframe(1)), None)  # noqa: SLF001  # as above
+    if began is not None:
+        _note_call(code, began, type(value).__name__)
+
+
+def _unwound(code: CodeType, _offset: int, error: BaseException) -> None:
+    began = _begun.pop(id(sys._getframe(1)), None) if _begun else None  # noqa: SLF001  # as above
+    if began is not None:
+        _note_call(code, began, f"raised {type(error).__name__}")
+
+
+def _note_call(code: CodeType, began: float, result: str) -> None:
+    ms = round((time.perf_counter() - began) * 1000, 3)
+    name = getattr(code, "co_qualname", code.co_name)
+    emit("call", name, source="calls", ms=ms, result=result, at=f"{code.co_filename}:{code.co_firstlineno}")
+
+
+def _wrap(function: Any) -> None:
+    owner: Any = sys.modules.get(function.__module__)
+    *path, name = function.__qualname__.split(".")
+    for step in path:
+        owner = getattr(owner, step, None)
+    if owner is None or vars(owner).get(name) is not function:
+        return
+
+    @functools.wraps(function)
+    def noted(*arguments: Any, **named: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            value = function(*arguments, **named)
+        except BaseException as error:
+            _note_call(function.__code__, began, f"raised {type(error).__name__}")
+            raise
+        _note_call(function.__code__, began, type(value).__name__)
+        return value
+
+    setattr(owner, name, noted)

@@ -1,0 +1,249 @@
+"""What an application's libraries tell: logging, threads, asyncio, requests, statements, calls."""
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from seam_shop import TOKEN, ask
+
+import codriver_seam as seam
+
+SERVER = Path(seam.__file__).parents[1]
+PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+
+
+def lines(**asked):
+    return ask("trace", filter=asked)["lines"]
+
+
+def python(version):
+    """An interpreter of that version; the test is skipped without one."""
+    for path in [shutil.which(f"python{version}"), *map(str, PYENV.glob(f"versions/{version}.*/bin/python{version}"))]:
+        if path and not subprocess.run([path, "-c", ""], check=False, capture_output=True).returncode:
+            return path
+    pytest.skip(f"python{version} is not installed")
+
+
+@pytest.fixture
+def logger():
+    made = logging.getLogger("shop.orders")
+    seam.watch_logging(made)
+    seam.watch_logging(made)
+    yield made
+    made.handlers.clear()
+
+
+@pytest.fixture
+def hooks():
+    former = threading.excepthook, sys.excepthook
+    heard = []
+    threading.excepthook, sys.excepthook = heard.append, lambda *error: heard.append(error)
+    yield heard
+    threading.excepthook, sys.excepthook = former
+
+
+def test_what_is_logged_is_an_event_with_its_place_once(logger):
+    logger.warning("low on %s", "tea")
+    logger.info("fine")
+    try:
+        int("no stock")
+    except ValueError:
+        logger.exception("order failed")
+    first, second, third = ask("trace")["lines"]
+    assert "warning shop.orders message=low on tea at=" in first
+    assert f"{Path(__file__).name}:" in first
+    assert "error shop.orders message=order failed" in second
+    assert "error ValueError message=invalid literal" in third
+
+
+def test_a_record_that_cannot_be_shown_ends_nothing(logger, monkeypatch):
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    logger.warning("%d", "no number")
+    assert ask("trace")["total"] == 0
+
+
+def test_what_is_logged_while_an_agent_reads_is_no_event(logger):
+    seam.frame("chatty", lambda: logger.warning("read"))
+    ask("state")
+    assert ask("trace")["total"] == 0
+
+
+def test_what_ends_a_thread_is_an_event_and_still_told_to_others(hooks):
+    seam.watch_threads()
+    seam.watch_threads()
+    thread = threading.Thread(target=lambda: 1 / 0, name="worker-1")
+    thread.start()
+    thread.join()
+    [line] = ask("issues")["lines"]
+    assert "error ZeroDivisionError message=division by zero" in line
+    assert "thread=worker-1" in line
+    assert len(hooks) == 1
+    sys.excepthook(ValueError, ValueError("at the end"), None)
+    assert "at the end" in ask("issues")["lines"][-1]
+    assert len(hooks) == 2
+
+
+def test_what_ends_a_task_that_nobody_awaits_is_an_event():
+    async def fail():
+        raise LookupError("no order")
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        heard = []
+        loop.set_exception_handler(lambda _loop, context: heard.append(context))
+        seam.watch_asyncio(loop)
+        seam.watch_asyncio(loop)
+        task = loop.create_task(fail())
+        await asyncio.wait([task])
+        del task
+        await asyncio.sleep(0)
+        return heard
+
+    heard = asyncio.run(main())
+    [line] = ask("issues")["lines"]
+    assert "error LookupError message=no order" in line
+    assert len(heard) == 1
+
+
+def application(environ, start_response):
+    seam.emit("fx", "db/write")
+    if environ["PATH_INFO"] == "/bad":
+        raise ValueError(f"for {TOKEN}")
+    start_response("201 Created", [])
+    return [b"made"]
+
+
+def test_a_request_is_an_event_and_what_happens_in_it_has_its_dispatch_id():
+    watched = seam.watch_wsgi(application)
+    assert seam.watch_wsgi(watched) is watched
+    body = watched({"REQUEST_METHOD": "POST", "PATH_INFO": "/orders"}, lambda status, headers: None)
+    assert body == [b"made"]
+    inside, request = ask("trace", raw=True)["events"]
+    assert inside["dispatchId"] == request["dispatchId"]
+    assert (request["opType"], request["operation"], request["eventId"]) == ("http", "POST", "/orders")
+    assert request["tags"] == {"status": 201}
+
+
+def test_a_request_that_fails_is_an_error_with_its_place():
+    with pytest.raises(ValueError, match="for"):
+        seam.watch_wsgi(application)({"REQUEST_METHOD": "GET", "PATH_INFO": "/bad"}, None)
+    raised, request = ask("issues")["lines"]
+    assert "error ValueError - /bad" in raised
+    assert f"{Path(__file__).name}:" in raised
+    assert "error GET - /bad" in request
+    assert "status=500" in request
+
+
+def test_a_request_of_an_asgi_application_is_an_event():
+    async def inner(scope, receive, send):
+        await send({"type": "http.response.start", "status": 404})
+        await send({"type": "http.response.body"})
+
+    watched = seam.watch_asgi(inner)
+    assert watched.__name__ == "inner"
+    sent = []
+
+    async def send(message):
+        sent.append(message["type"])
+
+    asyncio.run(watched({"type": "http", "method": "GET", "path": "/x"}, None, send))
+    assert sent == ["http.response.start", "http.response.body"]
+    [line] = ask("trace")["lines"]
+    assert "http GET - /x" in line
+    assert line.endswith("status=404")
+
+
+def test_a_request_of_flask_is_an_event_and_so_is_the_exception_behind_its_answer():
+    flask = pytest.importorskip("flask")
+    app = flask.Flask("shop")
+    seam.watch_flask(app)
+    seam.watch_flask(app)
+
+    @app.route("/<int:number>")
+    def divide(number):
+        return str(1 // number)
+
+    client = app.test_client()
+    assert client.get("/1").status_code == 200
+    assert client.get("/0").status_code == 500
+    assert len(lines(opType="http")) == 1
+    raised, request = lines(severity="error")
+    assert "error ZeroDivisionError - /0" in raised
+    assert f"{Path(__file__).name}:" in raised
+    assert "status=500" in request
+
+
+def test_a_statement_is_an_event_without_its_parameters():
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    engine = sqlalchemy.create_engine("sqlite://")
+    seam.watch_sqlalchemy(engine)
+    seam.watch_sqlalchemy(engine)
+    with engine.connect() as connection:
+        connection.execute(sqlalchemy.text("select :secret"), {"secret": TOKEN})
+        with pytest.raises(sqlalchemy.exc.OperationalError):
+            connection.execute(sqlalchemy.text("select * from no_such"))
+    [line] = lines(opType="sql")
+    assert "sql select" in line
+    assert TOKEN not in line
+    [failed] = ask("issues")["lines"]
+    assert "no such table: no_such" in failed
+    assert f"{Path(__file__).name}:" in failed
+
+
+CALLS = """
+import shop_calls, codriver_seam as seam
+seam.install(True)
+def other(): return 1
+print(seam.trace_calls(shop_calls.total, shop_calls.fail))
+shop_calls.total(2)
+other()
+try:
+    shop_calls.fail()
+except ValueError:
+    pass
+print(seam.call("trace"))
+"""
+CALLED = """
+def total(n):
+    return inner(n) if n else 'end'
+def inner(n):
+    return total(n - 1)
+def fail():
+    raise ValueError
+"""
+
+
+@pytest.mark.parametrize(("version", "how"), [("3.8", "wrapped"), ("3.11", "wrapped"), ("3.12", "monitored")])
+def test_calls_of_named_functions_are_events_and_no_others(version, how, tmp_path):
+    (tmp_path / "shop_calls.py").write_text(CALLED)
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{SERVER}"}
+    done = subprocess.run(
+        [python(version), "-c", CALLS], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said, trace = done.stdout.splitlines()
+    assert said.startswith(how)
+    told = [
+        line.split()[1:3] + [word for word in line.split() if "=" in word][:1] for line in json.loads(trace)["lines"]
+    ]
+    assert told == [["call", "total", "result=str"]] * 3 + [["call", "fail", "result=raised"]]
+
+
+def test_importing_it_and_being_off_installs_nothing():
+    code = (
+        "import sys, threading, logging\n"
+        "before = threading.excepthook, sys.excepthook, list(logging.getLogger().handlers), threading.active_count()\n"
+        "import codriver_seam as seam\n"
+        "seam.watch_threads(); seam.watch_logging(); app = seam.watch_wsgi(print); seam.trace_calls(print)\n"
+        "after = threading.excepthook, sys.excepthook, list(logging.getLogger().handlers), threading.active_count()\n"
+        "assert before == after and app is print and 'flask' not in sys.modules\n"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "CODRIVER_SEAM"} | {"PYTHONPATH": str(SERVER)}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=60)
