@@ -15,7 +15,9 @@ from codriver.core.values import TEST_SESSION, Request
 from codriver.repls.adapter_values import Output, SyntaxFault, Value
 from codriver.repls.errors import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
 from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
+from codriver.repls.jupyter.kernel import open_kernel
 from codriver.repls.jupyter.questions import KernelBusyError
+from codriver.repls.jupyter.zmq_channel import open_zmq
 
 pytestmark = pytest.mark.anyio
 PYTHONS = ("ipykernel", "xpython")
@@ -204,6 +206,21 @@ async def test_a_busy_kernel_with_subshells_answers_and_shows_where_it_is(name):
         assert "zmq" not in dump.whole
         assert (await adapter.interrupt()).outcome != "idle"
     assert [ending.status for ending in endings] == ["interrupted"]
+
+
+@ipykernel
+async def test_no_subshell_is_left_behind(name):
+    kernel, events = real_kernels.kernel(name), []
+    async with (
+        connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter,
+        running(adapter, SPIN),
+    ):
+        await printed(events, "begun")
+        assert await adapter.stacks() is not None
+        await adapter.interrupt()
+    async with open_kernel(partial(open_zmq, str(kernel.file)), on_foreign=lambda _message: None) as opened:
+        left = await opened.ask("list_subshell_request", {}, socket="control", timeout_s=30)
+        assert left.content["subshell_id"] == []
 
 
 @ipykernel

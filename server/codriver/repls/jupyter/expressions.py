@@ -5,10 +5,12 @@ They are the `user_expressions` of an execution without code. Kernels of other l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver.errors import CodriverError
 from codriver.repls.errors import OpTimedOutError
 from codriver.repls.jupyter.kernel import EXECUTE, Exchange
 from codriver.repls.jupyter.messages import mapping_of
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     """A value as `execute_result` has one, or an error; empty where the kernel told nothing."""
 
 
+LEAVE_S: Final = 0.5
+"""How long a kernel may take to end a subshell: code that holds the interpreter's lock holds that up too."""
+
+
 async def expression(kernel: Kernel, code: str, *, timeout_s: float) -> Told:
     """The value of an expression; in a subshell while the kernel is busy, if it has one, else in its turn.
 
@@ -31,6 +37,15 @@ async def expression(kernel: Kernel, code: str, *, timeout_s: float) -> Told:
         ReplDisconnectedError: the connection is over.
     """
     return told_by(await kernel.ask(EXECUTE, silently(code), timeout_s=timeout_s, while_busy=True))
+
+
+async def leave_subshell(kernel: Kernel) -> None:
+    """End our subshell, whose thread would stay in the kernel for its life. Never raises."""
+    if kernel.own_subshell is None or kernel.cause is not None:
+        return
+    content = {"subshell_id": kernel.own_subshell}
+    with anyio.CancelScope(shield=True), suppress(CodriverError):
+        await kernel.ask("delete_subshell_request", content, socket="control", timeout_s=LEAVE_S)
 
 
 async def expression_now(kernel: Kernel, code: str, *, timeout_s: float) -> Told:

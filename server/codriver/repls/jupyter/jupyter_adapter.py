@@ -17,6 +17,7 @@ from codriver.repls.adapter import Adapter
 from codriver.repls.adapter_values import Value
 from codriver.repls.errors import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.jupyter.evaluator import Evaluator
+from codriver.repls.jupyter.expressions import leave_subshell
 from codriver.repls.jupyter.kept_bundles import KeptBundles
 from codriver.repls.jupyter.kernel import open_kernel
 from codriver.repls.jupyter.kernel_introspection import KernelIntrospection, runs_expressions
@@ -82,6 +83,7 @@ async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | Non
         try:
             yield adapter
         finally:
+            await leave_subshell(kernel)
             kernel.end("it was closed by us")
             with anyio.CancelScope(shield=True):
                 await adapter.end()

@@ -160,7 +160,7 @@ class Kernel:
         """By its id: the request that the main shell works on, as the kernel told of it."""
         self._changed = anyio.Event()
         self._turn = anyio.Lock()
-        self._subshell: str | None = None
+        self.own_subshell: str | None = None
         self._has_no_subshell = False
         self._making_subshell = anyio.Lock()
 
@@ -319,11 +319,11 @@ class Kernel:
     async def subshell(self) -> str | None:
         """The id of our own subshell, made when first asked for; None where the kernel has none."""
         async with self._making_subshell:
-            if self._subshell is None and not self._has_no_subshell:
+            if self.own_subshell is None and not self._has_no_subshell:
                 self._has_no_subshell = not self.info.quirks.keeps_subshells
                 if not self._has_no_subshell:
-                    self._subshell = await self._make_subshell()
-            return self._subshell
+                    self.own_subshell = await self._make_subshell()
+            return self.own_subshell
 
     async def _make_subshell(self) -> str | None:
         try:
