@@ -26,8 +26,12 @@ class Counted(Live):
         """What the server tells upon a signal."""
         before = self.counts.read_text()
         self.process.send_signal(number)
-        told = until(lambda: self.counts.read_text().removeprefix(before), "the server's count")
-        return float(told)
+
+        def told():
+            line = self.counts.read_text().removeprefix(before)
+            return line if line.endswith("\n") else ""
+
+        return float(until(told, "the server's count"))
 
     def calls_of(self, work):
         """The number of function calls of the work."""
