@@ -1,6 +1,7 @@
 """One kernel over a channel: turns, replies, and the signs that it is another one than before."""
 
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 import anyio.lowlevel
@@ -9,8 +10,10 @@ from scripted_channel import ScriptedChannel
 
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.errors import NotAnReplError, OpTimedOutError
+from codriver.repls.jupyter import kernel as kernel_module
+from codriver.repls.jupyter.exchange import Exchange
 from codriver.repls.jupyter.expressions import expression
-from codriver.repls.jupyter.kernel import Exchange, open_kernel
+from codriver.repls.jupyter.kernel import open_kernel
 
 pytestmark = pytest.mark.anyio
 
@@ -77,6 +80,26 @@ async def test_a_question_waits_for_what_another_client_runs():
         assert [reply.content["matches"] for reply in replies] == [["xs"]]
         assert [message.state for message in foreign] == ["busy", "idle"]
         assert not kernel.is_busy
+
+
+async def test_an_end_that_was_dropped_does_not_hold_the_kernel_for_ever(monkeypatch):
+    monkeypatch.setattr(kernel_module, "UNSURE_S", 0.01)
+    channel = ScriptedChannel(answers=False)
+    async with anyio.create_task_group() as tasks:
+
+        async def introduce():
+            *_, identity = await sent(channel, 1)
+            channel.answer(identity, "kernel_info_request", channel.info)
+
+        tasks.start_soon(introduce)
+        async with opened(channel) as (kernel, _), anyio.create_task_group() as asking:
+            channel.state("busy", "theirs", session="them")
+            asking.start_soon(partial(kernel.ask, "complete_request", {}, timeout_s=30))
+            _, kind, _, identity = await sent(channel, 1)
+            assert kind == "kernel_info_request"
+            channel.say("shell", "kernel_info_reply", channel.info, identity, kind)
+            _, kind, _, identity = await sent(channel, 2)
+            channel.answer(identity, kind, {})
 
 
 async def test_a_question_that_gets_no_turn_is_said_and_was_not_sent():

@@ -1,11 +1,14 @@
 """Real kernels through the adapter: what the contract of adapters does not ask, and what only one kernel does."""
 
 import base64
+import json
 import sys
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import anyio
+import anyio.abc
 import pytest
 import real_kernels
 from evaluations import evaluate
@@ -15,6 +18,7 @@ from codriver.core.values import Form, Request, ValuePart
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.adapter_values import InputNeeded, OthersCode, OthersEnding, Output, Value
 from codriver.repls.errors import CapabilityMissingError
+from codriver.repls.jupyter import zmq_channel
 from codriver.repls.media import Display
 
 pytestmark = pytest.mark.anyio
@@ -408,6 +412,43 @@ async def main():
 
 anyio.run(main, backend_options={"use_uvloop": True})
 """
+
+
+async def test_a_kernel_that_dies_behind_a_tunnel_is_missed(monkeypatch):
+    """Its sockets stay open, so that only its heartbeat tells; while it is busy, not that alone."""
+    monkeypatch.setattr(zmq_channel, "_is_loopback", lambda _: False)
+    monkeypatch.setattr(zmq_channel, "BEAT_S", 2.0)
+
+    async def pass_on(port, near):
+        async with near:
+            with suppress(OSError):
+                async with await anyio.connect_tcp("127.0.0.1", port) as far, anyio.create_task_group() as tasks:
+                    tasks.start_soon(copy, near, far)
+                    tasks.start_soon(copy, far, near)
+            await anyio.sleep_forever()
+
+    async def copy(source, target):
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+            while True:
+                await target.send(await source.receive())
+        await anyio.sleep_forever()
+
+    with real_kernels.fresh("ipykernel") as kernel:
+        tunnel = json.loads(kernel.file.read_text())
+        async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+            for name in [name for name in tunnel if name.endswith("_port")]:
+                opening = anyio.create_tcp_listener(local_host="127.0.0.1")
+                listener = await stack.enter_async_context(await opening)
+                tasks.start_soon(listener.serve, partial(pass_on, tunnel[name]))
+                tunnel[name] = listener.extra(anyio.abc.SocketAttribute.local_port)
+            kernel.file.write_text(json.dumps(tunnel))
+            async with connected(kernel) as (opened, events):
+                await evaluate(opened, Request("e", "1"))
+                assert of(Value, events)[0].text == "1"
+                kernel.kill()
+                with anyio.fail_after(60):
+                    assert "no heartbeat" in await opened.wait_closed()
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_kernel_answers_on_the_other_event_loop_too():

@@ -18,9 +18,10 @@ from codriver.net.tasks import TaskSet
 from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, Interruption, Output
 from codriver.repls.errors import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.jupyter.cell_outputs import CellOutputs
+from codriver.repls.jupyter.exchange import Exchange
 from codriver.repls.jupyter.execution import CUT_BY_SERVER, Execution
 from codriver.repls.jupyter.failures import failure_of, not_run, report_of
-from codriver.repls.jupyter.kernel import EXECUTE, Exchange
+from codriver.repls.jupyter.kernel import EXECUTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,7 @@ MOST_SENT: Final = 4
 
 KEPT_CELLS: Final = 100
 END_OF_INPUT: Final = "\x04"
-"""What ipykernel takes for the end of the input."""
+"""The line that ipykernel takes for the end of the input."""
 
 NO_IDLE: Final = "the kernel answered and never said that it is idle again: some of the output may be missing"
 NO_REPLY: Final = "the kernel is idle and never answered: whether the code ran to its end is not known"

@@ -12,7 +12,8 @@ import anyio
 
 from codriver.errors import CodriverError
 from codriver.repls.errors import OpTimedOutError
-from codriver.repls.jupyter.kernel import EXECUTE, Exchange
+from codriver.repls.jupyter.exchange import Exchange
+from codriver.repls.jupyter.kernel import EXECUTE
 from codriver.repls.jupyter.messages import mapping_of
 
 if TYPE_CHECKING:

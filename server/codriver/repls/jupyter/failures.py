@@ -36,7 +36,7 @@ _FRAME: Final = re.compile(
 )
 """Source: IPython, `core.ultratb`."""
 _IN_CELL: Final = re.compile(r" \(\d+\.py, line \d+\)$")
-"""What IPython adds to the words of a syntax error in a cell: a file that does not exist."""
+"""The file that IPython names in the words of a syntax error in a cell, and that does not exist."""
 _V8_PLACE: Final = re.compile(r"<anonymous>:(\d+):(\d+)")
 _RELATIONS: Final = {
     "The above exception was the direct cause of the following exception:": "cause",

@@ -18,6 +18,7 @@ import anyio
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
 from codriver.repls.errors import NotAnReplError, OpTimedOutError
+from codriver.repls.jupyter.exchange import Exchange
 from codriver.repls.jupyter.messages import mapping_of, text_of, texts_of
 from codriver.repls.jupyter.quirks import Quirks, quirks_of
 
@@ -31,6 +32,9 @@ CONNECT_S: Final = 2.5
 """How long a kernel may take to answer its first question. One that is busy answers on control."""
 
 ASK_AGAIN_S: Final = 0.5
+UNSURE_S: Final = 5.0
+"""How long the end of what another client runs is waited for before it is asked for too."""
+
 SUBSHELL_S: Final = 1.0
 """How long a kernel may take to make a subshell: one that cannot may leave the request unanswered."""
 
@@ -66,53 +70,6 @@ def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
         features=frozenset(texts_of(content, "supported_features")),
         quirks=quirks_of(implementation),
     )
-
-
-class Exchange:
-    """A request of ours and the signs of its end: its reply, and that the kernel is idle again, in any order."""
-
-    __slots__ = ("ending", "heard", "id", "idle", "on_message", "replied", "reply")
-
-    def __init__(self, on_message: OnMessage | None = None) -> None:
-        """`on_message` is told of every message about it, its reply included."""
-        self.id = ""
-        self.on_message = on_message
-        self.reply: Message | None = None
-        self.heard = 0
-        """Messages so far."""
-        self.ending = anyio.Event()
-        """The first of the two signs, whichever it is."""
-        self.replied = anyio.Event()
-        self.idle = anyio.Event()
-
-    def take(self, message: Message) -> None:
-        """A message about it."""
-        self.heard += 1
-        if self.on_message is not None:
-            self.on_message(message)
-        if message.socket in ("shell", "control"):
-            self.reply = self.reply or message
-            self.replied.set()
-            self.ending.set()
-        elif message.state == "idle":
-            self.idle.set()
-            self.ending.set()
-
-    async def wait(self, sign: anyio.Event, silence_s: float) -> bool:
-        """Wait for one of its signs; False where it does not come, and nothing else about it for so long."""
-        while not sign.is_set():
-            heard = self.heard
-            with anyio.move_on_after(silence_s):
-                await sign.wait()
-            if heard == self.heard:
-                break
-        return sign.is_set()
-
-    def end(self) -> None:
-        """Wake who waits: nothing more will come."""
-        self.ending.set()
-        self.replied.set()
-        self.idle.set()
 
 
 @asynccontextmanager
@@ -240,10 +197,28 @@ class Kernel:
             ReplDisconnectedError: the connection is over.
         """
         async with self._turn:
-            while self._running and self.cause is None:
-                await self._changed.wait()
+            await self._wait_free()
             self.check_open()
             yield
+
+    async def _wait_free(self) -> None:
+        """Wait for the end of what the main shell works on. One that is not told, as it was dropped, is asked for."""
+        probe: Exchange | None = None
+        try:
+            while self._running and self.cause is None:
+                with anyio.move_on_after(UNSURE_S) as unsure:
+                    await self._changed.wait()
+                if unsure.cancelled_caught and probe is None:
+                    probe = self.post("shell", "kernel_info_request", {}, Exchange(self._note_free))
+        finally:
+            if probe is not None:
+                self.finish(probe)
+
+    def _note_free(self, message: Message) -> None:
+        """An answer of the main shell, which comes after all that it had to do before."""
+        if message.socket == "shell" and self._running:
+            self._running.clear()
+            self._wake()
 
     async def wait_ended(self, request_id: str, timeout_s: float) -> bool:
         """Wait for the end of what the main shell works on; whether it came in time."""

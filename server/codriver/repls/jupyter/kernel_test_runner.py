@@ -17,9 +17,10 @@ from codriver.net.tasks import TaskSet
 from codriver.repls.adapter_values import UNKNOWN_TEST, Ending, Interruption, Output, TestResult, TestRun, Value
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.errors import EvaluationFailedError, NamespaceMissingError, OpTimedOutError
+from codriver.repls.jupyter.exchange import Exchange
 from codriver.repls.jupyter.execution import Execution
 from codriver.repls.jupyter.expressions import silently, told_by
-from codriver.repls.jupyter.kernel import EXECUTE, Exchange
+from codriver.repls.jupyter.kernel import EXECUTE
 from codriver.repls.jupyter.messages import mapping_of, text_of
 from codriver.repls.jupyter.python_questions import read_answer, read_told
 from codriver.repls.nrepl.introspection import marked

@@ -67,6 +67,6 @@ class OthersEvaluations:
         self._listener(told_as, ending)
 
     def _stray(self, message: Message) -> None:
-        """What a kernel says at its start, or of an execution that began before we came: output that nobody owns."""
+        """Tell output that nobody owns: a kernel's at its start, or of an execution that began before we came."""
         if message.type == "stream" and (text := text_of(message.content, "text")):
             self._listener(None, Output("err" if message.text("name") == "stderr" else "out", text))
