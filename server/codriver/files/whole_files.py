@@ -60,7 +60,7 @@ def read_json(path: Path, rules: Rules) -> object:
     Its shape is for the caller to check, as anybody may have written it.
     """
     try:
-        found: object = json.loads(read_text(path, rules))
+        found: object = json.loads(read(path, rules).decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError):
         return None
     return found
