@@ -1,9 +1,14 @@
 """Kernels of Jupyter Servers as users meet them: by the options and tools of a real server of ours."""
 
+import anyio
 import pytest
 from cutting_proxy import cutting_proxy
 from jupyter_servers import TOKEN, jupyter_server
 from live_server import Live, serving, until
+
+from codriver.repls.jupyter.named_kernels import TokenSource
+from codriver.repls.jupyter.server_api import ServerApi
+from codriver.repls.jupyter.server_channel import open_server_channel
 
 pytestmark = pytest.mark.slow
 LOST = "its outcome is not known"
@@ -54,6 +59,13 @@ def rows(client):
 
 def evaluate(client, key, code, **others):
     return client.call("evaluate_code", code=code, replSessionKey=key, **others)
+
+
+async def hear_from(jupyter, kernel):
+    """Wait for the first word of a kernel."""
+    api = ServerApi(jupyter.base, TokenSource(variable="T"), {"T": TOKEN})
+    async with open_server_channel(api, kernel, lambda _: None):
+        pass
 
 
 def test_one_log_has_what_runs_here_and_there(client):
@@ -155,16 +167,20 @@ def test_servers_of_this_user_need_no_token_and_their_kernels_are_there_once(tmp
         monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(jupyter.runtime))
         wanted = {"path": "a.ipynb", "name": "a.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
         session = jupyter.call("POST", "/api/sessions", wanted)[1]
-        (jupyter.runtime / f"kernel-{session['kernel']['id']}.json").unlink()
+        identity = session["kernel"]["id"]
+        # Until the kernel says something: one that does not find its file makes another, with ports of its own.
+        anyio.run(hear_from, jupyter, identity)
+        (jupyter.runtime / f"kernel-{identity}.json").unlink()
         with serving(tmp_path, "--kernel", f"made={jupyter.base}/?kernel=python3") as live, live.client() as client:
             keys = {"made", "a-ipynb"}
             until(lambda: {row["key"] for row in rows(client) if row["phase"] == "connected"} == keys, "both kernels")
+            assert {row["kind"] for row in rows(client)} == {"server"}
             for key in keys:
                 assert evaluate(client, key, "6 * 7")["result"] == "42"
             refused = client.call("restart_repl", replSessionKey="a-ipynb")
             assert refused["reason"] == "capability-missing"
             assert {row["key"] for row in rows(client)} == keys
-        assert jupyter.kernels() == {session["kernel"]["id"]}
+        assert jupyter.kernels() == {identity}
 
 
 def test_a_wrong_token_is_told_where_it_is_read_from(jupyter, attached, tmp_path):
