@@ -49,6 +49,13 @@ def test_await_runs_on_the_loop_of_the_program(program):
     assert texts(program.evaluate(here), "value") == ["True"]
 
 
+def test_the_loop_of_the_main_thread_is_found_where_none_was_given(program):
+    here = "import asyncio\nasync def here():\n    return asyncio.get_running_loop() is loop\nawait here()"
+    program.evaluate("import __main__; __main__.repl._python.loop = None")
+    assert texts(program.evaluate(here), "value") == ["True"]
+    program.evaluate("__main__.repl.use_loop(loop)")
+
+
 def test_a_task_begins_on_the_loop_of_the_program_and_prints_to_its_evaluation(program):
     code = (
         "import asyncio\nasync def tell():\n    print('told')\n    return asyncio.get_running_loop() is loop\n"

@@ -93,6 +93,15 @@ def test_code_that_catches_an_interrupt_is_interrupted_again(program):
     assert "interrupted" in program.answer(stubborn)[-1]["status"]
 
 
+def test_what_is_awaited_without_a_loop_of_the_programs_is_interrupted(program):
+    code = "import asyncio\nprint('begun', flush=True)\nawait asyncio.Event().wait()"
+    waiting = program.send("eval", code=code)
+    assert begun(program, waiting)
+    assert not texts(program.ask("interrupt"), "codriver/note")
+    assert "interrupted" in program.answer(waiting)[-1]["status"]
+    assert texts(program.evaluate("await asyncio.sleep(0, 7)"), "value")[-1:] == ["7"]
+
+
 # An interrupt may come before it blocks.
 BLOCKS = """\
 import __main__

@@ -60,6 +60,19 @@ def test_a_port_file_is_taken_over_where_nobody_listens_any_more(tmp_path, left)
         assert port_in(file) == program.port
 
 
+def test_what_killed_programs_left_is_removed_by_the_next(tmp_path):
+    with running(tmp_path) as first, running(tmp_path) as second:
+        first.process.kill()
+        second.process.kill()
+        assert first.process.wait(60)
+        assert second.process.wait(60)
+    assert (tmp_path / ".nrepl-port").exists()
+    assert (tmp_path / ".codriver" / "app.port").exists()
+    with running(tmp_path) as third:
+        assert port_in(tmp_path / ".nrepl-port") == third.port
+        assert not (tmp_path / ".codriver" / "app.port").exists()
+
+
 def test_a_second_start_gives_the_same_repl(program):
     assert program.do("print(codriver_seam.start_repl(True) is repl)") == ["True"]
 

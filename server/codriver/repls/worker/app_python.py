@@ -47,11 +47,28 @@ class AppPython(Python):
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
         """Run code; what awaits or needs a loop on the program's own, while that runs. See `Python`."""
-        loop = self.loop
         is_async = bool(code.co_flags & CO_COROUTINE)
-        if loop is None or not loop.is_running() or not (is_async or wants_loop):
+        if not (is_async or (wants_loop and "asyncio" in sys.modules)):
             return super().run(code, space, job, wants_loop=wants_loop)
+        loop = self.loop if self.loop is not None and not self.loop.is_closed() else loop_of_main_thread()
+        if loop is None or not loop.is_running():
+            return self._run_on_own_loop(code, space, job)
         return _await_there(loop, eval(code, space) if is_async else on_loop(code, space), job)
+
+    def _run_on_own_loop(self, code: types.CodeType, space: dict[str, Any], job: Job) -> object:
+        """Run code on the session's own loop, whose wait an interrupt ends."""
+        import asyncio
+
+        session = job.session
+        # One that was abandoned still runs on its thread.
+        if session.loop is None or session.loop.is_closed() or session.loop.is_running():
+            session.loop = asyncio.new_event_loop()
+        loop = session.loop
+        job.wake = lambda: loop.call_soon_threadsafe(lambda: None)
+        try:
+            return super().run(code, space, job, wants_loop=True)
+        finally:
+            job.wake = None
 
     def _display(self, value: object, job: Job) -> tuple[str, str]:
         return self.print(value, job)
@@ -69,6 +86,25 @@ class AppPython(Python):
     def _parse(self, source: str, file: str, line: int = 1) -> list[ast.stmt]:
         body = super()._parse(source, file, line)
         return [node for node in body if not _starts_program(node)] if is_loaded("__main__", file) else body
+
+
+def loop_of_main_thread() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs on the main thread, by the frames that run it; None where there is none.
+
+    Servers such as uvicorn import the application before their loop runs.
+    """
+    if "asyncio" not in sys.modules:
+        return None
+    import asyncio
+
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001  # no other way to them
+    while frame is not None:
+        holder = frame.f_locals.get("self") if frame.f_code.co_name in ("run_forever", "run") else None
+        for found in (holder, getattr(holder, "_loop", None)):
+            if isinstance(found, asyncio.AbstractEventLoop) and found.is_running():
+                return found
+        frame = frame.f_back
+    return None
 
 
 def _starts_program(node: ast.stmt) -> bool:

@@ -61,7 +61,10 @@ def claim(folder: str, port: int, parent: int, *, takes_over: bool) -> str | Non
         for path, number in list(taken.items()):
             about = ask(number, "describe") if number not in (0, port) else {}
             if about is None:
-                del taken[path]  # whoever wrote it is gone
+                # A process that a signal killed could not remove it.
+                del taken[path]
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
             elif parent and (about.get("codriver/app") or {}).get("pid") == parent:
                 if not takes_over:
                     raise FileExistsError(path)
