@@ -27,6 +27,7 @@ STEPS = (
     "finish the lists for relays",
     "finish the record of clients",
     "close the long texts",
+    "delete the kernels that servers started for us",
     "end the REPLs",
     "end the tasks",
     "send what waits for the clients",
