@@ -9,6 +9,7 @@ from pydantic import Field
 
 from codriver.core.actions import RestartRepl
 from codriver.core.evaluation_queue import session_key
+from codriver.core.values import replace
 from codriver.repls.errors import CapabilityMissingError
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import ReplStoppedError, resolve
@@ -30,35 +31,44 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
     """End the process behind a session, start it anew, and wait until it is back."""
     repl = _wanted(call.state, arguments.repl_session_key)
     who = call.who(arguments.who)
-    before = repl.generation
     with anyio.move_on_after(arguments.timeout_ms / 1000):
         if repl.owned:
             call.dispatch(RestartRepl(repl.id, f"{who} asked for it"))
-        elif _may_be_asked(repl) and arguments.repl_session_key is not None:
+        elif _is_served(repl) and arguments.repl_session_key is not None:
             await call.services.repls.adapter(repl.id).restart()
         else:
             why = f"codriver did not start {repl.key}: restart it where it was started"
             raise CapabilityMissingError("restart", why)
-        while (now := call.state.repls[repl.id]).phase != "stopped":
-            if now.phase == "connected" and now.generation > before:
-                break
+        while not _is_settled(_as_it_is(call.state, repl), repl):
             await anyio.sleep(LOOK_S)
-    current = call.state.repls[repl.id]
+    current = _as_it_is(call.state, repl)
     if current.phase == "stopped":
         raise ReplStoppedError(current)
-    fields: dict[str, object] = {"sessionKey": current.key, "phase": current.phase, "generation": current.generation}
-    if current.phase == "connected":
-        fields["notes"] = ["what was defined in it is gone: load what you need again"]
-    else:
+    if not _is_settled(current, repl):
         why = f" ({current.note})" if current.note else ""
-        fields["notes"] = [f"it is not back yet{why}: an evaluation sent now runs as soon as it is"]
+        told = f"it is not back yet{why}: an evaluation sent now runs as soon as it is"
+        current = replace(current, phase="waiting" if current is repl else current.phase)
+    else:
+        told = "what was defined in it is gone: load what you need again"
+    fields = {"sessionKey": current.key, "phase": current.phase, "generation": current.generation, "notes": [told]}
     return Answer(fields)
 
 
-def _may_be_asked(repl: Repl) -> bool:
-    """Whether somebody else can restart it for us, and its user named it to us: one that was found is a human's."""
-    can = repl.profile is not None and "restart" in repl.profile.capabilities
-    return can and not repl.origin.is_merely_found
+def _as_it_is(state: State, before: Repl) -> Repl:
+    """The REPL as it is now; where it is gone that of its key: a kernel's server may lead to it in another way then."""
+    same_key = (one for one in state.repls.values() if one.key == before.key)
+    return state.repls.get(before.id) or next(same_key, before)
+
+
+def _is_settled(now: Repl, before: Repl) -> bool:
+    """Whether it is back, or given up."""
+    is_new = now.id != before.id or now.generation > before.generation
+    return now.phase == "stopped" or (now.phase == "connected" and is_new)
+
+
+def _is_served(repl: Repl) -> bool:
+    """Whether a Jupyter Server runs the kernel, and can restart it. It may be a human's, so only its key will do."""
+    return repl.profile is not None and "restart" in repl.profile.capabilities
 
 
 def _wanted(state: State, key: str | None) -> Repl:

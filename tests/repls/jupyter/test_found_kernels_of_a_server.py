@@ -61,11 +61,16 @@ def test_a_notebooks_kernel_is_found_and_used_by_its_key_alone(found):
     assert (answer["sessionKey"].partition("/")[0], answer["error"]["class"]) == ("py", "NameError")
 
 
-def test_a_found_kernel_is_not_restarted_by_us(found):
+def test_a_found_kernel_is_restarted_by_its_server_when_its_own_key_is_given_and_else_never(found):
     _jupyter, _session, client = found
+    generation = rows(client)["a-ipynb"]["generation"]
+    assert client.call("restart_repl", who="ann")["sessionKey"] == "py"
+    assert rows(client)["a-ipynb"]["generation"] == generation
+    client.call("evaluate_code", code="gone = 1", replSessionKey="a-ipynb", who="ann")
     answer = client.call("restart_repl", replSessionKey="a-ipynb", who="ann")
-    assert not answer["ok"]
-    assert rows(client)["a-ipynb"]["generation"] == 1
+    assert (answer["phase"], answer["generation"]) == ("connected", generation + 1)
+    after = client.call("evaluate_code", code="gone", replSessionKey="a-ipynb", who="ann")
+    assert after["error"]["class"] == "NameError"
 
 
 def test_files_that_lead_to_no_kernel_of_theirs_are_told_of_and_hang_nothing(found):
@@ -102,8 +107,11 @@ def test_a_kernel_whose_file_cannot_be_read_is_reached_through_its_server(found,
             assert row["origin"] == f"{jupyter.base}/api/kernels/{kernel}"
             assert other.call("evaluate_code", code="6*7", replSessionKey="c-ipynb", who="ann")["result"] == "42"
             assert TOKEN not in json.dumps(rows(other))
+            restarted = other.call("restart_repl", replSessionKey="c-ipynb", timeoutMs=60_000)
+            assert restarted["phase"] == "connected"
+            assert other.call("evaluate_code", code="6*7", replSessionKey="c-ipynb", who="ann")["result"] == "42"
     assert kernel in jupyter.kernels()
-    assert [key for key in rows(client) if key.startswith("c-ipynb")] == ["c-ipynb"]
+    until(lambda: [key for key in rows(client) if key.startswith("c-ipynb")] == ["c-ipynb"], "one REPL of it")
 
 
 def test_a_kernel_that_its_human_ends_is_forgotten(found):

@@ -2,7 +2,7 @@
 
 A kernel belongs to the workspace by the session that a Jupyter Server has for it, else by the notebook in its
 connection file, else by the working directory of its process, where the system tells it. It is listed and connected,
-and it is its human's: nothing here ends or restarts one.
+and it is its human's: nothing here ends one, and only who names its session has its server restart it.
 
 The runtime folder is looked at once a second, which costs one `stat`; files are read after it changed, servers asked
 after that and every half minute. A file at whose port nobody listens is no REPL: it is told of once, and tried again

@@ -1,5 +1,7 @@
 """Kernels of Jupyter Servers, for the life of one server of ours: where their tokens are, and which of them we started.
 
+One that is reached by its connection file, as its server is on this machine too, is restarted by that server.
+
 A kernel that is started for us is deleted when our server ends, and only such a one. A connection that is lost does not
 end it: the next one attaches to it again. A server of ours that is killed leaves it to the culling of its own server.
 """
@@ -7,15 +9,16 @@ end it: the next one attaches to it again. A server of ours that is killed leave
 from __future__ import annotations
 
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import anyio
 
 from codriver.errors import CodriverError, RefusedError
-from codriver.repls.jupyter.connection_files import LOOPBACK, RuntimeFolder, runtime_folder
+from codriver.repls.jupyter.connection_files import LOOPBACK, OWN_PREFIX, RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.jupyter_adapter import connect
 from codriver.repls.jupyter.named_kernels import (
     IN_THE_OPEN,
@@ -28,18 +31,23 @@ from codriver.repls.jupyter.named_kernels import (
 from codriver.repls.jupyter.notebook_servers import is_alive
 from codriver.repls.jupyter.server_api import KernelGoneError, ServerApi
 from codriver.repls.jupyter.server_channel import open_server_channel
+from codriver.repls.jupyter.zmq_channel import open_zmq
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
 
     from codriver.repls.adapter import Adapter, Connector
     from codriver.repls.adapter_values import Listener
+    from codriver.repls.jupyter.channel import Channel, OnMessage
 
 PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
 """The protocols of such kernels, in the address of a REPL."""
+FILES: Final = "jupyter"
+"""The protocol of kernels that are reached by their connection file."""
 FAREWELL_S: Final = 5.0
+OWN_SERVER_S: Final = 2.0
+"""How long a server on this machine may take to say whether a kernel is its own."""
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +98,7 @@ class ServerKernels:
 
     def connectors(self) -> Mapping[str, Connector]:
         """How to connect to such kernels, by protocol. See `codriver.repls.adapter.Connector`."""
-        return {protocol: partial(self._connect, protocol) for protocol in PROTOCOLS}
+        return {FILES: self._connect_by_file, **{protocol: partial(self._connect, protocol) for protocol in PROTOCOLS}}
 
     async def end(self) -> None:
         """Delete the kernels that were started for us."""
@@ -98,6 +106,31 @@ class ServerKernels:
         async with anyio.create_task_group() as tasks:
             for api, kernel in started.values():
                 tasks.start_soon(_delete, api, kernel)
+
+    def _connect_by_file(
+        self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
+    ) -> AbstractAsyncContextManager[Adapter]:
+        del is_remote  # the connection file says where the kernel is
+        return connect(partial(self._open_file, Path(place)), listener=listener, workspace=workspace)
+
+    @asynccontextmanager
+    async def _open_file(self, file: Path, on_message: OnMessage) -> AsyncIterator[Channel]:
+        async with open_zmq(str(file), on_message) as channel:
+            kernel = file.stem.removeprefix("kernel-")
+            if (api := await self._server_of(file, kernel)) is not None:
+                channel.restarted_by = partial(api.restart, kernel)
+            yield channel
+
+    async def _server_of(self, file: Path, kernel: str) -> ServerApi | None:
+        """The server of this user on this machine that has started the kernel of a connection file."""
+        if file.name.startswith(OWN_PREFIX) or not file.name.startswith("kernel-"):
+            return None
+        for base, token in await anyio.to_thread.run_sync(_own_servers, self._environ):
+            api = ServerApi(base, token, self._environ, timeout_s=OWN_SERVER_S, keep_secret=self._keep_secret)
+            with suppress(CodriverError):
+                await api.kernel(kernel)
+                return api
+        return None
 
     def _connect(
         self, protocol: str, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
@@ -155,9 +188,18 @@ async def _delete(api: ServerApi, kernel: str) -> None:
         logger.warning("the kernel %s at %s may run on, as it could not be deleted: %s", kernel, api.base, error)
 
 
+def _own_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
+    """The servers of this user on this machine: their URLs, and where their tokens are."""
+    servers = [one for one in RuntimeFolder(runtime_folder(environ)).look().servers if is_alive(one)]
+    return [
+        (one.url.rstrip("/"), TokenSource(str(one.path)) if one.token else TokenSource())
+        for one in servers
+        if urlsplit(one.url).hostname in LOOPBACK
+    ]
+
+
 def _token_of_own(base: str, environ: Mapping[str, str]) -> TokenSource:
     """The file with the token of a server of this user, by its port."""
     port = urlsplit(base).port
-    servers = RuntimeFolder(runtime_folder(environ)).look().servers
-    own = (one for one in servers if urlsplit(one.url).port == port and is_alive(one))
-    return next((TokenSource(str(one.path)) for one in own if one.token), TokenSource())
+    own = (token for url, token in _own_servers(environ) if urlsplit(url).port == port)
+    return next((token for token in own if token.file), TokenSource())

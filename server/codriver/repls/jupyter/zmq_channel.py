@@ -27,7 +27,7 @@ from codriver.repls.jupyter.messages import SOCKETS, read_message, text_of
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from codriver.repls.jupyter.channel import OnMessage
     from codriver.repls.jupyter.messages import Socket
@@ -50,7 +50,7 @@ WRONG_KEY: Final = (
 
 
 @asynccontextmanager
-async def open_zmq(place: str, on_message: OnMessage) -> AsyncIterator[Channel]:
+async def open_zmq(place: str, on_message: OnMessage) -> AsyncIterator[ZmqChannel]:
     """A channel to the kernel of the connection file at `place`. See `codriver.repls.jupyter.channel.Carrier`.
 
     Raises:
@@ -95,6 +95,8 @@ class ZmqChannel(Channel):
         self._unreadable = 0
         self._is_idle = False
         """Whether the kernel said so last."""
+        self.restarted_by: Callable[[], Awaitable[None]] | None = None
+        """The way in which whoever started the kernel restarts it for us, where there is one."""
         client.start_channels(hb=False)
         self._channels: dict[Socket, Any] = {
             "shell": client.shell_channel,
@@ -123,6 +125,15 @@ class ZmqChannel(Channel):
         """The notebook that the server which started the kernel wrote into the file."""
         session = text_of(self._information, "jupyter_session")
         return session if session.endswith(".ipynb") and Path(session).is_absolute() else None
+
+    @property
+    def can_restart(self) -> bool:
+        """Whether a server on this machine has started the kernel."""
+        return self.restarted_by is not None
+
+    async def restart(self) -> None:
+        """Have the server that started the kernel restart it."""
+        await (self.restarted_by or super().restart)()
 
     @property
     def can_interrupt(self) -> bool:
