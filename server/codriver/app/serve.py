@@ -13,7 +13,6 @@ import uuid
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -58,6 +57,7 @@ from codriver.settings.reload import Reloader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from anyio.abc import TaskGroup
 
@@ -255,7 +255,7 @@ class Server:
             port_note=life.port_note,
         )
         try:
-            relay = registration.install_relay(relay_source(), relay_file())
+            relay = registration.install_relay(registration.installed_relay(), relay_file())
             self._claim.publish(record)
         except StartError as error:
             self.failure = error
@@ -387,12 +387,6 @@ async def _wait_until(is_so: Callable[[], bool]) -> None:
     deadline = anyio.current_time() + ANSWER_S
     while not is_so() and anyio.current_time() < deadline:
         await anyio.sleep(0.01)
-
-
-def relay_source() -> Path:
-    """The relay's one file, as it was installed with this server."""
-    found = find_spec("codriver_relay")
-    return Path(str(found.origin if found else None))
 
 
 def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:

@@ -13,6 +13,8 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codriver import files
@@ -24,7 +26,6 @@ from codriver.net.server_record import STOPPED_FOR_GOOD, ServerRecord, place, re
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 RELAY_RULES = Rules(Links.ANY, files.MEBIBYTE)
 LOCK_S = 3.0
@@ -252,6 +253,12 @@ def relay_files(source: Path, target: Path) -> tuple[tuple[Path, Path], ...]:
     package, script = target.with_name(source.parent.name), source.with_name("__main__.py")
     hook = source.with_name("hook.py")
     return (source, package / source.name), (hook, package / hook.name), (script, hook_file(target)), (script, target)
+
+
+def installed_relay() -> Path:
+    """The relay's one file, as it was installed with this server."""
+    found = find_spec("codriver_relay")
+    return Path(str(found.origin if found else None))
 
 
 def install_relay(source: Path, target: Path) -> Path:

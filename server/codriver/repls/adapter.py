@@ -17,11 +17,12 @@ What every adapter guarantees, whatever the server behind it does:
 One evaluation at a time per session: the caller queues, and the adapter holds back what comes all the same.
 Different sessions may run side by side.
 
-Values in and out are in `codriver.core.values` and `codriver.repls.adapter_values`, errors in `codriver.errors` and
-`codriver.repls.errors`. Two may come of every operation that asks the REPL something, and are not repeated below:
-`ReplDisconnectedError`, after which the adapter is over, and `OpTimedOutError`. All others are refusals, after which
-the connection lives on. An operation with a `session` raises `SessionNotOpenError` for one that is not open, and one
-that needs a capability the profile lacks raises `CapabilityMissingError` with the profile's line on what would give it.
+Values in and out are in `codriver.core.values`, `adapter_values`, `drift_values` and `media`, errors in
+`codriver.errors` and `codriver.repls.errors`. Two may come of every operation that asks the REPL something, and are
+not repeated below: `ReplDisconnectedError`, after which the adapter is over, and `OpTimedOutError`. All others are
+refusals, after which the connection lives on. An operation with a `session` raises `SessionNotOpenError` for one that
+is not open, and one that needs a capability the profile lacks raises `CapabilityMissingError` with the profile's line
+on what would give it.
 """
 
 # ruff: noqa: ARG002  # an operation that is refused needs none of its arguments
@@ -42,13 +43,10 @@ if TYPE_CHECKING:
     from codriver.repls.adapter_values import (
         ClojureDocs,
         Completion,
-        Difference,
         Ended,
         Interruption,
         Listener,
-        Loaded,
         Names,
-        OnlyOf,
         Source,
         StackTrace,
         Symbol,
@@ -57,6 +55,7 @@ if TYPE_CHECKING:
         ThreadDump,
         Value,
     )
+    from codriver.repls.drift_values import Difference, Loaded, OnlyOf
     from codriver.repls.media import CellRun
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from codriver.core.state import Repl
-    from codriver.repls.adapter_values import Difference, OnlyOf
+    from codriver.repls.drift_values import Difference, OnlyOf
     from codriver.tools.base import Call
 
 LOADS: Final = re.compile(r"\b(?:require|use|load|reload|load-file|refresh|requiring-resolve)\b")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codriver.core.state import Repl
-    from codriver.repls.adapter_values import Difference
+    from codriver.repls.drift_values import Difference
 
 HEADS: Final = {
     "edited": "edited in the file since",

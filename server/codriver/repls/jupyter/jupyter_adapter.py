@@ -35,13 +35,11 @@ if TYPE_CHECKING:
     from codriver.core.values import PrintLimits, Profile, Request, ValuePart
     from codriver.repls.adapter_values import (
         Completion,
-        Difference,
         Ended,
         Event,
         Interruption,
         Listener,
         Names,
-        OnlyOf,
         Source,
         StackTrace,
         Symbol,
@@ -49,6 +47,7 @@ if TYPE_CHECKING:
         TestRun,
         ThreadDump,
     )
+    from codriver.repls.drift_values import Difference, OnlyOf
     from codriver.repls.jupyter.channel import Carrier
     from codriver.repls.jupyter.kernel import Kernel
     from codriver.repls.media import CellRun

@@ -23,17 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.values import Failure, Request
-    from codriver.repls.adapter_values import (
-        Completion,
-        Difference,
-        Ended,
-        Names,
-        OnlyOf,
-        Source,
-        Symbol,
-        SyntaxFault,
-        ThreadDump,
-    )
+    from codriver.repls.adapter_values import Completion, Ended, Names, Source, Symbol, SyntaxFault, ThreadDump
+    from codriver.repls.drift_values import Difference, OnlyOf
     from codriver.repls.jupyter.kernel import Kernel
 
 OP_S: Final = 10.0

@@ -31,15 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from codriver.repls.adapter_values import (
-        Completion,
-        Difference,
-        Names,
-        OnlyOf,
-        StackTrace,
-        Symbol,
-        ThreadDump,
-    )
+    from codriver.repls.adapter_values import Completion, Names, StackTrace, Symbol, ThreadDump
+    from codriver.repls.drift_values import Difference, OnlyOf
     from codriver.repls.jupyter.kernel import Kernel
     from codriver.wire.bencode import Value
 

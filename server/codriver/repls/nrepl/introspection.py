@@ -42,19 +42,9 @@ if TYPE_CHECKING:
 
     from codriver.core.values import PrintLimits, Profile
     from codriver.repls import adapter_values
-    from codriver.repls.adapter_values import (
-        ClojureDocs,
-        Completion,
-        Difference,
-        Loaded,
-        Names,
-        OnlyOf,
-        StackFrame,
-        StackTrace,
-        Symbol,
-        ThreadDump,
-    )
+    from codriver.repls.adapter_values import ClojureDocs, Completion, Names, StackFrame, StackTrace, Symbol, ThreadDump
     from codriver.repls.dialects import Dialect, Words
+    from codriver.repls.drift_values import Difference, Loaded, OnlyOf
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value

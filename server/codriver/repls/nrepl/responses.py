@@ -16,8 +16,6 @@ from codriver.repls import adapter_values
 from codriver.repls.adapter_values import (
     ClojureDocs,
     Completion,
-    Difference,
-    DriftKind,
     InputNeeded,
     Listed,
     Listener,
@@ -29,6 +27,7 @@ from codriver.repls.adapter_values import (
     TestRun,
     TestTime,
 )
+from codriver.repls.drift_values import Difference, DriftKind
 from codriver.repls.nrepl.failures import SentFailure
 from codriver.repls.nrepl.message import (
     FAILED,
