@@ -61,13 +61,13 @@ def _as_it_is(state: State, before: Repl) -> Repl:
 
 
 def _is_settled(now: Repl, before: Repl) -> bool:
-    """Whether it is back, or given up."""
+    """True when it is back, or given up."""
     is_new = now.id != before.id or now.generation > before.generation
     return now.phase == "stopped" or (now.phase == "connected" and is_new)
 
 
 def _is_served(repl: Repl) -> bool:
-    """Whether a Jupyter Server runs the kernel, and can restart it. It may be a human's, so only its key will do."""
+    """True of a kernel that a Jupyter Server can restart. It may be a human's, so only its key will do."""
     return repl.profile is not None and "restart" in repl.profile.capabilities
 
 

@@ -128,7 +128,7 @@ class ZmqChannel(Channel):
 
     @property
     def can_restart(self) -> bool:
-        """Whether a server on this machine has started the kernel."""
+        """True where a server on this machine has started the kernel."""
         return self.restarted_by is not None
 
     async def restart(self) -> None:
