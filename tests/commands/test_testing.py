@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from live_server import serving, until
 from python_projects import project
 
+from codriver.commands import testing
 from codriver.commands.junit import Case, cases_of, xml_of
 from codriver.commands.testing import annotation
 
@@ -222,3 +223,31 @@ def test_names_are_those_that_every_reader_shows():
     case = Case(string.printable, "a", "pass")
     root = ET.fromstring(xml_of([case], BEGAN))
     assert root[0].get("name") == string.printable.replace("\x0b", r"\u000b").replace("\x0c", r"\u000c")
+
+
+class Scripted:
+    """A connection whose `run_tests` answers these in turn, the last again and again, beside one connected REPL."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = 0
+
+    def call(self, tool, _arguments):
+        if tool == "server_health":
+            return {"repls": [{"key": "lpy", "phase": "connected"}]}
+        self.asked += 1
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+REFUSED = {"ok": False, "reason": "no-repl", "message": "no REPL is connected"}
+
+
+def test_a_repl_that_came_between_a_refusal_and_the_look_is_asked_again(tmp_path):
+    connection = Scripted(REFUSED, {"ok": True, "passed": 1})
+    assert testing._answer(connection, {"timeoutMs": 60_000}, tmp_path)["ok"]
+
+
+def test_a_refusal_stands_where_nothing_is_new(tmp_path):
+    connection = Scripted(REFUSED)
+    assert testing._answer(connection, {"timeoutMs": 60_000}, tmp_path) == REFUSED
+    assert connection.asked == 2

@@ -117,7 +117,8 @@ class Forked:
 
     def send_signal(self, number):
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and the news of that are on their way
+                os.kill(self.pid, number)
 
     def kill(self):
         self.send_signal(9)

@@ -39,7 +39,7 @@ from codriver.files import Links, whole_files
 from codriver.log.control_characters import one_line, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from codriver.net import client
 
@@ -116,20 +116,27 @@ def _as_the_server_has_it(name: str, workspace: Path) -> str:
 def _answer(connection: client.Connection, asked: dict[str, Any], workspace: Path) -> dict[str, Any]:
     """The answer of `run_tests`; one that says why there is none, where the server is gone meanwhile."""
     deadline = time.monotonic() + asked["timeoutMs"] / 1000
+    seen: list[dict[str, Any]] = []
     try:
         with patience(lambda: coming_repls(workspace)):
             while True:
                 answer = connection.call("run_tests", {**asked, "report": True, "who": "codriver-cli"})
                 if answer.get("reason") not in {"capability-missing", "no-repl"}:
                     return answer
-                repls = repls_of(connection)
-                if time.monotonic() > deadline or not any(row["phase"] in STARTING for row in repls):
+                # A REPL may have come between the answer and this look, so what is new is asked once more.
+                seen, repls = repls_of(connection), seen
+                is_as_before = [(row["key"], row["phase"]) for row in seen] == [(r["key"], r["phase"]) for r in repls]
+                if time.monotonic() > deadline or (is_as_before and not _is_any_starting(seen)):
                     break
-                while repls_of(connection) == repls and time.monotonic() < deadline:
+                while _is_any_starting(seen) and repls_of(connection) == seen and time.monotonic() < deadline:
                     time.sleep(POLL_S)
     except CodriverError as error:
         return {"ok": False, "message": str(error)}
-    return answer if repls else {**answer, "message": NO_REPL_HERE, "hint": ""}
+    return answer if seen else {**answer, "message": NO_REPL_HERE, "hint": ""}
+
+
+def _is_any_starting(repls: Iterable[Mapping[str, Any]]) -> bool:
+    return any(row["phase"] in STARTING for row in repls)
 
 
 def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case]:
