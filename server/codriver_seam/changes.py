@@ -156,7 +156,7 @@ def _keeping(found: Frame, now: Any, operation: str) -> int:
 
 
 def _problem(found: Frame, value: Any) -> str | None:
-    """What is wrong with a value, in the words of the application's validator."""
+    """The fault of a value, in the words of the application's validator."""
     if found.validate is None:
         return None
     try:

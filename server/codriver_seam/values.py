@@ -139,7 +139,7 @@ def texts_at(value: Any, path: Path) -> Iterator[str]:
 
 
 def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[str, Path, Any, Any]]:
-    """What was added, removed or changed between two values, each with its path."""
+    """The differences between two values: what was added, removed or changed, each with its path."""
     if old is new:
         return
     before, after = parts_of(old), parts_of(new)

@@ -2,7 +2,6 @@
 
 import pytest
 import serve_with_memory
-from live_server import until
 
 from codriver.repls import kinds
 from codriver.repls.supervisor import Repls
@@ -10,15 +9,8 @@ from codriver.repls.supervisor import Repls
 
 @pytest.fixture
 def client(tmp_path):
-    live = serve_with_memory.LiveWithMemory(tmp_path)
-    try:
-        with live.client() as client:
-            until(
-                lambda: [row["phase"] for row in client.call("list_sessions")["sessions"]] == ["connected"], "its REPL"
-            )
-            yield client
-    finally:
-        live.stop()
+    with serve_with_memory.connected(tmp_path) as client:
+        yield client
 
 
 def test_a_repl_of_a_further_protocol_is_found_by_its_port_file(client):

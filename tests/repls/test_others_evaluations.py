@@ -2,22 +2,15 @@
 
 import pytest
 from live_server import until
-from serve_with_memory import LiveWithMemory
+from serve_with_memory import connected
 
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    live = LiveWithMemory(tmp_path_factory.mktemp("live"))
-    try:
-        with live.client() as client:
-            until(
-                lambda: [row["phase"] for row in client.call("list_sessions")["sessions"]] == ["connected"], "its REPL"
-            )
-            yield client
-    finally:
-        live.stop()
+    with connected(tmp_path_factory.mktemp("live")) as client:
+        yield client
 
 
 def evaluate(client, code, **more):
@@ -81,15 +74,8 @@ def test_his_evaluation_that_ran_when_the_repl_ended_is_lost_and_not_called_ours
 
 @pytest.fixture
 def showing(tmp_path):
-    live = LiveWithMemory(tmp_path)
-    try:
-        with live.client() as client:
-            until(
-                lambda: [row["phase"] for row in client.call("list_sessions")["sessions"]] == ["connected"], "its REPL"
-            )
-            yield client
-    finally:
-        live.stop()
+    with connected(tmp_path) as client:
+        yield client
 
 
 def test_display_data_is_a_value_of_its_best_type(showing):

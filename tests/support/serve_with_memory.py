@@ -3,8 +3,10 @@
 It runs in the server's process. `.memory-port`, with the port 4711, stands for its port file.
 """
 
+from contextlib import contextmanager
+
 import memory_repl
-from live_server import Live
+from live_server import Live, until
 
 from codriver.app import wiring
 from codriver.commands.cli import main
@@ -26,6 +28,20 @@ class LiveWithMemory(Live):
     def command(self, name, *options):
         python, _, _, *rest = super().command(name, *options)
         return [python, __file__, *rest]
+
+
+@contextmanager
+def connected(folder):
+    """A client of such a server, whose REPL is there."""
+    live = LiveWithMemory(folder)
+    try:
+        with live.client() as client:
+            until(
+                lambda: [row["phase"] for row in client.call("list_sessions")["sessions"]] == ["connected"], "its REPL"
+            )
+            yield client
+    finally:
+        live.stop()
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ class LoadedNamespace:
 
 @dataclass(frozen=True, slots=True)
 class LivesOn:
-    """What lives on of a former load: see the kinds of `Difference`."""
+    """A survivor of a former load: see the kinds of `Difference`."""
 
     module: str
     name: str

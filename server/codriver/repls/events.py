@@ -69,7 +69,7 @@ class EventRecorder:
             self._happened(event, evaluation)
 
     def _happened(self, event: InputNeeded | ValueKept | OthersEnding, evaluation: Evaluation) -> None:
-        """What happened to an evaluation, without a text for the log."""
+        """Report an event of an evaluation that has no text for the log."""
         if isinstance(event, InputNeeded):
             self._core.report(actions.InputWanted(evaluation.id))
         elif isinstance(event, ValueKept):

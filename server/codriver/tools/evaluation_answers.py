@@ -167,7 +167,7 @@ def failure_json(failure: Failure) -> dict[str, object]:
 
 
 def others_since(call: Call, evaluation: Evaluation) -> list[str]:
-    """Who else evaluated in this session, or a lane beside it, since the same caller's evaluation before this one."""
+    """The others who evaluated in this session, or a lane beside it, since the same caller's evaluation before."""
     repl = call.state.repls.get(evaluation.repl)
     session = repl.sessions.get(evaluation.session) if repl else None
     if repl is None or session is None:

@@ -67,7 +67,7 @@ class InspectArguments(Arguments):
 
 
 async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
-    """What the seam answers, in lines."""
+    """The seam's answer, in lines."""
     repl = app_repl(call, arguments.repl_session_key)
     most = budget(call)
     asked = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})

@@ -310,7 +310,7 @@ class Evaluator:
 
 
 def _taking(execution: Execution, cell: CellOutputs | None) -> Callable[[Message], None]:
-    """Who is told of the messages of an execution."""
+    """The listener of an execution's messages: its own, and that of the notebook's cell."""
     if cell is None:
         return execution.take
 

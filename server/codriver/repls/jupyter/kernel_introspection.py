@@ -86,7 +86,7 @@ class KernelIntrospection:
         return python_programs.load(request.file or "<file>", request.code, request.lines, request.hold)
 
     def noting(self, ended: Ended) -> Ended:
-        """Who is told of an end, behind us: its failure is the kernel's last error."""
+        """The listener of an end, behind ours: we keep its failure as the kernel's last error."""
 
         def note(how: Ending | Exception) -> None:
             if isinstance(how, Ending) and how.failure is not None:
