@@ -11,16 +11,14 @@ import threading
 from pathlib import Path
 
 import pytest
+from needs import do_without
 from seam_shop import TOKEN, ask
 
 import codriver_seam as seam
 
 SERVER = Path(seam.__file__).parents[1]
+APPLICATIONS = Path(__file__).parent / ".venv" / "bin" / "python"
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-
-
-def lines(**asked):
-    return ask("trace", filter=asked)["lines"]
 
 
 def python(version):
@@ -160,41 +158,64 @@ def test_a_request_of_an_asgi_application_is_an_event():
     assert line.endswith("status=404")
 
 
-def test_a_request_of_flask_is_an_event_and_so_is_the_exception_behind_its_answer():
-    flask = pytest.importorskip("flask")
-    app = flask.Flask("shop")
-    seam.watch_flask(app)
-    seam.watch_flask(app)
+FLASK = """
+import flask, codriver_seam as seam
+seam.install(True)
+app = flask.Flask("shop")
+seam.watch_flask(app)
+seam.watch_flask(app)
 
-    @app.route("/<int:number>")
-    def divide(number):
-        return str(1 // number)
+@app.route("/<int:number>")
+def divide(number):
+    return str(1 // number)
 
-    client = app.test_client()
-    assert client.get("/1").status_code == 200
-    assert client.get("/0").status_code == 500
-    assert len(lines(opType="http")) == 1
-    raised, request = lines(severity="error")
+client = app.test_client()
+assert client.get("/1").status_code == 200
+assert client.get("/0").status_code == 500
+"""
+STATEMENTS = """
+import sqlalchemy, codriver_seam as seam
+seam.install(True)
+engine = sqlalchemy.create_engine("sqlite://")
+seam.watch_sqlalchemy(engine)
+seam.watch_sqlalchemy(engine)
+with engine.connect() as connection:
+    connection.execute(sqlalchemy.text("select\\n  :secret"), {"secret": "%s"})
+    try:
+        connection.execute(sqlalchemy.text("select * from no_such"))
+    except sqlalchemy.exc.OperationalError:
+        pass
+"""
+
+
+def told_by(code, folder):
+    """The lines of the trace of a program whose libraries lie in the environment of applications."""
+    if not APPLICATIONS.exists():
+        do_without("make tests/seam/.venv with tests/seam/applications.txt")
+    (folder / "program.py").write_text(f"{code}\nprint(seam.call('trace'))")
+    done = subprocess.run(
+        [APPLICATIONS, "program.py"], env={**os.environ, "PYTHONPATH": str(SERVER)}, cwd=folder,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["lines"]
+
+
+def test_a_request_of_flask_is_an_event_and_so_is_the_exception_behind_its_answer(tmp_path):
+    fine, raised, request = told_by(FLASK, tmp_path)
+    assert "http GET - /1" in fine
     assert "error ZeroDivisionError - /0" in raised
-    assert f"{Path(__file__).name}:" in raised
+    assert "program.py:10" in raised
+    assert "error GET - /0" in request
     assert "status=500" in request
 
 
-def test_a_statement_is_an_event_without_its_parameters():
-    sqlalchemy = pytest.importorskip("sqlalchemy")
-    engine = sqlalchemy.create_engine("sqlite://")
-    seam.watch_sqlalchemy(engine)
-    seam.watch_sqlalchemy(engine)
-    with engine.connect() as connection:
-        connection.execute(sqlalchemy.text("select :secret"), {"secret": TOKEN})
-        with pytest.raises(sqlalchemy.exc.OperationalError):
-            connection.execute(sqlalchemy.text("select * from no_such"))
-    [line] = lines(opType="sql")
-    assert "sql select" in line
-    assert TOKEN not in line
-    [failed] = ask("issues")["lines"]
+def test_a_statement_is_an_event_without_its_parameters(tmp_path):
+    statement, failed = told_by(STATEMENTS % TOKEN, tmp_path)
+    assert "sql select" in statement
+    assert TOKEN not in statement
     assert "no such table: no_such" in failed
-    assert f"{Path(__file__).name}:" in failed
+    assert "program.py:10" in failed
 
 
 CALLS = """
