@@ -7,10 +7,12 @@ are never evaluated.
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
 import os
+import time
 
-from .recording import CAUSE, EVENT, FRAME, HANDLER, ID, MS, NAME, OP, ORIGIN, SOURCE, TAGS, TIME, Unread, seam
+from .recording import CAUSE, EVENT, FRAME, HANDLER, ID, MS, NAME, OP, ORIGIN, SOURCE, TAGS, TIME, Unread, emit, seam
 from .values import Egress, Refusal, differences, one_line, part_at
 
 TYPE_CHECKING = False
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 CONTRACT = 1
 CHANGES = 100
 """Changes that a diff tells."""
+OVERDUE_S = 5.0
+"""An event that was queued so long ago, and has no epoch, may never have one."""
 APP = "app"
 """The origin of what no agent caused."""
 FIELDS = ("id", "time", "opType", "operation", "frame", "eventId", "handlerId", "source", "origin", "dispatchId", "ms",
@@ -103,7 +107,7 @@ def health(_asked: Json) -> Json:
     bands = {
         "inspect": bool(frames) or none,
         "mutate": can_change or (none if not frames else "no frame has set=, dispatch= or enqueue="),
-        "stream": "not in this version",
+        "stream": True,
         "epochs": f"no snapshots of {', '.join(bare)}" if bare else bool(frames) or none,
         "machines": bool(seam.machines) or "no machine is registered",
     }
@@ -258,8 +262,32 @@ def line_of(event: Event) -> str:
     return one_line(" ".join(map(str, words)))
 
 
+def note_overdue() -> None:
+    """Note what was queued for an agent and not begun in time: once each, with the origin of whoever queued it."""
+    now = time.monotonic()
+    for number, (queued_at, context, frame, event_id) in tuple(seam.queued.items()):
+        if now < queued_at + OVERDUE_S or seam.queued.pop(number, None) is None:
+            continue
+        # What records no epoch of it may have noted something else.
+        if not any(event[CAUSE] == number for event in tuple(seam.events)):
+            words = f"not begun in {OVERDUE_S:g} s: what empties the queue has ended, or handles it without bind()"
+            context.run(emit, "error", "not-begun", frame=frame, event_id=event_id, source="change", message=words)
+
+
+def secrets() -> list[str]:
+    """The texts at sensitive paths, now and lately, the longest first."""
+    found: dict[str, None] = {}
+    for one in tuple(seam.frames.values()):
+        if one.sensitive:
+            with contextlib.suppress(Exception):
+                one.look()
+            found.update(dict.fromkeys(tuple(one.secrets)))
+    return sorted(found, key=len, reverse=True)
+
+
 def trace(asked: Json) -> Json:
     """The newest events that a filter lets through, a line each, the newest last."""
+    note_overdue()
     test = matcher(asked.get("filter") or {})
     found = [event for event in tuple(seam.events) if test(event)]
     shown = found[-_limit(asked, 50) :]
@@ -270,6 +298,7 @@ def trace(asked: Json) -> Json:
 def issues(asked: Json) -> Json:
     """Errors and warnings, a line each, the newest last; the same ones once, with their number."""
     test, since = matcher(asked.get("filter") or {}), int(asked.get("since") or 0)
+    note_overdue()
     found: dict[object, tuple[int, Event]] = {}
     for event in tuple(seam.events):
         if event[OP] in ("error", "warning") and event[ID] > since and test(event):
@@ -307,6 +336,8 @@ def probe(_asked: Json) -> Json:
 
 def reset_for_test(_asked: Json) -> Json:
     """Forget who wants events, and the calls of `probe`."""
+    if seam.streams is not None:
+        seam.streams.clear()
     seam.offers, seam.probes = (), 0
     return {"sessionId": seam.session_id}
 

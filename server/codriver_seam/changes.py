@@ -5,10 +5,13 @@ A change that is refused leaves the state as it was, and is an event of the kind
 
 from __future__ import annotations
 
+import contextvars
 import json
+import time
 
-from .accessors import READING, changes, epoch_of, frame_of, read_literal, who_of
+from .accessors import READING, changes, epoch_of, frame_of, read_literal, secrets, who_of
 from .recording import CAUSE, OP, TAGS, Epoch, Unread, cause, emit, epoch, is_reading, origin, seam
+from .streams import STREAMING, subscribe
 from .values import Egress, Refusal, differences, is_mutable, printed, without, words_of
 
 TYPE_CHECKING = False
@@ -18,6 +21,10 @@ if TYPE_CHECKING:
 
     from .accessors import Accessor
     from .recording import Frame, Json
+    from .streams import Write
+
+QUEUED = 200
+"""Events that are waited for at most."""
 
 
 def dispatch(asked: Json) -> Json:
@@ -35,9 +42,17 @@ def dispatch(asked: Json) -> Json:
         done = {"mode": "sync", **_handle_now(found, way, event)} if way is found.dispatch else {"mode": "queued"}
         if way is not found.dispatch:
             way(event)
+            _note_queued(number, found.name, str(event[0]))
     finally:
         cause.reset(token)
     return {"frame": found.name, "eventId": str(event[0]), "dispatchId": number, "origin": who_of(origin.get()), **done}
+
+
+def _note_queued(number: int, frame: str, event_id: str) -> None:
+    """Expect an epoch of what was queued, or anything else that is noted of it."""
+    seam.queued[number] = time.monotonic(), contextvars.copy_context(), frame, event_id
+    while len(seam.queued) > QUEUED:
+        seam.queued.pop(next(iter(seam.queued)), None)
 
 
 def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
@@ -171,12 +186,15 @@ def _problem(found: Frame, value: Any) -> str | None:
 CHANGING: Mapping[str, Accessor] = {"dispatch": dispatch, "restore": restore, "reset": reset}
 
 
-def call(name: str, arguments: str = "{}", held: str = "null") -> str:
-    """The answer of an accessor, JSON in and out. `held`: the origin, an object with `who` and `evaluation`."""
+def call(name: str, arguments: str = "{}", held: str = "null", write: Write | None = None) -> str:
+    """The answer of an accessor, JSON in and out. `held`: the origin, an object with `who` and `evaluation`.
+
+    `write` takes the frames of a subscription. Without it they go to the standard output of now.
+    """
     asked, is_change = json.loads(arguments), name in CHANGING
     first, second = origin.set(json.loads(held)), is_reading.set(not is_change)
     try:
-        answer = _answer(name, asked)
+        answer = _answer(name, asked, write)
         # What the handler raised is an event already.
         if is_change and answer.get("reason") not in (None, "handler-failed"):
             emit("error", answer["reason"], frame=asked.get("frame"), source="change", message=answer["hint"])
@@ -187,14 +205,14 @@ def call(name: str, arguments: str = "{}", held: str = "null") -> str:
         origin.reset(first)
 
 
-def _answer(name: str, asked: Json) -> Json:
-    function = READING.get(name) or CHANGING.get(name)
+def _answer(name: str, asked: Json, write: Write | None) -> Json:
+    function = {**READING, **STREAMING, **CHANGING}.get(name)
     if seam.session_id is None:
         return Refusal("not-enabled", "the application calls install(True), or runs with CODRIVER_SEAM=1").answer
     if function is None:
-        return Refusal("no-such-accessor", f"accessors: {', '.join([*READING, *CHANGING])}").answer
+        return Refusal("no-such-accessor", f"accessors: {', '.join([*READING, *STREAMING, *CHANGING])}").answer
     try:
-        return {"ok": True, **function(asked)}
+        return {"ok": True, **(subscribe(asked, write) if function is subscribe else function(asked))}
     except Refusal as refusal:
         return refusal.answer
     except Exception as error:  # noqa: BLE001  # getters and predicates are the application's
@@ -204,7 +222,7 @@ def _answer(name: str, asked: Json) -> Json:
 def _leaving(answer: Json, asked: Json) -> Json:
     """The answer without secrets, and of a value no more than was asked for: the cut must not tear one in two."""
     is_shown = bool(asked.get("includeSensitive"))
-    clean: Json = answer if is_shown else without(answer, _secrets())
+    clean: Json = answer if is_shown else without(answer, secrets())
     start, most = int(asked.get("from") or 0), asked.get("maxChars")
     value = clean.get("value")
     if isinstance(value, str) and (start or (most and len(value) > most)):
@@ -212,17 +230,7 @@ def _leaving(answer: Json, asked: Json) -> Json:
     return clean
 
 
-def _secrets() -> list[str]:
-    """The texts at sensitive paths, now and lately, the longest first."""
-    found: dict[str, None] = {}
-    for one in tuple(seam.frames.values()):
-        if one.sensitive:
-            one.keep()
-            found.update(dict.fromkeys(tuple(one.secrets)))
-    return sorted(found, key=len, reverse=True)
-
-
 def show(value: Any, frame: str | None = None) -> str:
     """A value as an agent may see it: for code of its own, whose results go past `call`."""
     found = seam.frames.get(frame) if frame else None
-    return str(without(Egress(found.sensitive if found else ()).show(value), _secrets()))
+    return str(without(Egress(found.sensitive if found else ()).show(value), secrets()))

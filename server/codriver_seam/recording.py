@@ -59,6 +59,10 @@ class Seam:
         self.predicates: dict[str, Callable[[Json], Any]] = {}
         self.offers: tuple[Callable[[Event], object], ...] = ()
         """Whoever wants each event at once; replaced whole, so that `emit` takes no lock."""
+        self.streams: Any = None
+        """The subscriptions, once there was one."""
+        self.queued: dict[int, tuple[float, contextvars.Context, str, str]] = {}
+        """By dispatch id, what was queued for an agent and has no epoch yet: when, in which context, frame, event."""
         self.probes = self.loads = 0
 
     def last_id(self) -> int:
@@ -71,6 +75,8 @@ seam = Seam()
 
 def forget() -> None:
     """Be as it was when it was imported: for tests of applications."""
+    if seam.streams is not None:
+        seam.streams.clear()
     vars(seam).update(vars(Seam()))
 
 
@@ -124,12 +130,17 @@ class Frame:
         self.secrets: dict[str, None] = {}
         """Texts that were seen at sensitive paths, the newest last."""
 
+    def look(self) -> Any:
+        """The state now, whose texts at sensitive paths are remembered. Raises what `get` does."""
+        value = self.get()
+        if self.sensitive:
+            self.note_secrets(value)
+        return value
+
     def keep(self) -> Any:
         """The state now, so that it stays as it is; `Unread` where it cannot be kept."""
         try:
-            value = self.get()
-            if self.sensitive:
-                self.note_secrets(value)
+            value = self.look()
             return value if self._copy is None else self._copy(value)
         except Exception as error:  # noqa: BLE001  # the application goes on
             return Unread(f"{type(error).__name__}: {words_of(error)}")
@@ -296,6 +307,8 @@ class epoch:  # noqa: N801  # it is used as a function is
             self._frame = None
             return self
         number, inside = now or (next(seam.dispatches), frozenset())
+        if seam.queued:
+            seam.queued.pop(number, None)
         self._token = cause.set((number, inside | {found.name}))
         self._before = found.keep()
         found.draining[self] = None

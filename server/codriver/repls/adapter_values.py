@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codriver.repls.media import Bundle, Display
 
@@ -97,6 +97,18 @@ class SeamShown:
 
 
 @dataclass(frozen=True, slots=True)
+class AppEvents:
+    """Events of the application in the REPL, as a subscription of its seam pushed them: one frame.
+
+    Its keys: `sub`, the subscription; `dropped`, how many fell out of its queue since the frame before; `depth`, how
+    many still wait; `events`, each with `id time opType operation line` and `frame eventId handlerId source origin
+    dispatchId ms` where they have them. It comes from the REPL as it is.
+    """
+
+    frame: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class InputNeeded:
     """The evaluation reads from stdin and waits; `Adapter.send_input` serves it."""
 
@@ -119,7 +131,7 @@ class OthersEnding:
     failure: Failure | None = None
 
 
-Event = Output | Value | ValueKept | Display | InputNeeded | OthersCode | OthersEnding | SeamShown
+Event = Output | Value | ValueKept | Display | InputNeeded | OthersCode | OthersEnding | SeamShown | AppEvents
 
 Listener = Callable[[str | None, Event], None]
 """Called on the event loop with (evaluation id, event). The id is None for output that no evaluation is known to have

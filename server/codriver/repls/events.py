@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core import actions
 from codriver.core.evaluation_queue import next_id, session_key
-from codriver.repls.adapter_values import InputNeeded, OthersCode, Output, SeamShown, Value, ValueKept
+from codriver.repls.adapter_values import AppEvents, InputNeeded, OthersCode, Output, SeamShown, Value, ValueKept
 from codriver.repls.media import Display, text_of
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ class EventRecorder:
             return
         if isinstance(event, SeamShown):
             self._seam_shown(repl_id, event.session_id)
+            return
+        if isinstance(event, AppEvents):
+            # Nobody keeps them yet.
             return
         if self._others and (repl_id, evaluation_id) in self._others:
             evaluation_id = self._others[repl_id, str(evaluation_id)]

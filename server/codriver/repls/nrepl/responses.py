@@ -6,6 +6,7 @@ found is a status, an empty list, or nothing at all. Answers to our own question
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final, cast, get_args
 from codriver.lisp.reader import top_level_forms
 from codriver.repls import adapter_values
 from codriver.repls.adapter_values import (
+    AppEvents,
     ClojureDocs,
     Completion,
     InputNeeded,
@@ -59,6 +61,9 @@ KEEPS_VALUES: Final = "codriver/value"
 SEAM_OP: Final = "codriver/seam"
 """The op of Codriver's worker that asks the application's seam; also the field that tells of it."""
 
+APP_EVENTS: Final = "codriver/app-events"
+"""The field in which it pushes what the application does to whoever subscribed, for as long as that stands."""
+
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
 _CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
 _CUT_LEVEL: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
@@ -97,6 +102,8 @@ class Reply:
 
         What comes behind `done` is passed on too, a value as a late one, and changes nothing of how it ended.
         """
+        if frame := message.text(APP_EVENTS):
+            self._pass_on_events(frame)
         out, err, value, namespace, ex, root_ex = message.texts("out", "err", "value", "ns", "ex", "root-ex")
         if out:
             self._listener(self._evaluation, Output("out", out))
@@ -122,6 +129,15 @@ class Reply:
             self._listener(self._evaluation, InputNeeded())
         if seam := message.text(SEAM_OP):
             self._listener(self._evaluation, SeamShown(seam))
+
+    def _pass_on_events(self, text: str) -> None:
+        """Pass on what the application did, which belongs to no evaluation. What is no frame says nothing."""
+        try:
+            frame = json.loads(text)
+        except ValueError:
+            return
+        if isinstance(frame, dict):
+            self._listener(None, AppEvents(frame))
 
     def _pass_on_value(self, text: str | None, namespace: str | None, message: Message, *, is_late: bool) -> None:
         if text is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 NAME = "codriver_seam"
@@ -49,6 +51,20 @@ def answer(name: str, arguments: str, origin: str) -> str | None:
     """The answer of an accessor of the seam, as JSON; None where there is none."""
     module = _installed()
     return str(module.call(name, arguments, origin)) if module else None
+
+
+def subscribe(
+    arguments: str, origin: str, push: Callable[[str], bool], at_end: list[Callable[[], object]]
+) -> str | None:
+    """As `answer`, of a stream, whose frames `push` takes; it ends with whatever calls what is put into `at_end`."""
+    module = _installed()
+    if module is None:
+        return None
+    told = str(module.call("subscribe", arguments, origin, push))
+    identity = json.loads(told).get("subId")
+    if identity:
+        at_end.append(lambda: answer("unsubscribe", json.dumps({"subId": identity}), "null"))
+    return told
 
 
 def note_load() -> None:

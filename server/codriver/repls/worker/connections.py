@@ -34,6 +34,8 @@ def start_thread(target: Callable[[], object]) -> None:
 
 WAITING_BYTES = 8 * 2**20
 """How much may wait for a client that reads slowly before the code that prints it is made to wait."""
+PUSHED_BYTES = 2**18
+"""How much may wait for a client before what nobody waits for is held back."""
 STALLED_S = 10.0
 """A client that takes nothing for so long, while code waits for it, is dropped: others want to evaluate too."""
 
@@ -49,6 +51,8 @@ class Connection:
         self.waiting_bytes = 0
         self._moved_at = 0.0
         self.is_open = True
+        self.at_end: list[Callable[[], object]] = []
+        """What is done when the client has left."""
 
     def answer(self, message: Message, fields: Mapping[str, object]) -> None:
         """Send an answer to `message`, after all others. A client that is gone misses it."""
@@ -91,6 +95,23 @@ class Connection:
         except (OSError, IndexError):
             self.drop()
 
+    def pusher(self, message: Message, field: str) -> Callable[[str], bool]:
+        """A function that sends a text in a field of an answer to `message`; False where too much waits already.
+
+        Raises:
+            OSError: the client is gone.
+        """
+
+        def push(text: str) -> bool:
+            if not self.is_open:
+                raise OSError("the client is gone")
+            if self.waiting_bytes > PUSHED_BYTES:
+                return False
+            self.answer(message, {field: text})
+            return True
+
+        return push
+
     def wait_for_room(self) -> None:
         """Wait while the client has too much to read; one that takes none of it for long is dropped."""
         while self.is_open and self.waiting_bytes > WAITING_BYTES:
@@ -120,6 +141,8 @@ class Connection:
                 self._handle(message, self)
                 self.wait_for_room()
             self.drop()
+        for act in self.at_end:
+            act()
 
     @staticmethod
     def _next(file: Readable) -> Any:

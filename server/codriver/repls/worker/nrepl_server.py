@@ -267,10 +267,16 @@ class Server:
 
     def _seam(self, message: Message, connection: Connection, _session: Session) -> None:
         """Ask the application's seam, while code runs too. Its getters may wait: this thread reads what comes next."""
+        name, arguments = message.get("name") or "", message.get("args") or "{}"
 
         def ask() -> None:
             try:
-                told = app_seam.answer(message.get("name") or "", message.get("args") or "{}", "null")
+                if name == "subscribe":
+                    # What comes of it is pushed under this message's id, for as long as the client is there.
+                    push = connection.pusher(message, "codriver/app-events")
+                    told = app_seam.subscribe(arguments, message.get("origin") or "null", push, connection.at_end)
+                else:
+                    told = app_seam.answer(name, arguments, "null")
             except Exception as error:
                 connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
                 return

@@ -1,0 +1,342 @@
+"""Streams: subscriptions to what the application does, whose events are pushed to whoever asked for them.
+
+Each has a queue, out of which the oldest event falls where it is full. One daemon thread writes for all of them, and
+lives only while there are any: nothing waits, formats or writes on a thread of the application's.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import contextvars
+import itertools
+import json
+import os
+import sys
+import threading
+import time
+from queue import Empty, SimpleQueue
+
+from .accessors import line_of, matcher, note_overdue, secrets, who_of
+from .recording import (
+    CAUSE,
+    EVENT,
+    FRAME,
+    HANDLER,
+    ID,
+    MS,
+    NAME,
+    OP,
+    ORIGIN,
+    SOURCE,
+    TAG,
+    TAGS,
+    TIME,
+    is_reading,
+    origin,
+    seam,
+)
+from .values import TEXT, Refusal, cut, one_line, without
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from .accessors import Accessor
+    from .recording import Event, Json
+
+    Write = Callable[[str], object]
+    """Takes the text of a frame. False: there is no room for it now, come again. Raises: nobody is there any more."""
+
+TOPICS: Mapping[str, str | None] = {"trace": None, "epoch": "epoch", "fx": "fx", "error": "error"}
+"""By topic, the op-type of its events; None: any."""
+MOST = 10
+"""Subscriptions at once."""
+QUEUED, QUEUED_BYTES = 500, 2**20
+"""Events, and bytes of them, that wait for one subscriber at most."""
+BATCH, REST_S = 100, 0.02
+"""Events of a frame at most, and the pause after each."""
+LEASE_S = 60.0
+"""The life of a subscription that is not renewed."""
+TICK_S = 1.0
+"""The longest sleep of the writer: it looks then for what is overdue."""
+EVENT_BYTES = 200
+"""Of an event without its tags, about."""
+TEXTS = (("operation", NAME), ("frame", FRAME), ("eventId", EVENT), ("handlerId", HANDLER), ("source", SOURCE))
+
+
+class Subscription:
+    """One stream, until it is ended, its lease is over, or nobody takes what is written to it.
+
+    `sent` and `dropped` and what waits add up to what its filter let through, whenever nothing is under way.
+    """
+
+    def __init__(self, identity: str, asked: Json, write: Write, wake: Callable[[], object]) -> None:
+        topic = asked.get("topic") or "trace"
+        if topic not in TOPICS:
+            raise Refusal("unknown-topic", f"topics: {', '.join(TOPICS)}")
+        self.id, self.topic, self.filter = identity, topic, asked.get("filter") or {}
+        self.created, self.origin, self.sent = time.time(), who_of(origin.get()), 0
+        self._lease_s = float(asked.get("leaseS") or LEASE_S)
+        self._most_bytes = int(asked.get("maxBytes") or QUEUED_BYTES)
+        most = max(1, min(int(asked.get("maxEvents") or QUEUED), QUEUED))
+        self._queue: collections.deque[tuple[int, Event]] = collections.deque(maxlen=most)
+        self._taken = self._newest = self._told = 0
+        self._unsent: tuple[str, int] | None = None
+        self._write = write
+        self.offer = self._offering(wake)
+        """Takes each event of the application, on the application's thread."""
+        self.renew()
+
+    def _offering(self, wake: Callable[[], object]) -> Callable[[Event], None]:
+        """A function that queues an event if it is one of ours; it never waits nor raises."""
+        kind, append, numbers = TOPICS[self.topic], self._queue.append, itertools.count(1)
+        test = matcher(self.filter) if self.filter else None
+
+        def offer(event: Event) -> None:
+            if kind is not None and event[OP] != kind:
+                return
+            try:
+                if test is not None and not test(event):
+                    return
+            except Exception:  # noqa: BLE001  # a predicate is the application's, which goes on
+                return
+            append((next(numbers), event))
+            wake()
+
+        return offer
+
+    def renew(self) -> None:
+        """Begin the lease anew."""
+        self.ends = time.monotonic() + self._lease_s
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits to be written."""
+        return not self._queue and self._unsent is None
+
+    @property
+    def dropped(self) -> int:
+        """The number of events that fell out of the queue."""
+        return max(0, self._newest - self._taken)
+
+    def row(self) -> Json:
+        """The subscription as it is listed."""
+        waiting = tuple(self._queue)
+        depth = len(waiting) + (self._unsent[1] if self._unsent else 0)
+        return {"id": self.id, "topic": self.topic, "filter": self.filter, "origin": self.origin,
+                "createdAt": self.created, "queueDepth": depth, "queueBytes": sum(map(_size, waiting)),
+                "dropped": self.dropped, "sent": self.sent}  # fmt: skip
+
+    def flush(self) -> bool:
+        """Write what waits, at most a batch; whether there was anything. Raises what `write` does."""
+        if self._unsent is None:
+            batch = self._take()
+            if not batch:
+                return False
+            frame = {"sub": self.id, "dropped": max(0, self.dropped - self._told), "depth": len(self._queue),
+                     "events": without([row_of(event) for event in batch], secrets())}  # fmt: skip
+            self._told = max(self._told, self.dropped)
+            self._unsent = json.dumps(frame), len(batch)
+        if self._write(self._unsent[0]) is not False:
+            self.sent += self._unsent[1]
+            self._unsent = None
+        return True
+
+    def _take(self) -> list[Event]:
+        """The oldest events that wait, after those have fallen out for which there is no room."""
+        queue = self._queue
+        batch: list[Event] = []
+        if len(queue) > BATCH:
+            too_many = sum(map(_size, tuple(queue))) - self._most_bytes
+            while too_many > 0 and queue:
+                fallen = queue.popleft()
+                self._newest = max(self._newest, fallen[0])
+                too_many -= _size(fallen)
+        while queue and len(batch) < BATCH:
+            number, event = queue.popleft()
+            self._newest = max(self._newest, number)
+            batch.append(event)
+        self._taken += len(batch)
+        return batch
+
+
+def _size(queued: tuple[int, Event]) -> int:
+    tags = queued[1][TAGS]
+    return EVENT_BYTES + (sum(len(tag) for tag in tags.values() if type(tag) is str) if tags else 0)
+
+
+def row_of(event: Event) -> Json:
+    """An event as it is pushed: its fields, each in one line and not long, and its line of the trace."""
+    row: Json = {"id": event[ID], "time": event[TIME], "opType": _short(event[OP])}
+    row.update([(name, _short(event[place])) for name, place in TEXTS if event[place] is not None])
+    held = event[ORIGIN]
+    if held:
+        row["origin"] = {key: _short(held[key]) for key in ("who", "evaluation") if key in held}
+    row.update(
+        [(name, event[place]) for name, place in (("dispatchId", CAUSE), ("ms", MS)) if event[place] is not None]
+    )
+    row["line"] = cut(line_of(event), TEXT)
+    return row
+
+
+def _short(value: Any) -> str:
+    return cut(one_line(str(value)), TAG)
+
+
+class Streams:
+    """The subscriptions of this process, and the thread that writes for them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all: dict[str, Subscription] = {}
+        self._numbers = itertools.count(1)
+        self._news: SimpleQueue[None] = SimpleQueue()
+        self._is_awake = False
+        self._writer: threading.Thread | None = None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_after_fork)
+
+    def add(self, asked: Json, write: Write) -> Subscription:
+        """A new subscription, and the writer where it is the first.
+
+        Raises:
+            Refusal: there are enough, or no such topic, filter or predicate.
+        """
+        with self._lock:
+            if len(self._all) >= MOST:
+                raise Refusal("too-many-subscriptions", f"{MOST} are the most; end one: {', '.join(self._all)}")
+            # Not that of another process, whoever asks for it there.
+            identity = f"s{next(self._numbers)}-{str(seam.session_id)[:6]}"
+            one = self._all[identity] = Subscription(identity, asked, write, self._wake)
+            self._set_offers()
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._run, name="codriver seam", daemon=True)
+                self._writer.start()
+            return one
+
+    def end(self, identity: str) -> bool:
+        """End a subscription; whether there was one."""
+        with self._lock:
+            was = self._all.pop(identity, None) is not None
+            self._set_offers()
+        self._news.put(None)
+        return was
+
+    def clear(self) -> None:
+        """End all."""
+        for identity in tuple(self._all):
+            self.end(identity)
+
+    def renew(self, identities: list[str]) -> None:
+        """Begin the leases of these anew."""
+        for identity in identities:
+            one = self._all.get(identity)
+            if one is not None:
+                one.renew()
+
+    def rows(self) -> list[Json]:
+        """The subscriptions as they are listed."""
+        return [one.row() for one in tuple(self._all.values())]
+
+    def _set_offers(self) -> None:
+        seam.offers = tuple([one.offer for one in self._all.values()])
+
+    def _wake(self) -> None:
+        if not self._is_awake:
+            self._is_awake = True
+            self._news.put(None)
+
+    # On the thread that writes
+
+    def _run(self) -> None:
+        """Write until no subscription is left."""
+        is_reading.set(True)
+        while self._has_any():
+            note_overdue()
+            if [one for one in tuple(self._all.values()) if self._flush(one)]:
+                # The first goes out at once, and what comes next waits to go with others.
+                time.sleep(REST_S)
+            else:
+                self._sleep()
+
+    def _flush(self, one: Subscription) -> bool:
+        try:
+            return one.flush()
+        except Exception:  # noqa: BLE001  # whoever asked is gone
+            self.end(one.id)
+            return False
+
+    def _has_any(self) -> bool:
+        """Whether there is still somebody to write to, after those whose lease is over have ended."""
+        now = time.monotonic()
+        with self._lock:
+            self._all = {name: one for name, one in self._all.items() if one.ends > now}
+            self._set_offers()
+            if not self._all:
+                self._writer = None
+            return bool(self._all)
+
+    def _sleep(self) -> None:
+        """Sleep until an event comes or a lease ends. What came since the queues were looked at is seen first."""
+        self._is_awake = False
+        waiting = tuple(self._all.values())
+        if all(one.is_idle for one in waiting):
+            soonest = min([one.ends for one in waiting], default=0.0) - time.monotonic()
+            with contextlib.suppress(Empty):
+                self._news.get(timeout=max(0.0, min(TICK_S, soonest)))
+
+
+def _after_fork() -> None:
+    """Leave the subscribers to the parent."""
+    seam.streams, seam.offers = None, ()
+
+
+def printing() -> Write:
+    """Writes frames to what is the standard output now, each on a line that begins with a record separator.
+
+    Source: RFC 7464.
+    """
+    context, stream = contextvars.copy_context(), sys.stdout
+
+    def write(text: str) -> None:
+        # Whose output it is, many a REPL tells by the context.
+        context.run(stream.write, f"\x1e{text}\n")
+        context.run(stream.flush)
+
+    return write
+
+
+def _streams() -> Streams:
+    if seam.streams is None:
+        seam.streams = Streams()
+    found: Streams = seam.streams
+    return found
+
+
+def subscribe(asked: Json, write: Write | None = None) -> Json:
+    """Have events of a topic pushed, by `write`, or to the standard output of whoever asks."""
+    one = _streams().add(asked, write or printing())
+    return {"subId": one.id, "topic": one.topic, "lastId": seam.last_id()}
+
+
+def unsubscribe(asked: Json) -> Json:
+    """End a subscription."""
+    identity = str(asked.get("subId"))
+    return {"subId": identity, "existed": _streams().end(identity)}
+
+
+def subscriptions(asked: Json) -> Json:
+    """The subscriptions; the leases of those in `renew` begin anew."""
+    found = _streams()
+    found.renew(list(asked.get("renew") or ()))
+    rows = found.rows()
+    return {"subs": rows, "count": len(rows)}
+
+
+STREAMING: Mapping[str, Accessor] = {
+    "subscribe": subscribe,
+    "unsubscribe": unsubscribe,
+    "subscriptions": subscriptions,
+}

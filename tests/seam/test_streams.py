@@ -1,0 +1,287 @@
+"""Streams of events: what is pushed to a subscriber, what is not, and how a subscription ends."""
+
+import contextlib
+import io
+import json
+import os
+import queue
+import threading
+import time
+
+import pytest
+from seam_shop import TOKEN, ask, refused
+
+import codriver_seam as seam
+from codriver_seam import recording
+
+WAIT_S = 20
+THREAD = "codriver seam"
+
+
+class Reader:
+    """Whoever subscribed: its frames, as they come."""
+
+    def __init__(self, **arguments):
+        self.frames = queue.SimpleQueue()
+        self.gate = threading.Event()
+        self.gate.set()
+        answer = json.loads(seam.call("subscribe", json.dumps(arguments), write=self.write))
+        assert answer["ok"], answer
+        self.id = answer["subId"]
+
+    def write(self, text):
+        if not self.gate.is_set():
+            return False
+        self.frames.put(json.loads(text))
+        return True
+
+    def frame(self):
+        return self.frames.get(timeout=WAIT_S)
+
+    def events(self, count):
+        """So many events, in however many frames they come."""
+        found = []
+        while len(found) < count:
+            found += self.frame()["events"]
+        assert len(found) == count
+        return found
+
+    def row(self):
+        [row] = [row for row in ask("subscriptions")["subs"] if row["id"] == self.id]
+        return row
+
+
+class Clock:
+    """The module `time`, whose clock is set by hand."""
+
+    sleep, time = staticmethod(time.sleep), staticmethod(time.time)
+
+    def __init__(self, now):
+        self.monotonic = lambda: now[0]
+
+
+def writers():
+    return [thread for thread in threading.enumerate() if thread.name == THREAD]
+
+
+def await_no_writer():
+    for thread in writers():
+        thread.join(WAIT_S)
+    assert not writers()
+
+
+@pytest.fixture(autouse=True)
+def _no_writer_is_left():
+    yield
+    recording.forget()
+    await_no_writer()
+
+
+def test_an_event_is_pushed_with_its_fields_and_its_line_of_the_trace(shop):
+    reader = Reader(topic="trace")
+    ask("dispatch", {"who": "ann", "evaluation": "e7"}, event="['add', 1]", sync=True)
+    frame = reader.frame()
+    assert (frame["sub"], frame["dropped"], frame["depth"]) == (reader.id, 0, frame["depth"])
+    [first] = frame["events"][:1]
+    assert first["line"] == ask("trace", filter={"eventId": "add"})["lines"][0]
+    expected = {"opType": "event", "operation": "dispatched", "frame": "shop", "eventId": "add", "dispatchId": 1}
+    assert first.items() >= expected.items()
+    assert first["origin"] == {"who": "ann", "evaluation": "e7"}
+
+
+@pytest.mark.parametrize(
+    ("topic", "names"), [("trace", ["a", "b", "c", "d"]), ("fx", ["b"]), ("error", ["c"]), ("epoch", ["d"])]
+)
+def test_a_topic_has_the_events_of_its_kind(topic, names):
+    reader = Reader(topic=topic)
+    for kind, name in (("log", "a"), ("fx", "b"), ("error", "c"), ("epoch", "d")):
+        seam.emit(kind, name)
+    assert [event["operation"] for event in reader.events(len(names))] == names
+
+
+def test_a_filter_is_asked_in_the_application_and_one_that_fails_does_not_reach_it():
+    def fails(event):
+        raise ValueError(event)
+
+    seam.predicate("fails", fails)
+    quiet, reader = Reader(filter={"pred": "fails"}), Reader(filter={"operation": "b"})
+    for name in "abab":
+        assert seam.emit("fx", name)
+    assert [event["operation"] for event in reader.events(2)] == ["b", "b"]
+    assert (quiet.row()["sent"], quiet.row()["queueDepth"]) == (0, 0)
+
+
+def test_what_cannot_be_subscribed_to_is_refused_and_leaves_nothing():
+    assert "trace, epoch, fx, error" in refused("subscribe", "unknown-topic", topic="calls-of-all")["hint"]
+    refused("subscribe", "accessor-failed", filter={"nonsense": 1})
+    refused("subscribe", "no-such-predicate", filter={"pred": "none"})
+    readers = [Reader() for _ in range(10)]
+    assert readers[0].id in refused("subscribe", "too-many-subscriptions")["hint"]
+    assert ask("subscriptions")["count"] == 10
+    assert len(writers()) == 1, "one thread writes for all"
+
+
+def test_what_is_sent_and_dropped_and_kept_adds_up_however_fast_events_come():
+    reader = Reader(topic="fx", maxEvents=500)
+    reader.gate.clear()
+    threads = [threading.Thread(target=lambda: [seam.emit("fx", "busy") for _ in range(5000)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert reader.row()["queueDepth"] <= 500 + 100, "what waits is bounded, a frame that found no room included"
+    reader.gate.set()
+    seam.emit("fx", "last")
+    frames = []
+    while not frames or not frames[-1]["events"] or frames[-1]["events"][-1]["operation"] != "last":
+        frames.append(reader.frame())
+    row = reader.row()
+    assert row["sent"] == sum(len(frame["events"]) for frame in frames)
+    assert row["dropped"] == sum(frame["dropped"] for frame in frames)
+    assert row["sent"] + row["dropped"] + row["queueDepth"] == 20_001
+    assert max(len(frame["events"]) for frame in frames) <= 100
+
+
+def test_what_waits_is_bounded_in_bytes_too():
+    reader = Reader(maxBytes=50_000)
+    reader.gate.clear()
+    seam.emit("fx", "first")
+    for _ in range(400):
+        seam.emit("fx", "big", text="x" * 10_000)
+    reader.gate.set()
+    total = 0
+    while total < 401:
+        frame = reader.frame()
+        total += len(frame["events"]) + frame["dropped"]
+    row = reader.row()
+    assert row["dropped"] >= 200
+    assert row["sent"] + row["dropped"] == 401
+
+
+def test_a_secret_is_in_no_byte_that_is_pushed(shop):
+    reader = Reader()
+    seam.emit("log", f"a {TOKEN}", event_id=TOKEN, source=TOKEN, words=[TOKEN], cut="x" * 290 + TOKEN)
+    ask("dispatch", event="['half']", sync=True)
+    text = json.dumps([reader.events(4), ask("subscriptions")])
+    assert TOKEN not in text
+    assert "<redacted>" in text
+    assert TOKEN[:8] not in text
+
+
+def test_a_subscription_that_is_not_renewed_ends_and_others_go_on():
+    short, renewed = Reader(leaseS=0.1), Reader(leaseS=60)
+    while any(row["id"] == short.id for row in ask("subscriptions", renew=[renewed.id])["subs"]):
+        pass
+    assert [row["id"] for row in ask("subscriptions")["subs"]] == [renewed.id]
+    seam.emit("fx", "on")
+    assert renewed.events(1)
+
+
+def test_the_writer_and_all_that_listens_go_with_the_last_subscription():
+    Reader(leaseS=0.1)
+    await_no_writer()
+    assert not recording.seam.offers
+    assert ask("subscriptions")["subs"] == []
+
+
+def test_a_lease_begins_anew_for_those_alone_that_are_renewed(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("codriver_seam.streams.time", Clock(now))
+    first, second = Reader(leaseS=60), Reader(leaseS=60)
+    now[0] = 50.0
+    ask("subscriptions", renew=[first.id, "s9-of-another-process"])
+    now[0] = 70.0
+    while len(rows := ask("subscriptions")["subs"]) == 2:
+        pass
+    assert [row["id"] for row in rows] == [first.id]
+    assert second.id != first.id
+
+
+def test_a_subscription_whose_reader_is_gone_ends():
+    def gone(_text):
+        raise OSError("gone")
+
+    json.loads(seam.call("subscribe", "{}", write=gone))
+    seam.emit("fx", "to nobody")
+    await_no_writer()
+    assert ask("subscriptions")["count"] == 0
+    assert not recording.seam.offers
+
+
+def test_unsubscribing_tells_whether_there_was_one():
+    reader = Reader()
+    assert ask("unsubscribe", subId=reader.id)["existed"] is True
+    assert ask("unsubscribe", subId=reader.id)["existed"] is False
+    await_no_writer()
+
+
+def test_reset_for_test_ends_subscriptions_and_keeps_the_session_id():
+    before, probes = ask("health")["sessionId"], ask("probe")["probe"]
+    assert probes == 1
+    for _ in range(3):
+        Reader()
+        assert ask("reset-for-test")["sessionId"] == before
+        assert ask("subscriptions")["subs"] == []
+        assert recording.seam.offers == ()
+        await_no_writer()
+    assert ask("probe")["probe"] == 1
+
+
+def test_reading_health_does_not_renew_nor_change_subscriptions():
+    reader = Reader()
+    before = reader.row()
+    assert ask("health")["bands"]["stream"] is True
+    assert ask("health") == ask("health")
+    assert reader.row() == before
+
+
+def test_without_a_reader_of_its_own_a_frame_is_a_line_of_the_output_of_now():
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        answer = ask("subscribe", topic="fx")
+    with contextlib.redirect_stdout(io.StringIO()) as later:
+        seam.emit("fx", "ein Wort - 日本\nzwei")
+        while not out.getvalue().endswith("\n"):
+            pass
+    assert out.getvalue().startswith("\x1e")
+    frame = json.loads(out.getvalue()[1:])
+    assert frame["sub"] == answer["subId"]
+    assert frame["events"][0]["operation"] == "ein Wort - 日本\\nzwei"
+    assert out.getvalue().count("\n") == 1
+    assert later.getvalue() == ""
+
+
+def test_a_queued_event_that_nothing_handles_is_told_once_with_its_origin(shop, monkeypatch):
+    monkeypatch.setattr("codriver_seam.accessors.OVERDUE_S", 0.0)
+    reader = Reader(topic="error")
+    answer = ask("dispatch", {"who": "ann", "evaluation": "e1"}, event="['add', 1]")
+    [event] = reader.events(1)
+    assert (event["operation"], event["dispatchId"]) == ("not-begun", answer["dispatchId"])
+    assert event["origin"]["who"] == "ann"
+    assert len(ask("issues")["lines"]) == len(ask("issues")["lines"]) == 1
+
+
+def test_a_queued_event_that_is_handled_is_not_told_as_lost(shop, monkeypatch):
+    recording.seam.frames["shop"].enqueue = lambda event: shop.queue.append(seam.bind(run, event))
+
+    def run(event):
+        with seam.epoch("shop", event[0]):
+            shop.handle(event)
+
+    ask("dispatch", event="['add', 1]")
+    shop.queue.pop()()
+    monkeypatch.setattr("codriver_seam.accessors.OVERDUE_S", 0.0)
+    assert ask("issues")["lines"] == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_pushes_nothing_and_queues_nothing():
+    reader = Reader()
+    pid = os.fork()
+    if pid == 0:
+        seam.emit("fx", "child")
+        os._exit(0 if not recording.seam.offers else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    seam.emit("fx", "parent")
+    assert [event["operation"] for event in reader.events(1)] == ["parent"]
