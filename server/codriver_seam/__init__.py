@@ -10,16 +10,8 @@ from __future__ import annotations
 from .changes import call, show
 from .recording import bind, emit, epoch, frame, handler, install, loaded, machine, note_error, origin, predicate, seam
 from .repl import start_repl
-from .sources import (
-    trace_calls,
-    watch_asgi,
-    watch_asyncio,
-    watch_flask,
-    watch_logging,
-    watch_sqlalchemy,
-    watch_threads,
-    watch_wsgi,
-)
+from .sources import trace_calls, watch_asyncio, watch_logging, watch_sqlalchemy, watch_threads
+from .web import watch_asgi, watch_flask, watch_wsgi
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -165,7 +165,8 @@ def diff(asked: Json) -> Json:
     last = epoch_of(found, asked.get("to", asked.get("epochId")), "no-such-epoch")
     first = epoch_of(found, asked["from"], "no-such-epoch") if asked.get("from") is not None else last
     rows, redacted = changes(found, first, last)
-    return {"frame": found.name, "epochId": last.id, "changes": rows, "count": len(rows), "redacted": redacted}
+    about = {"frame": found.name, "epochId": last.id, "eventId": last.event_id}
+    return {**about, "changes": rows, "count": len(rows), "redacted": redacted}
 
 
 def changes(found: Frame, first: Epoch, last: Epoch) -> tuple[list[Json], int]:
@@ -315,7 +316,8 @@ def issues(asked: Json) -> Json:
 def handlers(asked: Json) -> Json:
     """The handlers, with their places."""
     wanted = {name: asked[name] for name in ("kind", "id") if asked.get(name)}
-    rows = [one for one in tuple(seam.handlers.values()) if all(one[name] == wanted[name] for name in wanted)]
+    known = [*tuple(seam.handlers.values()), *(row for tell in tuple(seam.routes) for row in tell())]
+    rows = [one for one in known if all(one[name] == wanted[name] for name in wanted)]
     return {"handlers": rows, "count": len(rows)}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextvars
 import copy
+import functools
 import itertools
 import os
 import pickle
@@ -30,6 +31,8 @@ EVENTS, EPOCHS, SECRETS = 2000, 50, 200
 """The newest that are kept: events in all, epochs of a frame, texts seen at the sensitive paths of a frame."""
 TAG, PARTS = 300, 8
 """Characters of a tag, and elements of one that is a collection."""
+WRAPPED = 20
+"""Decorators of one function that are looked through."""
 SCALARS = (int, float, bool, type(None))
 ID, TIME, OP, NAME, FRAME, EVENT, HANDLER, SOURCE, ORIGIN, CAUSE, MS, TAGS = range(12)
 """The places in an event."""
@@ -55,6 +58,8 @@ class Seam:
         self.events: collections.deque[Event] = collections.deque(maxlen=EVENTS)
         self.frames: dict[str, Frame] = {}
         self.handlers: dict[tuple[str, str], Json] = {}
+        self.routes: list[Callable[[], list[Json]]] = []
+        """By application that is watched, what gives its routes, as handlers."""
         self.machines: dict[str, Callable[[], Any]] = {}
         self.predicates: dict[str, Callable[[Json], Any]] = {}
         self.offers: tuple[Callable[[Event], object], ...] = ()
@@ -198,16 +203,29 @@ def handler(kind: str, name: str, **more: Any) -> Callable[[Any], Any]:
     """A decorator by which a function is known, with its place, as a handler of some `kind`: event, effect or other."""
 
     def note(function: Any) -> Any:
-        code = getattr(function, "__code__", None)
         # Also before `install`, as modules are imported before it is called.
-        if code is not None:
-            doc = (getattr(function, "__doc__", None) or "").strip().split("\n")[0]
-            place = {"ns": function.__module__, "file": code.co_filename, "line": code.co_firstlineno, "column": 1}
-            about = {"doc": doc} if doc else {}
-            seam.handlers[kind, name] = {"kind": kind, "id": name, **place, **about, **more}
+        if row := handler_row(kind, name, function):
+            seam.handlers[kind, name] = {**row, **more}
         return function
 
     return note
+
+
+def handler_row(kind: str, name: str, function: Any) -> Json:
+    """A handler as it is told, with its place and the first line of its words; empty where it has no place."""
+    code = getattr(_unwrapped(function), "__code__", None)
+    if code is None:
+        return {}
+    doc = (getattr(function, "__doc__", None) or "").strip().split("\n")[0]
+    place = {"ns": function.__module__, "file": code.co_filename, "line": code.co_firstlineno, "column": 1}
+    return {"kind": kind, "id": name, **place, **({"doc": doc} if doc else {})}
+
+
+def _unwrapped(function: Any) -> Any:
+    """The function that decorators which say so have wrapped."""
+    for _ in range(WRAPPED):
+        function = getattr(function, "__wrapped__", function)
+    return function
 
 
 def emit(
@@ -333,24 +351,34 @@ class epoch:  # noqa: N801  # it is used as a function is
 
 def note_error(error: BaseException, *, source: str | None = None, **where: Any) -> int:
     """Note an exception, with the innermost place in the application's own code that it came through."""
-    place, is_own_place, trace = "", False, error.__traceback__
+    place, inner, trace = "", "", error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
-        if _is_own(name) or not is_own_place:
-            place, is_own_place = f"{name}:{trace.tb_lineno}", _is_own(name)
+        inner = f"{name}:{trace.tb_lineno}"
+        if is_own(name):
+            place = inner
         trace = trace.tb_next
-    caller: Any = sys._getframe(1)  # noqa: SLF001  # it is how a frame is had
-    while caller is not None and not is_own_place:
-        # A library that tells of it has no frame of the application in its traceback yet.
-        if _is_own(caller.f_code.co_filename):
-            place, is_own_place = f"{caller.f_code.co_filename}:{caller.f_lineno}", True
-        caller = caller.f_back
-    return emit("error", type(error).__name__, source=source, message=words_of(error), at=place, **where)
+    # A library that tells of it has no frame of the application in its traceback yet.
+    at = place or own_place(sys._getframe(1)) or inner  # noqa: SLF001  # it is how a frame is had
+    return emit("error", type(error).__name__, source=source, message=words_of(error), at=at, **where)
 
 
-def _is_own(file: str) -> bool:
+def own_place(frame: Any) -> str:
+    """The innermost place in the application's own code from a frame outwards; nothing where there is none."""
+    while frame is not None:
+        if is_own(frame.f_code.co_filename):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+@functools.lru_cache(maxsize=4096)
+def is_own(file: str) -> bool:
     """Whether a file is the application's: no library's, and not ours."""
-    return "site-packages" not in file and not file.startswith((sys.prefix, sys.base_prefix, "<frozen", HERE))
+    return not file.startswith(OTHERS) and "site-packages" not in file and "dist-packages" not in file
 
 
 HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # `pathlib` would be loaded for it
+OTHERS = ("<frozen", HERE, os.path.dirname(os.__file__), *([sys.prefix] if sys.prefix != sys.base_prefix else []))  # noqa: PTH120  # as above
+"""Where others' code lies. Of a Python without an environment of its own it is the library alone: an application may
+lie beside that, as in /usr/src."""

@@ -1,22 +1,21 @@
-"""Sources of events: what the application's libraries tell, noted as it happens.
+"""Sources of events: what logging, threads, asyncio, databases and calls tell, noted as it happens.
 
 Each is asked for by the application, finds its library among the loaded modules and never imports one. Twice is once.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import sys
 import threading
 import time
 
-from .recording import cause, emit, is_reading, note_error, seam
+from .recording import emit, is_own, is_reading, note_error, own_place, seam
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import CodeType
     from typing import Any
 
@@ -38,6 +37,8 @@ class _Handler(logging.Handler):
             return
         kind = "error" if record.levelno >= logging.ERROR else "warning" if record.levelno >= logging.WARNING else "log"
         at = f"{record.pathname}:{record.lineno}"
+        if not is_own(record.pathname):
+            at = own_place(sys._getframe(1)) or at  # noqa: SLF001  # it is how a frame is had
         try:
             emit(kind, record.name, source="logging", message=record.getMessage(), at=at)
             if record.exc_info and record.exc_info[1] is not None:
@@ -94,88 +95,6 @@ def watch_asyncio(loop: Any) -> None:
     loop.set_exception_handler(told)
 
 
-# Requests
-
-
-@contextlib.contextmanager
-def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
-    """A request, as one event when it is over; what happens in it has its dispatch id. `status` is to be filled in."""
-    token = cause.set((next(seam.dispatches), frozenset()))
-    began, told = time.perf_counter(), {"status": 500}
-    try:
-        yield told
-    except Exception as error:
-        note_error(error, source=source, event_id=path)
-        raise
-    finally:
-        ms = round((time.perf_counter() - began) * 1000, 3)
-        kind = "error" if told["status"] >= 500 else "http"
-        emit(kind, method, source=source, event_id=path, ms=ms, status=told["status"])
-        cause.reset(token)
-
-
-class _Wsgi:
-    """A WSGI application, whose requests are noted."""
-
-    def __init__(self, inner: Callable[..., Any]) -> None:
-        self._inner = inner
-
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        with _request(environ.get("REQUEST_METHOD", "?"), environ.get("PATH_INFO", "?"), "wsgi") as told:
-
-            def start(status: str, headers: Any, *more: Any) -> Any:
-                told["status"] = int(status.split(" ", 1)[0])
-                return start_response(status, headers, *more)
-
-            return self._inner(environ, start)
-
-
-def watch_wsgi(app: Callable[..., Any]) -> Callable[..., Any]:
-    """The WSGI application, whose requests are noted until their answer begins."""
-    return app if seam.session_id is None or isinstance(app, _Wsgi) else _Wsgi(app)
-
-
-def watch_flask(app: Any) -> None:
-    """Note the requests of a Flask application, and the exceptions that it makes answers of."""
-    flask = sys.modules.get("flask")
-    if seam.session_id is None or flask is None or isinstance(app.wsgi_app, _Wsgi):
-        return
-    app.wsgi_app = _Wsgi(app.wsgi_app)
-
-    def failed(_sender: Any, exception: BaseException, **_more: Any) -> None:
-        note_error(exception, source="flask", event_id=flask.request.path)
-
-    flask.got_request_exception.connect(failed, app, weak=False)
-
-
-class _Asgi:
-    """An ASGI application, whose requests are noted."""
-
-    def __init__(self, inner: Callable[..., Any]) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        if scope.get("type") != "http":
-            await self._inner(scope, receive, send)
-            return
-        with _request(scope.get("method", "?"), scope.get("path", "?"), "asgi") as told:
-
-            async def note(message: dict[str, Any]) -> None:
-                if message.get("type") == "http.response.start":
-                    told["status"] = message["status"]
-                await send(message)
-
-            await self._inner(scope, receive, note)
-
-
-def watch_asgi(app: Callable[..., Any]) -> Callable[..., Any]:
-    """The ASGI application (FastAPI, Starlette), whose requests are noted."""
-    return app if seam.session_id is None or isinstance(app, _Asgi) else _Asgi(app)
-
-
 # Databases
 
 
@@ -202,19 +121,19 @@ def _before(connection: Any, cursor: Any, statement: Any, parameters: Any, conte
 def _after(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
     del connection, parameters, many
     ms = round((time.perf_counter() - context.codriver_seam_began) * 1000, 3)
-    emit(
-        "sql",
-        statement.split(None, 1)[0].lower(),
-        source="sqlalchemy",
-        ms=ms,
-        sql=statement[:SQL],
-        rows=cursor.rowcount,
-    )
+    # Of what is read, few drivers know the number beforehand.
+    rows = {"rows": cursor.rowcount} if cursor.rowcount >= 0 else {}
+    words = _said(statement)
+    at = own_place(sys._getframe(1))  # noqa: SLF001  # it is how a frame is had
+    emit("sql", words.split(" ", 1)[0].lower(), source="sqlalchemy", ms=ms, sql=words, **rows, at=at)
+
+
+def _said(statement: str) -> str:
+    return " ".join(statement[: 2 * SQL].split())[:SQL]
 
 
 def _failed(context: Any) -> None:
-    statement = context.statement or ""
-    note_error(context.original_exception, source="sqlalchemy", sql=statement[:SQL])
+    note_error(context.original_exception, source="sqlalchemy", sql=_said(context.statement or ""))
 
 
 # Calls

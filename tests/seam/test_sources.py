@@ -67,6 +67,15 @@ def test_a_record_that_cannot_be_shown_ends_nothing(logger, monkeypatch):
     assert ask("trace")["total"] == 0
 
 
+def test_what_a_library_logs_has_the_place_in_the_application_that_led_there(logger, tmp_path):
+    library = tmp_path / "site-packages" / "library.py"
+    library.parent.mkdir()
+    library.write_text("def warn(logger): logger.warning('old')")
+    exec(compile(library.read_text(), str(library), "exec"), code := {})
+    code["warn"](logger)
+    assert f"at={__file__}:" in ask("trace")["lines"][0]
+
+
 def test_what_is_logged_while_an_agent_reads_is_no_event(logger):
     seam.frame("chatty", lambda: logger.warning("read"))
     ask("state")
@@ -158,7 +167,7 @@ def test_a_request_of_an_asgi_application_is_an_event():
     assert line.endswith("status=404")
 
 
-FLASK = """
+FLASK = '''
 import flask, codriver_seam as seam
 seam.install(True)
 app = flask.Flask("shop")
@@ -167,11 +176,27 @@ seam.watch_flask(app)
 
 @app.route("/<int:number>")
 def divide(number):
+    """One of so many."""
     return str(1 // number)
 
 client = app.test_client()
 assert client.get("/1").status_code == 200
 assert client.get("/0").status_code == 500
+'''
+STARLETTE = """
+import asyncio, codriver_seam as seam
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+seam.install(True)
+
+async def add(request):
+    return PlainTextResponse("added")
+
+app = seam.watch_asgi(Starlette(routes=[Route("/add/{amount}", add)]))
+async def send(message): pass
+scope = {"type": "http", "method": "GET", "path": "/add/7", "headers": [], "query_string": b"", "root_path": ""}
+asyncio.run(app(scope, None, send))
 """
 STATEMENTS = """
 import sqlalchemy, codriver_seam as seam
@@ -188,34 +213,54 @@ with engine.connect() as connection:
 """
 
 
+TOLD = """
+print(seam.call("trace", '{"raw": true}'))
+print(seam.call("handlers"))
+"""
+
+
 def told_by(code, folder):
-    """The lines of the trace of a program whose libraries lie in the environment of applications."""
+    """The events and routes of a program whose libraries lie in the environment of applications."""
     if not APPLICATIONS.exists():
         do_without("make tests/seam/.venv with tests/seam/applications.txt")
-    (folder / "program.py").write_text(f"{code}\nprint(seam.call('trace'))")
+    (folder / "program.py").write_text(
+        f"{code}\nprint(seam.call('trace', '{{\"raw\": true}}'))\nprint(seam.call('handlers'))"
+    )
     done = subprocess.run(
         [APPLICATIONS, "program.py"], env={**os.environ, "PYTHONPATH": str(SERVER)}, cwd=folder,
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["lines"]
+    trace, handlers = map(json.loads, done.stdout.splitlines())
+    return trace["events"], [(row["kind"], row["id"], row["line"]) for row in handlers["handlers"]]
 
 
-def test_a_request_of_flask_is_an_event_and_so_is_the_exception_behind_its_answer(tmp_path):
-    fine, raised, request = told_by(FLASK, tmp_path)
-    assert "http GET - /1" in fine
-    assert "error ZeroDivisionError - /0" in raised
-    assert "program.py:10" in raised
-    assert "error GET - /0" in request
-    assert "status=500" in request
+def test_a_request_of_flask_is_an_event_of_its_route_and_so_is_the_exception_behind_its_answer(tmp_path):
+    (fine, raised, request), routes = told_by(FLASK, tmp_path)
+    assert (fine["opType"], fine["operation"], fine["eventId"]) == ("http", "GET", "/1")
+    assert (raised["opType"], raised["operation"], raised["eventId"]) == ("error", "ZeroDivisionError", "/0")
+    assert raised["tags"]["at"].endswith("program.py:11")
+    assert (request["opType"], request["tags"]) == ("error", {"status": 500})
+    assert fine["handlerId"] == request["handlerId"] == "GET /<int:number>"
+    assert ("route", "GET /<int:number>", 8) in routes
+    assert not [name for _, name, _ in routes if name.startswith(("HEAD", "OPTIONS"))]
 
 
-def test_a_statement_is_an_event_without_its_parameters(tmp_path):
-    statement, failed = told_by(STATEMENTS % TOKEN, tmp_path)
-    assert "sql select" in statement
-    assert TOKEN not in statement
-    assert "no such table: no_such" in failed
-    assert "program.py:10" in failed
+def test_a_request_of_starlette_is_an_event_of_its_route(tmp_path):
+    (request,), routes = told_by(STARLETTE, tmp_path)
+    assert (request["operation"], request["eventId"], request["tags"]) == ("GET", "/add/7", {"status": 200})
+    assert routes == [("route", request["handlerId"], 8)] == [("route", "GET /add/{amount}", 8)]
+
+
+def test_a_statement_is_an_event_with_its_place_and_without_its_parameters(tmp_path):
+    (statement, failed), _ = told_by(STATEMENTS % TOKEN, tmp_path)
+    assert (statement["opType"], statement["operation"]) == ("sql", "select")
+    assert TOKEN not in str(statement)
+    assert statement["tags"]["sql"] == "select ?"
+    assert "rows" not in statement["tags"], "few drivers know it when they read"
+    assert statement["tags"]["at"].endswith("program.py:8")
+    assert failed["tags"]["message"] == "no such table: no_such"
+    assert failed["tags"]["at"].endswith("program.py:10")
 
 
 CALLS = """

@@ -65,7 +65,7 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     told = read_told(call, await _value(call, current))
     about = {key: value for key, value in described.fields.items() if key not in OUT}
     if not told["ok"]:
-        answer = refused(told)
+        answer = refused(call, told)
         return Answer({**answer.fields, **about}, ok=False)
     return Answer({**_shown(told, budget(call)), **about})
 

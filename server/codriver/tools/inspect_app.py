@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -73,7 +74,7 @@ async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
     asked = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})
     told = await _ask(call, repl, arguments.what, {**asked, "maxChars": most})
     if not told["ok"]:
-        return refused(told)
+        return refused(call, told)
     return Answer(_shown(call, arguments.what, told, most))
 
 
@@ -102,10 +103,16 @@ def read_told(call: Call, text: str) -> Told:
     return told
 
 
-def refused(told: Told) -> Answer:
+def refused(call: Call, told: Told) -> Answer:
     """The answer for what the seam refused."""
     reason = told.get("reason") if told.get("reason") in REASONS else "accessor-failed"
-    return Answer({**{key: value for key, value in told.items() if key != "ok"}, "reason": reason}, ok=False)
+    at = {"at": near(call, told["at"])} if "at" in told else {}
+    return Answer({**{key: value for key, value in told.items() if key != "ok"}, "reason": reason, **at}, ok=False)
+
+
+def near(call: Call, text: str) -> str:
+    """A line with its places as they are named from the workspace, and those of libraries from where they lie."""
+    return _LIBRARY.sub("", text.replace(f"{call.services.workspace}/", ""))
 
 
 def _shown(call: Call, what: str, told: Told, most: int) -> dict[str, object]:
@@ -123,8 +130,8 @@ def _shown(call: Call, what: str, told: Told, most: int) -> dict[str, object]:
     key, line_of = _LINES[what]
     rows = told[key].items() if isinstance(told[key], dict) else told[key]
     lines = [line_of(row) for row in rows]
-    if what == "handlers":
-        lines = [line.replace(f"{call.services.workspace}/", "") for line in lines]
+    if what in _PLACED:
+        lines = [near(call, line) for line in lines]
     kept, note, omitted = fit(lines, most, newest=True)
     # What is told of all of them stands behind the lines.
     shown: dict[str, object] = {"lines": kept, "count": len(kept)}
@@ -171,6 +178,8 @@ _LINES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "machines": ("machines", _machine_line),
 }
 """By what is asked for: where the seam's answer has its rows, and a row in one line."""
+_PLACED: Final = frozenset({"trace", "issues", "handlers"})
+_LIBRARY: Final = re.compile(r"(?<![^\s=])/\S*/(?:site|dist)-packages/")
 _ROWS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "machines")
 
 
