@@ -166,6 +166,8 @@ class SeamSeen(Action):
 
     id: str
     seam: str
+    provider: str | None = None
+    """Of a seam that is asked by evaluation."""
 
 
 @dataclass(frozen=True)

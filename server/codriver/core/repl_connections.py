@@ -212,7 +212,8 @@ def seam_seen(state: State, repl: Repl, action: SeamSeen) -> Outcome:
     """Know the application's seam, for as long as the connection stands."""
     if repl.profile is None or repl.profile.seam == action.seam:
         return Outcome(state)
-    able = with_item(repl.profile.capabilities, SEAM, Capability(SEAM_OP))
+    support = Capability(action.provider or SEAM_OP, adapted=action.provider is not None)
+    able = with_item(repl.profile.capabilities, SEAM, support)
     seen = replace(repl.profile, capabilities=able, seam=action.seam)
     return Outcome(_put(state, replace(repl, profile=seen)))
 

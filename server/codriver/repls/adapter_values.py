@@ -94,6 +94,8 @@ class SeamShown:
     """The application in the REPL shows itself by its seam, which has this session id for the life of its process."""
 
     session_id: str
+    provider: str | None = None
+    """The name of the provider, where the seam is asked by evaluation."""
 
 
 @dataclass(frozen=True, slots=True)

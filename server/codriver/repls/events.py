@@ -48,7 +48,7 @@ class EventRecorder:
             self._others_began(repl_id, str(evaluation_id), event.code)
             return
         if isinstance(event, SeamShown):
-            self._seam_shown(repl_id, event.session_id)
+            self._seam_shown(repl_id, event)
             return
         if isinstance(event, AppEvents):
             # Nobody keeps them yet.
@@ -80,11 +80,11 @@ class EventRecorder:
         else:
             self._core.report(actions.EvaluationEnded(evaluation.id, event.status, failure=event.failure))
 
-    def _seam_shown(self, repl_id: str, session_id: str) -> None:
+    def _seam_shown(self, repl_id: str, event: SeamShown) -> None:
         """The end of each evaluation tells of a seam: only a new one is news."""
         repl = self._core.state.repls.get(repl_id)
-        if repl is not None and repl.profile is not None and repl.profile.seam != session_id:
-            self._core.report(actions.SeamSeen(repl_id, session_id))
+        if repl is not None and repl.profile is not None and repl.profile.seam != event.session_id:
+            self._core.report(actions.SeamSeen(repl_id, event.session_id, event.provider))
 
     def _others_began(self, repl_id: str, told_as: str, code: str) -> None:
         """Somebody evaluates in the REPL past this server: an evaluation like ours from now on."""

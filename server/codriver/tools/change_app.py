@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import json
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
@@ -11,6 +9,7 @@ from pydantic import Field
 from codriver.core import evaluation_queue
 from codriver.core.values import NO_LIMITS, Request
 from codriver.log.transcripts import read
+from codriver.repls.nrepl import seam_providers
 from codriver.tools.answer_budget import budget, fit
 from codriver.tools.base import TEXTS, Answer, Call, Tool, answer_schema
 from codriver.tools.evaluate_code import begin
@@ -23,13 +22,12 @@ from codriver.tools.session_choice import Target, check_tree, in_lane, resolve
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from codriver.core.state import Repl
     from codriver.core.values import Evaluation
+    from codriver.repls.nrepl.seam_providers import Provider
 
-CALLS: Final[Mapping[str, str]] = {
-    "python": "__import__('codriver_seam').call(%s, %s, %s)",
-    "basilisp": '(.call (python/__import__ "codriver_seam") %s %s %s)',
-}
-"""By dialect, the code that asks the seam: the accessor, its arguments and the origin, each a string literal."""
+OURS: Final = "codriver"
+"""The provider of which Codriver's worker tells."""
 OUT: Final = frozenset({"result", "values"})
 """The fields of an evaluation in whose place those of the seam's answer stand."""
 
@@ -51,6 +49,8 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     """Ask the seam for the change, wait, and say what came of it."""
     who, key = call.who(arguments.who), arguments.repl_session_key
     repl = app_repl(call, key)
+    if lacking := seam_providers.refusal(_provider(repl), arguments.what):
+        return refused(lacking)
     target = resolve(call.state, key or repl.key)
     check_tree(call, target, who, key)
     if key is None:
@@ -62,7 +62,7 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     described = await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
     if current.status != "done":
         return described
-    told = read_told(call, await _value(call, current))
+    told = read_told(call, await _value(call, current, target.repl, arguments.what))
     about = {key: value for key, value in described.fields.items() if key not in OUT}
     if not told["ok"]:
         answer = refused(call, told)
@@ -75,21 +75,26 @@ def _request(call: Call, target: Target, who: str, arguments: ChangeArguments) -
     given = {"event", "sync", "epoch_id", "value", "frame"}
     asked = arguments.model_dump(by_alias=True, exclude_defaults=True, include=given)
     origin = {"who": who, "evaluation": identity}
-    words = (arguments.what, json.dumps(asked, ensure_ascii=False), json.dumps(origin))
-    quote = repr if target.repl.dialect == "python" else json.dumps
-    code = CALLS.get(target.repl.dialect, CALLS["python"]) % tuple(quote(word) for word in words)
+    provider, dialect = _provider(target.repl), target.repl.dialect
+    code = seam_providers.form(provider, dialect, arguments.what, asked, origin)
     what = arguments.event or arguments.epoch_id or ""
     said = f"{arguments.what} {what}".strip()
     return Request(identity, code, target.session.name, description=said, default_limits=NO_LIMITS)
 
 
-async def _value(call: Call, evaluation: Evaluation) -> str:
+def _provider(repl: Repl) -> Provider:
+    """The seam's provider in a REPL, by which its code is written."""
+    support = repl.profile.capabilities.get(SEAM) if repl.profile else None
+    return seam_providers.provider_of(support.op if support and support.adapted else OURS, repl.dialect)
+
+
+async def _value(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) -> str:
     """The text that the seam answered: the only value of the evaluation, printed as a string."""
     transcript = call.services.transcripts.get(evaluation.id)
     assert transcript is not None  # noqa: S101  # it has just ended
     [place] = transcript.values()[-1:]
     printed = await read(lambda: transcript.result.read(place.start, place.stop).text, transcript)
-    return str(ast.literal_eval(printed))
+    return seam_providers.answer(_provider(repl), accessor, seam_providers.unquoted(repl.dialect, printed))
 
 
 def _shown(told: Mapping[str, Any], most: int) -> dict[str, object]:

@@ -18,6 +18,7 @@ from codriver.errors import RefusedError
 from codriver.lisp.definitions import definitions
 from codriver.lisp.reader import top_level_forms
 from codriver.repls.kinds import suffixes_of
+from codriver.repls.nrepl.seam_providers import is_laid_in
 from codriver.tools import dependent_loads
 from codriver.tools.answer_budget import budget
 from codriver.tools.base import TEXTS, UNLISTED, Answer, Call, Schema, Tool, answer_schema
@@ -329,7 +330,7 @@ def _check_language(path: Path, repl: Repl) -> None:
         WrongLanguageError: it is.
     """
     suffixes = suffixes_of(repl.dialect)
-    if suffixes and path.suffix and path.suffix not in suffixes:
+    if suffixes and path.suffix and path.suffix not in suffixes and not is_laid_in(repl.dialect, path):
         raise WrongLanguageError(path.name, repl.key, repl.dialect, suffixes)
 
 

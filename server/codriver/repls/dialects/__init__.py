@@ -46,7 +46,7 @@ _CLOJURE_JSON: Final = """(letfn [(j [x] (cond (nil? x) "null" (string? x) (pr-s
 _CLOJURE_FACTS: Final = """{:root (System/getProperty "user.dir")
  :java (System/getProperty "java.specification.version")
  :babashka (System/getProperty "babashka.version") :attach (System/getProperty "jdk.attach.allowAttachSelf")
- :tools-nrepl (some? (find-ns 'clojure.tools.nrepl))}"""
+ :tools-nrepl (some? (find-ns 'clojure.tools.nrepl)) :seam $seam}"""
 
 _CLOJURE_EXPAND: Final = """(binding [*ns* (the-ns (symbol $ns))]
  (require 'clojure.walk) (pr-str ($expand (read-string $code))))"""
@@ -87,7 +87,7 @@ class Dialect:
     namespace_by: Literal["key", "in-ns", "ns", "none"] = "key"
     """How code is evaluated in a namespace: the key `ns`, or a switch there and back, or not at all."""
     facts: str | None = None
-    """An expression that only this dialect evaluates, giving `root` and, where it is cheap, `pid`."""
+    """An expression that only this dialect evaluates: `root`, where it is cheap `pid`, and the answer to `$seam`."""
     process_id: str | None = None
     ask: Mapping[str, str] = field(default_factory=dict)
     """By capability, an expression that gives its answer; `$name`, `$ns`, `$code`, `$session` are string literals.
@@ -263,7 +263,7 @@ NBB: Final = Dialect(
     counts_lines=False,
     expanders=("macroexpand-1", "macroexpand"),
     json="(js/JSON.stringify (clj->js %s))",
-    facts="{:root (js/process.cwd) :pid js/process.pid :namespace (str *ns*)}",
+    facts="{:root (js/process.cwd) :pid js/process.pid :namespace (str *ns*) :seam $seam}",
     ask={
         "names": symbol_expressions.NAMES_NBB,
         "glimpse": value_expressions.GLIMPSE_NBB,
@@ -316,7 +316,7 @@ BASILISP: Final = Dialect(
     expanders=("macroexpand-1", "macroexpand"),
     json='(.dumps (python/__import__ "json") (lisp->py %s))',
     python_text=True,
-    facts='{:root (.getcwd (python/__import__ "os")) :pid (.getpid (python/__import__ "os"))}',
+    facts='{:root (.getcwd (python/__import__ "os")) :pid (.getpid (python/__import__ "os")) :seam $seam}',
     ask={
         "lookup": symbol_expressions.LOOKUP_BASILISP,
         "names": symbol_expressions.NAMES_BASILISP,
@@ -343,7 +343,7 @@ HY: Final = Dialect(
     home="Hy",
     json='(.dumps (__import__ "json") %s)',
     python_text=True,
-    facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os"))}',
+    facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os")) "seam" $seam}',
     ask={**python_tests.ASK_HY, "names": symbol_expressions.NAMES_HY, "glimpse": symbol_expressions.GLIMPSE_HY},
     runs_files=True,
     namespace_by="none",

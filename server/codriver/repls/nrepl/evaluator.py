@@ -20,7 +20,7 @@ from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_f
 from codriver.repls.nrepl.responses import KEEPS_VALUES, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from codriver.core.values import PrintLimits, Request
     from codriver.repls.adapter_values import Ended, Listener
@@ -80,6 +80,7 @@ class Evaluator:
         introspection: Introspection,
         holds: DefinitionHolds,
         *,
+        after: Callable[[Request], Awaitable[None]],
         op_timeout_s: float,
     ) -> None:
         self._sessions = sessions
@@ -90,6 +91,8 @@ class Evaluator:
         self._listener = listener
         self._introspection = introspection
         self._holds = holds
+        self._after = after
+        """Awaited when a request was evaluated, before its end is told."""
         self._op_timeout_s = op_timeout_s
         self._tasks = TaskSet()
 
@@ -151,6 +154,7 @@ class Evaluator:
                     session.is_stopping = False
                     await self._sessions.renew(session)
                 how = await self._explain(work, await self._holding(work.request.hold, act))
+                await self._after(work.request)
         except ReplDisconnectedError as error:
             how = error
             if session.connection is not self._main_connection:

@@ -21,9 +21,10 @@ from codriver.repls.adapter_values import Endpoint, Interruption
 from codriver.repls.errors import CapabilityMissingError, OpTimedOutError
 from codriver.repls.nrepl.definition_holds import DefinitionHolds
 from codriver.repls.nrepl.evaluator import Evaluator
-from codriver.repls.nrepl.introspection import Introspection, check
+from codriver.repls.nrepl.introspection import Introspection
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
-from codriver.repls.nrepl.responses import NEED_INPUT, SEAM_OP, Reply
+from codriver.repls.nrepl.responses import NEED_INPUT, Reply
+from codriver.repls.nrepl.seam_questions import SeamQuestions
 from codriver.repls.nrepl.session_pool import OURS, Heartbeat, SessionPool, keep_watch
 from codriver.repls.nrepl.test_runner import TestRunner
 
@@ -153,7 +154,10 @@ class NreplAdapter(KernelOperations):
         self.clojuredocs = introspection.clojuredocs
         holds = DefinitionHolds(sessions, probed, op_timeout_s=op_timeout_s)
         self.restore = holds.restore
-        self._evaluator = Evaluator(sessions, probed, listener, introspection, holds, op_timeout_s=op_timeout_s)
+        self._seam = SeamQuestions(sessions, probed, listener, op_timeout_s=op_timeout_s)
+        self._evaluator = Evaluator(
+            sessions, probed, listener, introspection, holds, after=self._seam.look_after, op_timeout_s=op_timeout_s
+        )
 
     async def end(self) -> None:
         """End all that runs, when its connection is over."""
@@ -167,6 +171,7 @@ class NreplAdapter(KernelOperations):
 
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
         """Send code to be run, form by form, or a file to be loaded. See `Adapter.start_evaluation`."""
+        request = self._seam.laid_in(request)
         if request.kind == "run-tests":
             self._tests.start(request, ended)
         elif request.kind == "load-file" and not (support := self._require("load-file")).adapted:
@@ -234,17 +239,7 @@ class NreplAdapter(KernelOperations):
 
     async def ask_seam(self, accessor: str, arguments: str) -> str:
         """The answer of the application's seam, as JSON. See `Adapter.ask_seam`."""
-        fields: dict[str, Value] = {"name": accessor, "args": arguments, **self._main.address()}
-        if SEAM_OP not in self._probed.ops:
-            raise CapabilityMissingError("seam", self.profile.missing.get("seam"))
-        answer = await self._main.connection.ask(SEAM_OP, timeout_s=self._op_timeout_s, **fields)
-        check("the application's seam", answer, self._dialect)
-        told = next((text for message in answer if (text := message.text("answer"))), None)
-        if told is None:
-            raise CapabilityMissingError("seam", self.profile.missing.get("seam"))
-        for message in answer:
-            Reply(None, self._listener).take(message)
-        return told
+        return await self._seam.ask(accessor, arguments)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Make a session of its own under `name`. See `Adapter.open_session`."""

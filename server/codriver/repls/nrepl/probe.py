@@ -6,14 +6,13 @@ Never from names or versions: one server says it is another, and a third gives C
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-import codriver
 from codriver.core.values import Capability, PrintLimits, Profile
 from codriver.repls import dialects
 from codriver.repls.adapter_values import CAPABILITIES
 from codriver.repls.errors import OpTimedOutError
+from codriver.repls.nrepl import seam_providers
 from codriver.repls.nrepl.message import (
     Message,
     as_int,
@@ -64,7 +63,7 @@ MISSING: Final[Mapping[str, str]] = {
     "test": "run the project's test command in a shell",
     "stacktrace": "its server sends the message alone; print the error's stack in the code",
     "drift": "load_file what may have changed: this REPL does not tell where its definitions are from",
-    "seam": "an application shows itself here by the package codriver_seam, from the embedded Python on",
+    "seam": "codriver has no seam for its language: look at the application by evaluating code",
     "restore": "leave onFailure out, look at what failed, and use undo_edit and load_file",
 }
 """By capability, what would provide it, in one line; where nothing would, what to do instead."""
@@ -73,8 +72,6 @@ CIDER: Final = (
     "start nREPL with cider-nrepl: add cider/cider-nrepl to its dependencies, and "
     "--middleware '[cider.nrepl/cider-middleware]' to its command"
 )
-SEAM_FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_seam" / "__init__.py"
-"""The package that applications show themselves by, beside ours."""
 BY_CIDER: Final[Mapping[str, str]] = {
     "complete": CIDER,
     "lookup": CIDER,
@@ -88,7 +85,7 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "python": {
         "macroexpand": "Python has no macros",
         "seam": "no application in it shows itself: evaluate import codriver_seam as seam; seam.install(True); "
-        f"seam.frame('app', get=lambda: state); where the import fails, load_file {SEAM_FILE} first",
+        f"seam.frame('app', get=lambda: state); where the import fails, load_file {seam_providers.FILE} first",
     },
     "squint": {
         "test": "update squint-cljs, which brings clojure.test along today, or run the tests in a shell",
@@ -100,9 +97,15 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "hy": {
         "drift": "load_file what may have changed: Hy compiles to Python and keeps no forms; "
-        "what is evaluated is apart from the modules of files"
+        "what is evaluated is apart from the modules of files",
+        "seam": f"no application in it shows itself: load_file {seam_providers.FILE}, then evaluate "
+        '(import codriver_seam) (codriver_seam.install True) (codriver_seam.frame "app" (fn [] state))',
     },
-    "basilisp": {"drift": "`codriver serve --repl lisp` runs Basilisp so that it is compared; else load_file"},
+    "basilisp": {
+        "drift": "`codriver serve --repl lisp` runs Basilisp so that it is compared; else load_file",
+        "seam": f"no application in it shows itself: load_file {seam_providers.FILE}, then evaluate "
+        '(import codriver_seam) (codriver_seam/install true) (codriver_seam/frame "app" (fn [] @db))',
+    },
 }
 """What the other table says otherwise for some dialects."""
 
@@ -124,6 +127,8 @@ class ProbeResult:
     takes_positions: bool
     """Whether `line` and `column` may be sent along. The nREPL before 0.3, `clojure.tools.nrepl`, opens a class of Java
     for them, which Java 16 and later forbid: its thread ends, and the evaluation never does."""
+    seam: seam_providers.Found | None = None
+    """The application's seam, where it is asked by evaluation."""
 
 
 def read_ops(answer: Sequence[Message]) -> frozenset[str]:
@@ -199,9 +204,12 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
     outside = read_outside(answer)
     notes = (*dialect.notes, *_java_notes(facts, support), *filter(None, (outside, read_app(answer))))
     root = facts.get("root")
+    found = seam_providers.found(dialect.name, facts.get("seam"))
     seam = next((text for message in answer if (text := message.text(SEAM_OP))), None)
     if seam:
         support["seam"] = Capability(SEAM_OP)
+    elif found:
+        seam, support["seam"] = found.session_id, Capability(found.provider.name, adapted=True)
     profile = Profile(
         dialect=dialect.name,
         versions=read_versions(answer),
@@ -216,7 +224,7 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         notes=notes,
         seam=seam,
     )
-    return ProbeResult(profile, ops, dialect, limits, takes_positions=not facts.get("tools-nrepl"))
+    return ProbeResult(profile, ops, dialect, limits, takes_positions=not facts.get("tools-nrepl"), seam=found)
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
@@ -231,7 +239,8 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
     else:
         likely = (dialects.BASILISP, dialects.CLOJURE, dialects.NBB, dialects.SQUINT)
     for dialect in likely:
-        facts = await _evaluate(connection, dialect, dialect.facts or "nil")
+        looks = SEAM_OP not in ops and seam_providers.question(dialect.name)
+        facts = await _evaluate(connection, dialect, (dialect.facts or "nil").replace("$seam", looks or "nil"))
         if isinstance(facts, dict):
             return dialect, facts
     return dialects.UNKNOWN, {}

@@ -1,0 +1,230 @@
+"""Providers: by which code the application in a REPL is asked about itself, as data; a row each for seam and language.
+
+A provider is found by its *sentinel*, an expression whose value is the session id of the application's seam, or nil. It
+is asked by *forms*, one for each accessor of the contract. In a form, `$args` and `$origin` are literals of all that is
+asked and of who asks, `$name` of the accessor; any other `$word` is a literal of that argument, nil where it was not
+given. All are texts in the notation of the language, which the form reads and never evaluates.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import codriver
+from codriver.repls import dialects
+
+ANY: Final = "*"
+"""The accessor whose form serves all that have none of their own."""
+_NAME: Final = re.compile(r"\$([a-zA-Z]+)")
+_PYTHON: Final = frozenset({"basilisp", "hy", "python"})
+"""Dialects that run in Python, and print texts and read them as it does."""
+_LOADS: Final = re.compile(r"\b(?:require|requiring-resolve|use|import|load|load-file|reload|refresh)\b")
+"""Words in code that may bring an application in."""
+_WORD: Final = re.compile(r"[A-Za-z][\w-]*")
+_JSON: Final = {
+    one.name: one.json
+    for one in (dialects.CLOJURE, dialects.BABASHKA, dialects.NBB, dialects.CLOJURESCRIPT, dialects.BASILISP)
+}
+"""By dialect, the code around an expression that gives its data as JSON."""
+
+Told = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A seam in the notation of some dialects."""
+
+    name: str
+    dialects: frozenset[str]
+    sentinel: str
+    accessors: Mapping[str, str]
+    """By accessor of the contract, the form that asks for it."""
+    bands: Mapping[str, str] = field(default_factory=dict)
+    """By accessor, an expression that is true where its form can be evaluated; asked together with the sentinel."""
+    read: Callable[[str, object], Told] | None = None
+    """Makes the contract's answer to an accessor from the data that its form gave; None: its form gives it as JSON."""
+    words: re.Pattern[str] | None = None
+    """What code says that makes it appear."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A provider that was found in a REPL."""
+
+    provider: Provider
+    session_id: str
+    lacking: frozenset[str] = frozenset()
+    """Accessors whose forms this version of it cannot evaluate."""
+
+
+_OURS: Final = re.compile(r"codriver[._/]seam")
+_SEAM: Final = '(.get (.-modules (python/__import__ "sys")) "codriver_seam")'
+FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_seam" / "__init__.py"
+"""The package that Python applications show themselves by, beside ours."""
+_LAY_IN: Final = (
+    "import importlib.util as u, sys; n = 'codriver_seam'; s = u.spec_from_file_location(n, {file!r}); "
+    "n in sys.modules or s.loader.exec_module(sys.modules.setdefault(n, u.module_from_spec(s)))"
+)
+"""Python that brings the package into a process whose `sys.path` does not have it, and leaves that as it is."""
+_EXECUTE: Final[Mapping[str, str]] = {"basilisp": "(python/exec {code} (python/dict))", "hy": "(exec {code} {{}})"}
+"""By dialect, the code that executes Python."""
+PROVIDERS: Final = (
+    Provider(
+        "codriver",
+        frozenset({"clojure", "babashka", "nbb"}),
+        "(some-> (resolve 'codriver.seam/session-id) deref deref)",
+        {ANY: "(codriver.seam/call $name $args $origin)"},
+        words=_OURS,
+    ),
+    Provider(
+        "codriver",
+        frozenset({"basilisp"}),
+        f'(python/getattr {_SEAM} "session_id" nil)',
+        {ANY: '(.call (python/__import__ "codriver_seam") $name $args $origin)'},
+        words=_OURS,
+    ),
+    Provider(
+        "codriver",
+        frozenset({"hy"}),
+        '(getattr (.get (. (__import__ "sys") modules) "codriver_seam") "session_id" None)',
+        {ANY: '(.call (__import__ "codriver_seam") $name $args $origin)'},
+        words=_OURS,
+    ),
+    Provider(
+        "codriver",
+        frozenset({"python"}),
+        'getattr(__import__("sys").modules.get("codriver_seam"), "session_id", None)',
+        {ANY: '__import__("codriver_seam").call($name, $args, $origin)'},
+        words=_OURS,
+    ),
+)
+"""All of them, those to ask first before."""
+
+
+def question(dialect: str) -> str | None:
+    """The expression that looks for all providers of a dialect at once; None where there are none."""
+    rows = [[one.sentinel, *one.bands.values()] for one in _of(dialect)]
+    between = ", " if dialect == "python" else " "
+    listed = between.join([f"[{between.join(row)}]" for row in rows])
+    return f"[{listed}]" if rows else None
+
+
+def found(dialect: str, told: object) -> Found | None:
+    """The first provider that an answer to `question` tells to be there."""
+    for provider, row in zip(_of(dialect), told if isinstance(told, list) else (), strict=False):
+        if isinstance(row, list) and row and row[0]:
+            lacking = frozenset(name for name, can in zip(provider.bands, row[1:], strict=False) if not can)
+            return Found(provider, str(row[0]), lacking)
+    return None
+
+
+def may_bring(dialect: str, code: str) -> bool:
+    """A sign in code that an application may have come into a REPL by it."""
+    providers = _of(dialect)
+    return bool(providers) and bool(
+        _LOADS.search(code) or any(one.words is not None and one.words.search(code) for one in providers)
+    )
+
+
+def is_laid_in(dialect: str, file: Path) -> bool:
+    """True for our own package, which a REPL in Python takes whatever its language."""
+    return dialect in _PYTHON and file == FILE
+
+
+def laying_in(dialect: str, file: str | None) -> str | None:
+    """The code that brings our package into a REPL, where `file` is it and the REPL loads no files of Python."""
+    if file != str(FILE) or dialect not in _EXECUTE:
+        return None
+    return _EXECUTE[dialect].format(code=quoted(dialect, _LAY_IN.format(file=file)))
+
+
+def provider_of(name: str, dialect: str) -> Provider:
+    """The provider of that name; where a dialect has none, ours for Python, in which unknown REPLs are asked."""
+    return next((one for one in _of(dialect) if one.name == name), PROVIDERS[-1])
+
+
+def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Told | None:
+    """The contract's refusal of an accessor that a provider has no form for; None where it has one."""
+    if accessor not in lacking and (accessor in provider.accessors or ANY in provider.accessors):
+        return None
+    able = ", ".join(sorted(provider.accessors.keys() - {*lacking, ANY}))
+    return {"ok": False, "reason": "no-such-accessor", "hint": f"the seam {provider.name} has: {able}"}
+
+
+def form(provider: Provider, dialect: str, accessor: str, asked: Told, origin: Told | None = None) -> str:
+    """The code that asks for an accessor; `origin`: who asks, of a change.
+
+    Raises:
+        KeyError: the provider has no form for it, which `refusal` tells.
+    """
+    code = provider.accessors.get(accessor) or provider.accessors[ANY]
+    words = {"name": accessor, "args": notation(dialect, asked), "origin": notation(dialect, origin)}
+    nothing = "None" if dialect in _PYTHON - {"basilisp"} else "nil"
+
+    def literal(match: re.Match[str]) -> str:
+        word = match[1]
+        if word in words:
+            return quoted(dialect, words[word])
+        value = asked.get(word)
+        if value is None:
+            return nothing
+        return quoted(dialect, value if isinstance(value, str) else notation(dialect, value))
+
+    code = _NAME.sub(literal, code)
+    return _JSON[dialect] % code if provider.read else code
+
+
+def notation(dialect: str, value: object) -> str:
+    """Data as a text in which code of a dialect reads it: JSON where there is Python, else EDN."""
+    return json.dumps(value, ensure_ascii=False) if dialect in _PYTHON else edn(value)
+
+
+def edn(value: object) -> str:
+    """JSON's data in EDN; the keys of an object become keywords.
+
+    Source: https://github.com/edn-format/edn, "Built-in elements".
+    """
+    if value is None:
+        return "nil"
+    if isinstance(value, Mapping):
+        keys = {key: f":{key}" if _WORD.fullmatch(key) else json.dumps(key) for key in value}
+        return "{" + " ".join([f"{keys[key]} {edn(one)}" for key, one in value.items()]) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + " ".join([edn(one) for one in value]) + "]"
+    return json.dumps(value)
+
+
+def quoted(dialect: str, text: str) -> str:
+    """A text as a string literal of a dialect."""
+    if dialect == "python":
+        return repr(text)
+    # Node's servers count a request in characters where it comes in pieces; ASCII is safe from that.
+    return json.dumps(text, ensure_ascii=dialect not in _PYTHON)
+
+
+def unquoted(dialect: str, printed: str) -> str:
+    """The text that a dialect printed as a string.
+
+    Raises:
+        ValueError: it is none.
+        SyntaxError: it is none.
+    """
+    # Clojure leaves control characters in a printed string as they are; JSON would refuse them.
+    return str(ast.literal_eval(printed) if dialect in _PYTHON else json.loads(printed, strict=False))
+
+
+def answer(provider: Provider, accessor: str, told: str) -> str:
+    """The contract's answer, as JSON, from the JSON text that a provider's form gave."""
+    if provider.read is None:
+        return told
+    return json.dumps(provider.read(accessor, json.loads(told, strict=False)), ensure_ascii=False)
+
+
+def _of(dialect: str) -> tuple[Provider, ...]:
+    return tuple(one for one in PROVIDERS if dialect in one.dialects)

@@ -1,0 +1,125 @@
+"""Questions to the application's seam: by the op of Codriver's worker, in every other REPL by evaluation.
+
+What is evaluated runs in a session of ours. An application that was not there when the REPL was connected is looked for
+when code has run that may have brought it, before that code's end is told: so it is there when its caller reads on.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.values import MAIN_SESSION, Failure
+from codriver.errors import CodriverError
+from codriver.repls.adapter_values import SeamShown
+from codriver.repls.errors import CapabilityMissingError, EvaluationFailedError
+from codriver.repls.nrepl import seam_providers
+from codriver.repls.nrepl.introspection import check, read_data
+from codriver.repls.nrepl.responses import SEAM_OP, Reply
+from codriver.repls.nrepl.session_pool import TOOL_SESSION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.core.values import Request
+    from codriver.repls.adapter_values import Listener
+    from codriver.repls.nrepl.message import Message
+    from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.seam_providers import Provider
+    from codriver.repls.nrepl.session_pool import SessionPool
+    from codriver.wire.bencode import Value
+
+SEAM: Final = "the application's seam"
+LOOK_S: Final = 1.0
+"""How long the end of an evaluation waits for the question whether an application came by it."""
+
+
+class SeamQuestions:
+    """The questions to the seam of the application in one REPL. Lives as long as its adapter."""
+
+    def __init__(self, sessions: SessionPool, probed: ProbeResult, listener: Listener, *, op_timeout_s: float) -> None:
+        self._sessions = sessions
+        self._profile = probed.profile
+        self._dialect = probed.dialect
+        self._is_native = SEAM_OP in probed.ops
+        self._question = None if self._is_native else seam_providers.question(probed.dialect.name)
+        self._found = probed.seam
+        self._listener = listener
+        self._op_timeout_s = op_timeout_s
+
+    async def ask(self, accessor: str, arguments: str) -> str:
+        """The answer to an accessor, as JSON. See `Adapter.ask_seam`."""
+        if self._is_native:
+            return await self._ask_op(accessor, arguments)
+        if self._found is None:
+            await self.look()
+        if self._found is None:
+            raise self._missing()
+        if refused := seam_providers.refusal(self._found.provider, accessor, self._found.lacking):
+            return json.dumps(refused)
+        code = seam_providers.form(self._found.provider, self._dialect.name, accessor, json.loads(arguments))
+        return self._read(self._found.provider, accessor, await self._evaluate(code))
+
+    def laid_in(self, request: Request) -> Request:
+        """The request; of one to load our package where the REPL loads no Python, the code that brings it in."""
+        code = seam_providers.laying_in(self._dialect.name, request.file)
+        if code is None:
+            return request
+        return replace(request, code=code, forms=(), file=None, kind="evaluate")
+
+    async def look_after(self, request: Request) -> None:
+        """Look for an application, if none is known and what has run may have brought one. Never raises."""
+        if self._found is not None or self._question is None:
+            return
+        if request.kind == "evaluate" and not seam_providers.may_bring(self._dialect.name, request.code):
+            return
+        with suppress(CodriverError), anyio.move_on_after(LOOK_S):
+            await self.look()
+
+    async def look(self) -> None:
+        """Ask whether an application shows itself, unless the REPL is busy and would not answer.
+
+        Raises:
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        connection = self._sessions.get(MAIN_SESSION).connection
+        is_busy = connection.is_waiting and not self._dialect.answers_while_busy
+        if self._question is None or is_busy:
+            return
+        answer = await self._evaluate(self._dialect.json % self._question)
+        told = read_data("the question for an application", answer, self._dialect)
+        self._found = seam_providers.found(self._dialect.name, told)
+        if self._found:
+            self._listener(None, SeamShown(self._found.session_id, self._found.provider.name))
+
+    async def _ask_op(self, accessor: str, arguments: str) -> str:
+        main = self._sessions.get(MAIN_SESSION)
+        fields: dict[str, Value] = {"name": accessor, "args": arguments, **main.address()}
+        answer = await main.connection.ask(SEAM_OP, timeout_s=self._op_timeout_s, **fields)
+        check(SEAM, answer, self._dialect)
+        told = next((text for message in answer if (text := message.text("answer"))), None)
+        if told is None:
+            raise self._missing()
+        for message in answer:
+            Reply(None, self._listener).take(message)
+        return told
+
+    async def _evaluate(self, code: str) -> list[Message]:
+        tool = await self._sessions.open(TOOL_SESSION)
+        return await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
+
+    def _read(self, provider: Provider, accessor: str, answer: Sequence[Message]) -> str:
+        check(SEAM, answer, self._dialect)
+        printed = next((text for message in reversed(answer) if (text := message.text("value"))), "")
+        try:
+            return seam_providers.answer(provider, accessor, seam_providers.unquoted(self._dialect.name, printed))
+        except (ValueError, SyntaxError) as error:
+            fault = Failure("unreadable", f"it answered {printed[:200]!r}")
+            raise EvaluationFailedError(SEAM, fault) from error
+
+    def _missing(self) -> CapabilityMissingError:
+        return CapabilityMissingError("seam", self._profile.missing.get("seam"))

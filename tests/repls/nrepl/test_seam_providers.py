@@ -1,0 +1,96 @@
+"""The table of seams: questions, forms and answers as texts."""
+
+import json
+import re
+
+import pytest
+
+from codriver.repls.nrepl import seam_providers
+from codriver.repls.nrepl.seam_providers import PROVIDERS, Provider
+
+FOREIGN = Provider(
+    "foreign",
+    frozenset({"clojure"}),
+    "(foreign/id)",
+    {"state": "(foreign/state $frame $path)", "dispatch": "(foreign/send $event)"},
+    bands={"dispatch": "(some? (resolve 'foreign/send))"},
+    read=lambda accessor, data: {"ok": True, "value": f"{accessor} {data}"},
+    words=re.compile("foreign"),
+)
+
+
+@pytest.fixture
+def two(monkeypatch):
+    monkeypatch.setattr(seam_providers, "PROVIDERS", (*PROVIDERS, FOREIGN))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({}, "{}"),
+        ({"epochId": 3, "filter": {"opType": "fx"}}, '{:epochId 3 :filter {:opType "fx"}}'),
+        ({"between": [1, 2.5], "sync": True, "frame": None}, "{:between [1 2.5] :sync true :frame nil}"),
+        ({"a b} 1": 'say "\\"\n'}, '{"a b} 1" "say \\"\\\\\\"\\n"}'),
+        ("\N{SNOWMAN}", '"\\u2603"'),
+    ],
+)
+def test_arguments_are_written_as_data_of_clojure(value, text):
+    assert seam_providers.edn(value) == text
+
+
+@pytest.mark.parametrize("dialect", ["clojure", "nbb", "basilisp", "hy", "python"])
+def test_what_is_asked_is_in_the_code_as_a_literal_alone(dialect):
+    asked = {"path": '")) (exit) ((" \' \\ \N{SNOWMAN}'}
+    code = seam_providers.form(seam_providers.provider_of("codriver", dialect), dialect, "state", asked)
+    literal = seam_providers.quoted(dialect, seam_providers.notation(dialect, asked))
+    assert literal in code
+    assert seam_providers.unquoted(dialect, literal) == seam_providers.notation(dialect, asked)
+    assert "exit" not in code.replace(literal, "")
+
+
+def test_one_question_finds_the_first_provider_that_is_there_and_what_it_lacks(two):
+    assert seam_providers.question("clojure").count("[") == 3
+    assert seam_providers.found("clojure", [[None], [None, False]]) is None
+    ours = seam_providers.found("clojure", [["s1"], ["s2", True]])
+    assert (ours.provider.name, ours.session_id) == ("codriver", "s1")
+    theirs = seam_providers.found("clojure", [[None], ["s2", False]])
+    assert (theirs.provider, theirs.lacking) == (FOREIGN, {"dispatch"})
+
+
+@pytest.mark.parametrize("told", [None, [], "s1", [None], [[]], [[""]], {"a": 1}])
+def test_an_answer_that_is_none_finds_nothing(told):
+    assert seam_providers.found("clojure", told) is None
+
+
+def test_a_provider_without_a_form_refuses_in_the_words_of_the_contract():
+    refused = seam_providers.refusal(FOREIGN, "machines")
+    assert (refused["ok"], refused["reason"]) == (False, "no-such-accessor")
+    assert refused["hint"].endswith("dispatch, state")
+    assert seam_providers.refusal(FOREIGN, "dispatch", {"dispatch"})["hint"].endswith(" state")
+    assert seam_providers.refusal(FOREIGN, "state") is None
+    assert seam_providers.refusal(PROVIDERS[0], "whatever") is None
+
+
+def test_a_form_takes_its_arguments_by_name_and_its_data_is_read():
+    code = seam_providers.form(FOREIGN, "clojure", "state", {"path": "[:a]"})
+    assert '(foreign/state nil "[:a]")' in code
+    assert json.loads(seam_providers.answer(FOREIGN, "state", "[1, 2]")) == {"ok": True, "value": "state [1, 2]"}
+
+
+@pytest.mark.parametrize(
+    ("code", "may"),
+    [
+        ("(+ 1 1)", False),
+        ("(swap! db assoc :important 1)", False),
+        ("(require 'my.app)", True),
+        ("(codriver.seam/install! true)", True),
+        ("(foreign/start)", True),
+    ],
+)
+def test_code_that_may_bring_an_application_is_known_by_its_words(two, code, may):
+    assert seam_providers.may_bring("clojure", code) == may
+
+
+def test_a_dialect_without_a_provider_is_asked_nothing():
+    assert seam_providers.question("squint") is None
+    assert not seam_providers.may_bring("squint", "(require '[codriver.seam])")
