@@ -50,7 +50,7 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     who, key = call.who(arguments.who), arguments.repl_session_key
     repl = app_repl(call, key)
     if lacking := seam_providers.refusal(_provider(repl), arguments.what):
-        return refused(lacking)
+        return refused(call, lacking)
     target = resolve(call.state, key or repl.key)
     check_tree(call, target, who, key)
     if key is None:
