@@ -310,7 +310,11 @@ def test_a_binding_takes_a_value_apart(binding, expected):
         ("[:find (pull ?e) :where [?e :output/line 1]]", "`(pull ?e pattern)`", "(pull ?e)"),
         ("[:find ?e :keys a b :where [?e :output/line 1]]", "one of `:keys`", "[:find"),
         ("[:find ?e :with ?e :where [?e :output/line 1]]", "`?e` of `:with`", "[:find"),
-        ("[:find ?e :in $ $other :where [?e :output/line 1]]", "`$`, the log, `$history` or `$memory`", "$other"),
+        (
+            "[:find ?e :in $ $other :where [?e :output/line 1]]",
+            "`$`, the log, `$app`, `$history` or `$memory`",
+            "$other",
+        ),
         ("[:find ?e :in $ ?a ?a :where [?e :output/line ?a]]", "`:in` naming each variable once", "[:find"),
         ("[:find ?e :in $ 5 :where [?e :output/line 1]]", "a binding", "5"),
         ("[:find ?e :where [?e :output/lin 1]]", "an attribute (:output/line", ":output/lin"),

@@ -3,10 +3,13 @@
 import pytest
 
 from codriver.core.effects import Append
+from codriver.log.app_log import AppEvent
 from codriver.log.history import History
+from codriver.log.memory import Memory
+from codriver.log.output_log import Question
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
-from codriver.log.writer import Logbook
+from codriver.log.writer import Logbook, RunRecorder
 
 SECRET = "sk-Tr4vel-light-0042"
 MARK = "<<redacted:TRIP_TOKEN>>"
@@ -76,3 +79,41 @@ def test_a_caller_is_known_by_the_name_that_the_log_has_for_it(logbook):
     name = logbook.log.caller(SECRET)
     assert name == MARK
     assert len(logbook.log.entries(who=name)) == 1
+
+
+def test_events_of_applications_are_queried_with_the_rest_and_lose_their_secrets(logbook, history):
+    logbook.record("evaluatedCode", "(run)", timestamp_ms=1, evaluation="e1")
+    logbook.app.record(AppEvent(f"1 fx {SECRET}", 2, evaluation="e1"))
+    query = "[:find ?c ?t :in $ $app :where [?e :output/text ?c] [$app ?a :output/text ?t]]"
+    assert logbook.query(Question(query, (), 10)).result == [["(run)", f"1 fx {MARK}"]]
+    assert history.usage()["entities"] == 1
+
+
+def test_no_later_run_gives_a_line_that_an_event_had(tmp_path, transcripts):
+    limits = {"max_entities": 100, "max_bytes": 2**20, "redactor": redactor}
+    history = History(tmp_path / "history.json")
+    logbook = Logbook(history, transcripts, history, next_line=history.load().next_line, **limits)
+    line = logbook.app.record(AppEvent("1 fx", 2))
+    history.close()
+    assert History(tmp_path / "history.json").load().next_line == line + 1
+
+
+def test_events_of_applications_are_no_news_of_the_log(logbook):
+    logbook.app.record(AppEvent("1 fx", 2))
+    assert not logbook._grew.is_set()
+    logbook.record("evaluatedCode", "(run)", timestamp_ms=1)
+    assert logbook._grew.is_set()
+
+
+def test_events_of_applications_let_no_run_be_written_again(logbook, tmp_path):
+    memory = Memory(tmp_path / "memory")
+    recorder = RunRecorder(memory, logbook.log, session="s", started_ms=0, keep=lambda: 5)
+    logbook.record("evaluatedCode", "(run)", timestamp_ms=1)
+    recorder._write_run(None)
+    memory.forget_runs(memory.run_ids())
+    logbook.app.record(AppEvent("1 fx", 2))
+    recorder._write_run(None)
+    assert not memory.run_ids()
+    logbook.record("evaluationResults", "1", timestamp_ms=1)
+    recorder._write_run(None)
+    assert [entry.text for entry in memory.entries(*memory.run_ids())] == ["(run)", "1"]

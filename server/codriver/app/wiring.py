@@ -203,6 +203,7 @@ def _services(
         live=live,
         workspace=workspace,
         log=logbook.log,
+        app_log=logbook.app,
         transcripts=transcripts,
         repls=repls,
         now=now_ms,

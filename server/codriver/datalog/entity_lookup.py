@@ -34,7 +34,7 @@ class Group:
 
     def line_variables(self, places: Mapping[str, int]) -> frozenset[str]:
         """The variables that are the entity's line."""
-        terms = [self.entity] + [p.value for p in self.patterns if places[_attribute(p)] == LINE]
+        terms = [self.entity] + [p.value for p in self.patterns if places.get(_attribute(p)) == LINE]
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
 
@@ -85,7 +85,10 @@ def match_group(group: Group, scope: Scope, places: Mapping[str, int]) -> Match:
     match = Match()
     match.add(LINE, group.entity, scope)
     for pattern in group.patterns:
-        match.add(places[_attribute(pattern)], pattern.value, scope)
+        place = places.get(_attribute(pattern))
+        if place is None:  # an attribute of other sources
+            match.fixed.append((LINE, None))
+        match.add(LINE if place is None else place, pattern.value, scope)
     return match
 
 

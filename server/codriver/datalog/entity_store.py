@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-Value = str | int
+Value = str | int | float
 Record = tuple[Value | None, ...]
 """An entity: the values in the order of its schema's attributes, None where it has none. Never changed."""
 

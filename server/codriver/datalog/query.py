@@ -2,7 +2,7 @@
 
 The grammar is DataScript's, as a vector (`[:find … :in … :where …]`) or as a map. What differs, and why:
 
-- Sources are `$`, `$history` and `$memory` and nothing else: there are no other databases.
+- Sources are `$`, `$app`, `$history` and `$memory` and nothing else: there are no other databases.
 - A pattern has at most entity, attribute and value: entities never change, so there are no transactions to ask about.
 - An attribute that no entity can have is an error, not an empty answer: it is nearly always a slip of the pen.
 - A rule must not depend on its own negation, which has no agreed meaning.
@@ -76,6 +76,7 @@ def parse(source_text: str, schema: Schema) -> Query:
     _refuse_twice(text, names, form, "`:in` naming each variable once")
     query = Query(
         text=text,
+        schema=schema,
         shape=shape,
         elements=elements,
         with_variables=tuple(parser.variable(item).name for item in sections.get(":with", ())),

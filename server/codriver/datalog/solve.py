@@ -76,7 +76,8 @@ def pull(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, 
     if pattern.wildcard:
         shown |= snapshot.schema.document(record)
     for attribute in pattern.attributes:
-        value = record[snapshot.schema.positions[attribute.keyword]]
+        place = snapshot.schema.positions.get(attribute.keyword)
+        value = None if place is None else record[place]
         if value is not None:
             shown[attribute.key] = value
         elif attribute.default is not None:
@@ -122,14 +123,14 @@ class LineVariables:
 def solve(
     query: Query, sources: Mapping[str, Snapshot], inputs: Sequence[object], *, limit: int, budget: Budget
 ) -> QueryAnswer:
-    """The answer of a query over its sources: `$`, and `$history` and `$memory` where there are such.
+    """The answer of a query over its sources: `$`, and the others of `SOURCES` where there are such.
 
     `inputs` are JSON values in the order of `:in`, without the sources. `limit` is in rows.
 
     Raises:
         QueryError: the inputs do not fit, or a clause cannot be run.
     """
-    schema = sources["$"].schema
+    schema = query.schema
     given = read_inputs(query, inputs, schema)
     check_rule_calls(query.text, (call for call, _ in rule_calls(query.where)), given.rules)
     solver = RuleSolver(given.rules, query.text)
@@ -274,7 +275,7 @@ class _Shape:
         """The pull pattern that an input holds: as an EDN string, or as a list of attributes."""
         given = self._given.constants.get(variable.name)
         text = Text(given if isinstance(given, str) else printed(given), "pull pattern")
-        return parse_pull(text, read(text), self._context.sources["$"].schema)
+        return parse_pull(text, read(text), self._query.schema)
 
 
 def _row_to_json(row: Row) -> list[Any]:

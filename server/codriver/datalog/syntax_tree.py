@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from codriver.datalog.edn import Form, Text
+    from codriver.datalog.entity_store import Schema
 
 # Terms
 
@@ -32,7 +33,7 @@ class Blank:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A database: `$` is the log, `$history` the history, `$memory` the memory of past runs."""
+    """A database: `$` is the log, `$app` that of applications, `$history` the history, `$memory` that of past runs."""
 
     name: str
 
@@ -196,9 +197,13 @@ Input = Source | RulesInput | Binding
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query that has been checked. `keys` are the names of a row's values where rows are to be maps."""
+    """A query that has been checked. `keys` are the names of a row's values where rows are to be maps.
+
+    `schema`: of all the attributes that it may name; a source need not have all of them.
+    """
 
     text: Text
+    schema: Schema
     shape: Shape
     elements: tuple[Element, ...]
     with_variables: tuple[str, ...]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codriver.datalog.edn import Form, Text
     from codriver.datalog.entity_store import Schema
 
-SOURCES = ("$", "$history", "$memory")
+SOURCES = ("$", "$app", "$history", "$memory")
 CLAUSE = (
     "a clause: `[?e :attribute ?v]`, `[(f ?x)]`, `[(f ?x) ?y]`, `(not …)`, `(not-join [?x] …)`, `(or …)`, "
     "`(or-join [?x] …)` or `(rule ?x)`"
@@ -70,7 +70,7 @@ class Parser:
     def source(self, form: Form) -> Source:
         """The source that must stand here."""
         if form.value not in SOURCES:
-            raise self.text.error("`$`, the log, `$history` or `$memory`", form)
+            raise self.text.error("`$`, the log, `$app`, `$history` or `$memory`", form)
         return Source(form.value)
 
     def binding(self, form: Form) -> Binding:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from codriver.datalog.syntax_tree import Query
 
 __all__ = [
+    "APP_SCHEMA",
     "SCHEMA",
     "Category",
     "EntityStore",
@@ -66,6 +67,13 @@ SCHEMA = Schema(
     indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation", "run"}),
 )
 """The attributes of an entity, in the log, the history and the memory alike; only in the memory is there a `run`."""
+
+APP_SCHEMA = replace(
+    SCHEMA,
+    attributes=(*SCHEMA.attributes, "op", "name", "frame", "cause", "ms", "app-id"),
+    indexed=SCHEMA.indexed | {"op", "name", "frame", "cause"},
+)
+"""The attributes of an event of an application: see `codriver.log.app_log`. Queries may name all of them."""
 
 CATEGORY, TEXT, WHO, SESSION_KEY, EVALUATION = (
     SCHEMA.attributes.index(n) for n in ("category", "text", "who", "repl-session-key", "evaluation")
@@ -131,7 +139,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A Datalog query over the log (`$`), the history (`$history`) and the memory (`$memory`).
+    """A Datalog query over the log (`$`), applications (`$app`), the history (`$history`), the memory (`$memory`).
 
     `inputs`: JSON values in the order of `:in`, without the sources. `limit`: rows. `until`: as if nothing had come
     after this line. `every_row`: all rows, also where `:find` asks for only one.
@@ -181,6 +189,7 @@ class OutputLog:
         self._lock = threading.Lock()
         self._parse = lru_cache(maxsize=PARSED_QUERIES)(_parse)
         self._next_line = next_line
+        self._left_line = next_line - 1
         self._evicted = 0
 
     @property
@@ -197,6 +206,18 @@ class OutputLog:
     def next_line(self) -> int:
         """The line that the next entity gets."""
         return self._next_line
+
+    @property
+    def left_line(self) -> int:
+        """The highest line that has left, those of former runs among them."""
+        return self._left_line
+
+    @contextmanager
+    def line_for_another(self) -> Iterator[int]:
+        """Give the next line to an entity of another store, which has it before anybody gets the line after it."""
+        with self._lock:
+            yield self._next_line
+            self._next_line += 1
 
     @property
     def entity_count(self) -> int:
@@ -241,6 +262,7 @@ class OutputLog:
             entry = Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation, None, notebook)
             retracted = self._store.insert(entry.to_record(), _bytes(text))
             self._next_line = line + 1
+            self._left_line = retracted[-1] if retracted else self._left_line
             self._evicted += len(retracted)
             report = Report((entry,), retracted, self._store.first_line or line, line)
         for listener in self._listeners:
@@ -293,11 +315,12 @@ class OutputLog:
                 found.append(record)
         return tuple(Entry.from_record(record) for record in reversed(found))
 
-    def query(
+    def query(  # noqa: PLR0913  # one argument a source and a limit
         self,
         text: str,
         *,
         inputs: Sequence[object] = (),
+        app: Queryable | None = None,
         history: Queryable | None = None,
         memory: Queryable | None = None,
         limit: int = MAX_ROWS,
@@ -305,7 +328,7 @@ class OutputLog:
         until: int | None = None,
         every_row: bool = False,
     ) -> QueryAnswer:
-        """The answer of a Datalog query over the log, `$`, and over `$history` and `$memory`, as they are now.
+        """The answer of a Datalog query over the log, `$`, and over `$app`, `$history` and `$memory`, as they are now.
 
         The memory is loaded only where the query asks for it. `inputs`: JSON values in the order of `:in`, without the
         sources; rules as an EDN string. `until`: as if nothing had come after this line. `every_row`: a list of rows,
@@ -317,11 +340,9 @@ class OutputLog:
         from codriver.datalog.errors import Budget  # noqa: PLC0415  # the start is quicker without queries
         from codriver.datalog.solve import solve  # noqa: PLC0415  # as above
 
-        loaded = {"$": self.snapshot()}
-        if history is not None:
-            loaded["$history"] = history.snapshot()
-        if until is not None:
-            loaded = {name: snapshot.until(until) for name, snapshot in loaded.items()}
+        asked: dict[str, Queryable | None] = {"$": self, "$app": app, "$history": history}
+        loaded = {name: source.snapshot() for name, source in asked.items() if source is not None}
+        loaded = {n: known if until is None else known.until(until) for n, known in loaded.items()}
         sources = _Sources(loaded, {} if memory is None else {"$memory": memory})
         query = self._parse(text)
         if every_row and query.shape in ("scalar", "tuple"):
@@ -337,7 +358,7 @@ class OutputLog:
 def _parse(text: str) -> Query:
     from codriver.datalog.query import parse  # noqa: PLC0415  # as in `OutputLog.query`
 
-    return parse(text, schema=SCHEMA)
+    return parse(text, schema=APP_SCHEMA)
 
 
 class _Sources(Mapping[str, Snapshot]):

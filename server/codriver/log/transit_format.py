@@ -88,7 +88,7 @@ def _storable(value: Value) -> Value:
     """The value as transit has it, with a mark in place of half a character: no UTF-8 file can hold that."""
     from transit.writer import escape  # noqa: PLC0415  # as above
 
-    if isinstance(value, int):
+    if not isinstance(value, str):
         return value
     return cast("str", escape(value if value.isascii() else HALF_CHARACTER.sub("\ufffd", value)))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from codriver.log.app_log import AppLog
 from codriver.log.memory import Run, run_id
 from codriver.log.output_log import Entry, OutputLog, earlier_runs
 
@@ -39,7 +40,8 @@ WRITE_EVERY_S = 30.0
 class Logbook:
     """Writer of the log, for the life of one server: the history and the transcripts learn each entry.
 
-    `log` is for reading and querying; only `record` appends to it. Secrets are taken out on the way in.
+    `log` is for reading and querying; only `record` appends to it. Secrets are taken out on the way in. `app` has the
+    events of applications, of which none of those learns.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Logbook:
             redact=redactor,
             listener=self._logged,
         )
+        self.app = AppLog(self.log.line_for_another, redact=redactor, listener=history.saw_line)
 
     def perform(self, effect: Append) -> None:
         """Record for the core."""
@@ -135,7 +138,7 @@ class Logbook:
         return earlier_runs(known, (entry for entry in code if entry.line < first))
 
     def query(self, asked: Question) -> QueryAnswer:
-        """The answer to a Datalog query over log, history and memory. Meant for a thread: it takes up to two seconds.
+        """The answer to a Datalog query over all its sources. Meant for a thread: it takes up to two seconds.
 
         Raises:
             QueryError: it cannot be read, or asks for too much.
@@ -143,6 +146,7 @@ class Logbook:
         return self.log.query(
             asked.text,
             inputs=asked.inputs,
+            app=self.app,
             history=self._history,
             memory=self._memory,
             limit=asked.limit,
@@ -194,7 +198,7 @@ class RunRecorder:
         self._keep = keep
         self.started = Run(run_id(started_ms), session, started_ms, None, 0)
         self._pending: list[Document] = []
-        self._written_line = log.next_line
+        self._written_line = log.last_line
         self._woken = anyio.Event()
         self._writing = threading.Lock()
         self._is_failing = False
@@ -236,13 +240,13 @@ class RunRecorder:
     def _write_run(self, ended_ms: int | None) -> None:
         """Write this run, if it has something to tell and that has changed, and drop what is then too old."""
         with self._writing, self._guarded():
-            next_line = self._log.next_line
+            last_line = self._log.last_line
             if not self._keep() or not self._log.entity_count:
                 return
-            if next_line != self._written_line or ended_ms is not None:
+            if last_line != self._written_line or ended_ms is not None:
                 newest_first = reversed(self._log.snapshot().records)
                 self._memory.write_run(replace(self.started, ended=ended_ms), newest_first)
-                self._written_line = next_line
+                self._written_line = last_line
                 self._drop_old_runs()
 
     def _drop_old_runs(self) -> None:

@@ -58,9 +58,9 @@ class Broadcast:
 
     def log_grew_for(self, session: ClientSession) -> None:
         """Tell this one."""
-        next_line = self._log.next_line
-        if session.told_line < next_line:
-            session.told_line = next_line
+        last_line = self._log.last_line or 0
+        if session.told_line < last_line:
+            session.told_line = last_line
             _resource_updated(session, LOG_URI)
             self._subscriptions.deliver(ResourceUpdated(uri=LOG_URI), session.id)
 

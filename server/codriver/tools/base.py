@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.datalog.solve import QueryAnswer
     from codriver.editing import Editor
+    from codriver.log.app_log import AppLog
     from codriver.log.output_log import Entry, OutputLog, Question
     from codriver.log.transcripts import Transcripts
     from codriver.repls.supervisor import Repls
@@ -128,6 +129,8 @@ class Services:
     live: LiveSettings
     workspace: Path
     log: OutputLog
+    app_log: AppLog
+    """What applications tell by their seams."""
     transcripts: Transcripts
     repls: Repls
     now: Callable[[], int]

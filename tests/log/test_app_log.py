@@ -1,0 +1,227 @@
+"""The app log: events of applications beside the output log, with its lines, in their own bounds, as `$app`."""
+
+import threading
+
+import pytest
+
+from codriver.datalog.errors import QueryError
+from codriver.log.app_log import MAX_EVENTS, AppEvent, AppLog
+from codriver.log.output_log import APP_SCHEMA, SCHEMA, OutputLog
+
+CODE = "evaluatedCode"
+CAUSED = """[:find ?l ?t :in $ $app ?me
+  :where [?e :output/who ?me] [?e :output/evaluation ?id] [?e :output/category "evaluatedCode"]
+         [$app ?a :output/evaluation ?id] [$app ?a :output/text ?t] [$app ?a :output/line ?l]]"""
+
+
+@pytest.fixture
+def log():
+    return OutputLog(next_line=5)
+
+
+@pytest.fixture
+def app(log):
+    return AppLog(log.line_for_another)
+
+
+def event(text="1 fx db/write", timestamp=7, **known):
+    return AppEvent(text, timestamp, **known)
+
+
+def asked(log, app, query, *inputs):
+    return log.query(query, inputs=inputs, app=app).result
+
+
+def test_both_logs_have_the_lines_of_one_counter(log, app):
+    given = [log.append(CODE, "1", timestamp_ms=1), app.record(event()), app.record(event())]
+    given.append(log.append(CODE, "2", timestamp_ms=2))
+    assert given == [5, 6, 7, 8]
+    assert ([entry.line for entry in log.entries()], [entry["line"] for entry in app.entries(limit=9)]) == (
+        [5, 8],
+        [6, 7],
+    )
+    assert (app.first_line, app.last_line, len(app), app.kept) == (6, 7, 2, 2)
+
+
+def test_an_event_has_what_is_known_and_no_key_for_the_rest(app):
+    app.record(event())
+    app.record(event("2 event", 8, op="event", name="count/add", frame="app", cause=86, ms=0.25, app_id=342,
+                     who="ann", evaluation="e1", session_key="python"))  # fmt: skip
+    assert app.entries(limit=9) == [
+        {"line": 5, "category": "appEvent", "text": "1 fx db/write", "timestamp": 7},
+        {
+            "line": 6,
+            "category": "appEvent",
+            "text": "2 event",
+            "timestamp": 8,
+            "who": "ann",
+            "repl-session-key": "python",
+            "evaluation": "e1",
+            "op": "event",
+            "name": "count/add",
+            "frame": "app",
+            "cause": 86,
+            "ms": 0.25,
+            "app-id": 342,
+        },
+    ]
+
+
+def test_one_query_joins_an_evaluation_with_its_events(log, app):
+    for number in range(3):
+        log.append(CODE, f"add {number}", timestamp_ms=1, who="ann" if number else "bob", evaluation=f"e{number}")
+    app.record(event("3 fx by ann", evaluation="e1", who="ann"))
+    app.record(event("4 fx by bob", evaluation="e0", who="bob"))
+    app.record(event("5 fx of the app's own"))
+    assert asked(log, app, CAUSED, "ann") == [[8, "3 fx by ann"]]
+
+
+@pytest.mark.parametrize(
+    ("clause", "found"),
+    [
+        ('[$app ?e :output/op "error"]', [7]),
+        ("[$app ?e :output/cause 86]", [6, 7]),
+        ("[$app ?e :output/ms ?ms] [(> ?ms 0.5)]", [7]),
+        ('[$app ?e :output/frame "app"]', [6]),
+        ("[$app ?e] [(missing? $app ?e :output/op)]", [5]),
+    ],
+)
+def test_events_are_found_by_what_is_theirs(log, app, clause, found):
+    app.record(event())
+    app.record(event(op="fx", cause=86, ms=0.25, frame="app"))
+    app.record(event(op="error", cause=86, ms=1.5))
+    assert asked(log, app, f"[:find [?e ...] :in $ $app :where {clause}]") == found
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "[?e :output/op ?op]",
+        "[?e :output/line ?l] [?e :output/op ?op]",
+        '[?e :output/category ?c] [?e :output/op ?op] [?f :output/category ?c] [?f :output/who "ann"]',
+        '[?e :output/who "ann"] [?e :output/cause ?op]',
+        "[?f :output/evaluation ?id] [?e :output/evaluation ?id] [?e :output/name ?op]",
+    ],
+)
+def test_what_events_alone_have_no_entity_of_the_log_has(log, app, where):
+    log.append(CODE, "1", timestamp_ms=1, who="ann", evaluation="e1")
+    app.record(event(op="fx"))
+    assert asked(log, app, f"[:find ?e ?op :in $ $app :where {where}]") == []
+    absent = '[:find ?e . :where [?e :output/line] (not [?e :output/op "fx"])]'
+    assert asked(log, app, absent) == 5
+    assert asked(log, app, '[:find ?o . :where [?e :output/line] [(get-else $ ?e :output/op "none") ?o]]') == "none"
+
+
+def test_pulls_know_the_attributes_of_both(log, app):
+    log.append(CODE, "1", timestamp_ms=1)
+    app.record(event(op="fx"))
+    pattern = '[:output/line [:output/op :default "none"]]'
+    assert asked(log, app, f"[:find (pull ?e {pattern}) . :where [?e :output/line]]") == {
+        "id": 5,
+        "line": 5,
+        "op": "none",
+    }
+    pulled = asked(log, app, f"[:find (pull $app ?e {pattern}) . :in $ $app :where [$app ?e :output/line]]")
+    assert pulled == {"id": 6, "line": 6, "op": "fx"}
+    given = "[:find (pull $app ?e ?p) . :in $ $app ?p :where [$app ?e :output/line]]"
+    assert asked(log, app, given, "[:output/op]") == {"id": 6, "op": "fx"}
+
+
+def test_a_rule_may_look_into_events(log, app):
+    app.record(event(op="error"))
+    rules = '[[(failed ?e) [?e :output/op "error"]]]'
+    assert asked(log, app, "[:find [?e ...] :in $ $app % :where ($app failed ?e)]", rules) == [5]
+
+
+def test_triples_of_events_have_their_attributes(log, app):
+    app.record(event(op="fx"))
+    found = asked(log, app, "[:find [?a ...] :in $ $app :where [$app 5 ?a ?v]]")
+    assert sorted(found) == [":output/category", ":output/line", ":output/op", ":output/text", ":output/timestamp"]
+
+
+def test_without_an_app_log_there_is_no_such_source(log):
+    with pytest.raises(QueryError, match=r"one of the sources \$"):
+        log.query("[:find ?e :in $ $app :where [$app ?e :output/line]]")
+
+
+def test_a_question_up_to_a_line_sees_no_event_after_it(log, app):
+    for _ in range(3):
+        app.record(event())
+    query = "[:find [?e ...] :in $ $app :where [$app ?e :output/line]]"
+    assert log.query(query, app=app, until=6).result == [5, 6]
+
+
+def test_a_flood_of_events_takes_nothing_out_of_the_log(log, app):
+    log.append(CODE, "the oldest", timestamp_ms=1)
+    for _ in range(MAX_EVENTS + 50):
+        app.record(event())
+    assert [entry.text for entry in log.entries()] == ["the oldest"]
+    assert (len(app), app.kept, app.first_line, app.left_line) == (MAX_EVENTS, MAX_EVENTS + 50, 56, 55)
+    assert (log.evicted, log.left_line) == (0, 4)
+
+
+def test_events_leave_for_their_bytes_too(log):
+    app = AppLog(log.line_for_another, max_bytes=10_000)
+    for _ in range(10):
+        app.record(event("x" * 3000))
+    assert (len(app), app.text_bytes <= 10_000, app.left_line) == (2, True, 12)
+
+
+def test_an_events_texts_are_on_one_line_without_secrets_and_not_too_long(log):
+    app = AppLog(log.line_for_another, redact=lambda text: text.replace("s3cret", "***"))
+    app.record(event("a\n\x1b[2J s3cret", op="s3cret", name="n" * 999, frame="s3cret", cause="s3cret", who="s3cret"))
+    app.record(event("y" * 9000 + "s3cret", ms=float("nan")))
+    first, second = app.entries(limit=2)
+    assert first["text"] == r"a\n\x1b[2J ***"
+    assert [first[name] for name in ("op", "frame", "cause", "who")] == ["***"] * 4
+    assert len(str(first["name"])) < 350
+    assert len(str(second["text"])) < 4100
+    assert "ms" not in second
+
+
+def test_events_are_listed_by_line_and_caller_the_newest_within_a_limit(app):
+    for number in range(6):
+        app.record(event(str(number), who="ann" if number % 2 else None))
+    assert [one["text"] for one in app.entries(since=6, limit=2)] == ["4", "5"]
+    assert [one["text"] for one in app.entries(who="ann", limit=9)] == ["1", "3", "5"]
+    assert (app.count(), app.count(since=6), app.count(since=6, who="ann")) == (6, 4, 2)
+
+
+def test_listeners_are_told_of_each_event_while_they_listen(app, caplog):
+    heard = []
+
+    def failing(line):
+        raise RuntimeError(line)
+
+    with app.listening(heard.append), app.listening(failing):
+        app.record(event())
+    app.record(event())
+    assert heard == [5]
+    assert "line 5" in caplog.text
+
+
+def test_threads_that_record_in_both_logs_share_no_line_and_see_them_rise(log, app):
+    seen, go = [], threading.Barrier(4)
+
+    def fill(record):
+        go.wait()
+        seen.extend([record() for _ in range(500)])
+
+    recorders = [lambda: app.record(event()), lambda: log.append(CODE, "x", timestamp_ms=1)] * 2
+    threads = [threading.Thread(target=fill, args=(one,)) for one in recorders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(seen) == list(range(5, 2005))
+
+
+def test_what_was_not_recorded_is_counted(app):
+    app.drop(37)
+    app.drop(3)
+    assert (app.kept, app.dropped) == (0, 40)
+
+
+def test_the_logs_own_attributes_come_first_and_are_no_more_than_they_were():
+    assert APP_SCHEMA.attributes[: len(SCHEMA.attributes)] == SCHEMA.attributes
+    assert not {"op", "cause"} & set(SCHEMA.attributes)
