@@ -4,6 +4,7 @@ import socket
 import ssl
 import subprocess
 import threading
+from functools import partial
 from uuid import uuid4
 
 import anyio
@@ -13,6 +14,7 @@ from needs import do_without
 
 from codriver.repls.errors import ReplUnreachableError
 from codriver.repls.jupyter import server_api
+from codriver.repls.jupyter.http_exchange import HttpExchange
 from codriver.repls.jupyter.named_kernels import TokenError, TokenSource
 from codriver.repls.jupyter.server_api import KernelGoneError, ServerAnswerError, ServerApi, TokenRefusedError
 
@@ -158,7 +160,7 @@ async def test_lists_that_hold_nonsense_are_read_as_far_as_they_make_sense():
 
 
 async def test_an_answer_that_is_too_long_is_not_held(monkeypatch):
-    monkeypatch.setattr(server_api, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(server_api, "HttpExchange", partial(HttpExchange, max_bytes=1000))
     with answering(b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 5000) as (base, _), pytest.raises(ReplUnreachableError):
         await api(base).kernels()
 

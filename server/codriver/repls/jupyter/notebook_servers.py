@@ -10,8 +10,6 @@ import json
 import os
 import re
 import ssl
-import time
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +17,7 @@ from urllib.parse import urlsplit
 
 from codriver.errors import CodriverError
 from codriver.repls.jupyter.connection_files import LOOPBACK
+from codriver.repls.jupyter.http_exchange import HttpExchange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 2.0
 MAX_ANSWER_BYTES: Final = 1 << 20
-SESSIONS: Final = "api/sessions?no_track_activity=1"
-"""Unless told so, a server takes our question for its user's activity and never culls an idle kernel."""
 
 ADDED_BY_EDITOR: Final = re.compile(r"-jvsc-[0-9a-f-]{32,36}(?=(?:\.ipynb)?$)")
 """What VS Code puts into the name of a notebook whose session it asks for. Source: vscode-jupyter, `jvscIdentifier`."""
@@ -74,9 +71,12 @@ def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
     parts = urlsplit(server.url)
     if parts.hostname not in LOOPBACK or parts.scheme not in ("http", "https"):
         raise NotebookServerError(f"it is not asked at {server.url}, which is no loopback address")
-    base = parts.path.rstrip("/")
+    # Loopback, and a certificate that its user made: nobody signs one for localhost.
+    tls = ssl._create_unverified_context() if parts.scheme == "https" else None  # noqa: S323, SLF001  # its own name
+    exchange = HttpExchange(server.url, timeout_s=ANSWER_S, max_bytes=MAX_ANSWER_BYTES)
+    token = {"Authorization": f"token {server.token}"} if server.token else {}
     try:
-        status, data = _get(parts.scheme, parts.hostname or "", parts.port, f"{base}/{SESSIONS}", server.token)
+        status, data = exchange.run("GET", "/api/sessions", headers={"Accept": "application/json", **token}, tls=tls)
     except (OSError, http.client.HTTPException) as error:
         raise NotebookServerError(f"nothing answers at {server.url} ({error})") from error
     if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
@@ -130,29 +130,3 @@ def _read(server: NotebookServer, row: object) -> NotebookSession | None:
     # As the server joins them: a path that begins with a slash is below its folder too.
     absolute = Path(os.path.normpath(server.root / ADDED_BY_EDITOR.sub("", path.lstrip("/"))))
     return NotebookSession(absolute, id_, str(name or ""), f"{server.url.rstrip('/')}/api/kernels/{id_}")
-
-
-def _get(scheme: str, host: str, port: int | None, path: str, token: str) -> tuple[int, bytes]:
-    """The status and body of the answer to a GET."""
-    deadline = time.monotonic() + ANSWER_S
-    connection: http.client.HTTPConnection
-    if scheme == "https":
-        # Loopback, and a certificate that its user made: nobody signs one for localhost.
-        context = ssl._create_unverified_context()  # noqa: S323, SLF001  # the standard library's own name for it
-        connection = http.client.HTTPSConnection(host, port, timeout=ANSWER_S, context=context)
-    else:
-        connection = http.client.HTTPConnection(host, port, timeout=ANSWER_S)
-    with closing(connection):
-        headers = {"Accept": "application/json"} | ({"Authorization": f"token {token}"} if token else {})
-        connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        return answer.status, _read_body(answer, deadline)
-
-
-def _read_body(answer: http.client.HTTPResponse, deadline: float) -> bytes:
-    held = b""
-    while piece := answer.read1(64 * 1024):
-        held += piece
-        if len(held) > MAX_ANSWER_BYTES or time.monotonic() > deadline:
-            raise http.client.HTTPException("its answer is too long, or too slow")
-    return held

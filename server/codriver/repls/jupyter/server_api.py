@@ -11,17 +11,18 @@ import http.client
 import json
 import socket
 import ssl
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import anyio
 
 from codriver.errors import RefusedError
 from codriver.log.control_characters import one_line
 from codriver.repls.errors import ReplUnreachableError
+from codriver.repls.jupyter.http_exchange import HttpExchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 CALL_S: Final = 10.0
 START_S: Final = 120.0
 """A gateway answers once its kernel runs, for which a cluster may have to find room."""
-MAX_ANSWER_BYTES: Final = 16 * 2**20
-PIECE_BYTES: Final = 64 * 1024
 SHOWN_CHARACTERS: Final = 200
 """Of what the server says about a refusal."""
 OK, REDIRECTS, SERVER_FAULTS = range(200, 300), range(300, 400), range(500, 600)
@@ -199,7 +198,7 @@ class ServerApi:
         self, method: str, path: str, body: Mapping[str, object] | None = None, *, timeout_s: float | None = None
     ) -> object:
         timeout_s = timeout_s or self._timeout_s
-        exchange = _Exchange(self.base, timeout_s)
+        exchange = HttpExchange(self.base, timeout_s=timeout_s)
         try:
             with anyio.fail_after(timeout_s):
                 status, answer = await anyio.to_thread.run_sync(
@@ -217,45 +216,11 @@ class ServerApi:
         return _json(answer, self.base)
 
     def _exchange(
-        self, exchange: _Exchange, method: str, path: str, body: Mapping[str, object] | None
+        self, exchange: HttpExchange, method: str, path: str, body: Mapping[str, object] | None
     ) -> tuple[int, bytes]:
         headers = {**self.headers(), "Accept": "application/json", "Content-Type": "application/json"}
-        return exchange.run(self.tls(), method, path, None if body is None else json.dumps(body).encode(), headers)
-
-
-class _Exchange:
-    """One call in a thread, which `abort` ends from outside: else a server that drips would keep the thread."""
-
-    def __init__(self, base: str, timeout_s: float) -> None:
-        self._parts = urlsplit(base)
-        self._timeout_s = timeout_s
-        self._raw: socket.socket | None = None
-
-    def run(
-        self, tls: ssl.SSLContext | None, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[int, bytes]:
-        """The status and the body of the answer."""
-        host, port = self._parts.hostname or "", self._parts.port
-        timeout_s = self._timeout_s
-        connection: http.client.HTTPConnection
-        if tls is not None:
-            connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=tls)
-        else:
-            connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
-        with closing(connection):
-            connection.connect()
-            self._raw = connection.sock  # an answer without a length takes it away from the connection
-            # Else the server takes our question for its user's activity, and never culls an idle kernel.
-            query = "?no_track_activity=1" if method == "GET" else ""
-            connection.request(method, self._parts.path + path + query, body, dict(headers))
-            with connection.getresponse() as answer:
-                return answer.status, _read(answer)
-
-    def abort(self) -> None:
-        """End the call, if it is still under way."""
-        if self._raw is not None:
-            with suppress(OSError):
-                self._raw.shutdown(socket.SHUT_RDWR)
+        said = None if body is None else json.dumps(body).encode()
+        return exchange.run(method, path, headers=headers, body=said, tls=self.tls())
 
 
 def say(error: BaseException) -> str:
@@ -274,16 +239,6 @@ def say(error: BaseException) -> str:
     if isinstance(error, http.client.HTTPException):
         return f"what listens there does not speak HTTP as a Jupyter Server does ({type(error).__name__})"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
-
-
-def _read(answer: http.client.HTTPResponse) -> bytes:
-    pieces, size = [], 0
-    while piece := answer.read(PIECE_BYTES):
-        pieces.append(piece)
-        size += len(piece)
-        if size > MAX_ANSWER_BYTES:
-            raise http.client.HTTPException(f"an answer of more than {MAX_ANSWER_BYTES:,} bytes")
-    return b"".join(pieces)
 
 
 def _path(kernel: str) -> str:
