@@ -23,7 +23,7 @@ BUDGETS = {
     "python, 0, a client's first call": (225, 51),
     "python, 1+2": (165, 24),
     "python, 1/0": (394, 132),
-    "python, exception six frames deep": (678, 268),
+    "python, exception six frames deep": (740, 297),
     "python, 10 MB printed": (12_214, 6039),
     "python, 200,000 lines": (13_166, 6038),
     "python, list of 1,000,000": (651, 259),

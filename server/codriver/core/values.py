@@ -206,6 +206,8 @@ class Failure:
     column: int | None = None
     form: int | None = None
     trace: tuple[str, ...] = ()
+    locals: tuple[str, ...] = ()
+    """Some plain ones of the innermost frame of the user's code, each as `name=value`."""
     data: str | None = None
     """What the error carries, printed."""
     notes: tuple[str, ...] = ()

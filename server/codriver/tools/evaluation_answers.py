@@ -161,6 +161,7 @@ def failure_json(failure: Failure) -> dict[str, object]:
         "data": failure.data,
         "notes": list(failure.notes) or None,
         "trace": list(failure.trace) or None,
+        "locals": ", ".join(failure.locals) or None,
         "chain": [{"relation": link.relation, **failure_json(link)} for link in failure.chain] or None,
     }
     return {key: value for key, value in pairs.items() if value is not None}

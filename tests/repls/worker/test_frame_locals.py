@@ -34,6 +34,11 @@ def values(repl, *lines):
     return found
 
 
+def seen(repl, code):
+    """The locals that are told with an error."""
+    return next(one["codriver/error"].get("locals", []) for one in repl.evaluate(code) if "codriver/error" in one)
+
+
 def test_plain_values_are_printed(python):
     found = values(python, "n, x, t, b, none = 1, 2.5, 'it', b'x', None", "parts = [1, ('a',), {'k': None}]")
     assert found == {
@@ -112,9 +117,37 @@ def test_lisp_tells_locals_under_the_names_of_the_source(lisp):
     found = one[2]
     assert (found["some-arg"], found["ok?"], found["v"], found["l"]) == ("1", "true", '[1 :k "s"]', "<LazySeq>")
     assert found["m"] in ("{:a nil :token <not shown>}", "{:token <not shown> :a nil}")
+    assert seen(lisp, "(f 1 true 4)")[:2] == ["some-arg=1", "ok?=true"]
 
 
 @pytest.mark.parametrize("characters", [5, 40])
 def test_a_value_has_as_many_characters_as_are_asked_for(python, characters):
     ((_, _, found),) = told(python, "def f(t):\n    1 / 0\nf('x' * 100)", characters=characters)
     assert found == {"t": "'" + "x" * (characters - 1)}
+
+
+def test_an_error_tells_the_first_plain_locals_of_its_innermost_frame(python):
+    code = (
+        "def low(amount, rate, note):\n    deep = 1\n    return amount * rate['x']\n"
+        "def high(self):\n    low(None, {'y': 2}, 'once')\nhigh(3)"
+    )
+    assert seen(python, code) == ["amount=None", "rate={'y': 2}", "note='once'"]
+
+
+def test_an_error_tells_no_local_that_is_cut_or_not_plain_or_a_secret(python):
+    python.evaluate(RISKY)
+    code = (
+        "def f(thing, token, long, many, within, deep, ok):\n    1 / 0\n"
+        "ran.clear()\n"
+        "f(Risky(), 'x', 'y' * 61, list(range(11)), [Risky()], [[[1]]], ['z' * 50])"
+    )
+    assert seen(python, code) == [f"ok=['{'z' * 50}']"]
+    assert texts(python.evaluate("ran"), "value") == ["[]"]
+
+
+def test_an_error_in_the_code_that_was_sent_itself_tells_no_locals(python):
+    assert seen(python, "x = 3\n1 / 0") == []
+
+
+def test_an_error_in_a_library_tells_the_locals_of_who_called_it(python):
+    assert seen(python, "import json\ndef read(text):\n    return json.loads(text)\nread('{')") == ["text='{'"]

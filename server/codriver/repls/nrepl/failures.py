@@ -183,6 +183,7 @@ def _read_parts(parts: Mapping[str, Value], dialect: Dialect) -> Failure:
         column=as_int(parts.get("column")),
         form=as_int(parts.get("form")),
         trace=tuple(text_of(frame) for frame in own[:TRACE_FRAMES]),
+        locals=tuple(_texts(parts.get("locals"))),
         data=as_text(parts.get("data")),
         notes=tuple(_texts(parts.get("notes"))),
         relation=as_text(parts.get("relation")) or "",

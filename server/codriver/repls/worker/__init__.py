@@ -4,7 +4,7 @@ It uses the standard library alone and imports nothing of Codriver, so that any 
 nothing to install. Code is evaluated on the main thread, where a signal can interrupt it; the network lives on other
 threads, so the server answers while code runs. Dialects: `python`, and `lisp`, which hosts Basilisp.
 
-Beyond nREPL: a failure carries `codriver/error` (type, message, phase, file, line, column, form, trace); the op
+Beyond nREPL: a failure carries `codriver/error` (type, message, phase, file, line, column, form, trace, locals); the op
 `codriver/stacks` gives a dump of all threads; `clone` with `codriver/apart` gives a session with a namespace of its
 own; what printing cut of the values of an evaluation that has `codriver/keep`, its id, is told as `codriver/cut`, and
 `codriver/value` (`evaluation`, `path`, `from`) tells more of it; print options called `default-…` yield to the user's

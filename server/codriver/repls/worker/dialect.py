@@ -8,7 +8,7 @@ import linecache
 import os
 import types
 
-from .frame_locals import PYTHON, locals_of
+from .frame_locals import PYTHON, PlainPrinter, locals_of, plain_locals_of
 from .held_definitions import Holds
 from .kept_values import KeptValues
 from .printing import NoSuchPartError, tell
@@ -87,7 +87,20 @@ class Dialect:
 
     def locals_of(self, error: BaseException, most: int) -> list[dict[str, Any]]:
         """The locals of an error's frames in the user's code, each in a line of at most `most` characters."""
-        return locals_of(error, most, PYTHON, lambda name: name if name.isidentifier() and name[:2] != "__" else "")
+        return locals_of(error, most, self.plain_printer, self.local_name)
+
+    def plain_locals_of(self, error: BaseException) -> list[str]:
+        """The plain locals of the place where the user's code failed, each as `name=value`."""
+        return plain_locals_of(error, self.plain_printer, self.local_name)
+
+    @property
+    def plain_printer(self) -> PlainPrinter:
+        """Prints plain values as the language writes them."""
+        return PYTHON
+
+    def local_name(self, name: str) -> str:
+        """A local's name as the source has it; nothing for one that is not the user's."""
+        return name if name.isidentifier() and name[:2] != "__" else ""
 
     def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
         """A value as text, from its element `start` on, within the limits of the request; and what that cut, in words.

@@ -26,6 +26,8 @@ NAMES = 20
 PARTS = 10
 """Elements of the longest collection that is printed."""
 LEVELS = 2
+AT_ONCE, AT_ONCE_CHARACTERS = 3, 60
+"""Locals that are told with an error, before anybody asks, and the longest that one of them may be."""
 BITS = 400
 """Of the longest whole number that is printed."""
 SECRET = re.compile(
@@ -79,6 +81,23 @@ class PlainPrinter:
             return f"{name_of(kind)} of {len(value)}"
         return title_of(value) or f"<{name_of(kind)}>"
 
+    def whole(self, value: Any, most: int) -> str:
+        """A value in one line if it is plain through and through, and no longer than `most`; else nothing."""
+        try:
+            text = self.text(value, most + 1) if self._is_plain(value) else ""
+        except RuntimeError:  # another thread changed it meanwhile
+            return ""
+        return text if len(text) <= most else ""
+
+    def _is_plain(self, value: Any, level: int = 0) -> bool:
+        kind = type(value)
+        if kind in self._atoms or kind not in self._brackets:
+            return kind in self._atoms
+        if len(value) > PARTS or level >= LEVELS:
+            return False
+        parts = [*value.keys(), *value.values()] if hasattr(kind, "items") else value
+        return all(self._is_plain(part, level + 1) for part in parts)
+
     def _collection(self, value: Any, kind: type, most: int, level: int) -> str:
         if len(value) > PARTS or (level >= LEVELS and len(value)):
             return f"{name_of(kind)} of {len(value)}"
@@ -125,6 +144,15 @@ def locals_of(
                 shown[text] = dict(itertools.islice(_locals(values, most, printer, name), NAMES))
         told += [{"error": place, "frame": text, "locals": found} for text, found in shown.items() if found]
     return told
+
+
+def plain_locals_of(error: BaseException, printer: PlainPrinter, name: Callable[[str], str]) -> list[str]:
+    """The first few plain locals of the innermost frame of the user's code, each whole, as `name=value`."""
+    for _, values in _frames(error)[:1]:
+        named = ((shown, key) for key in list(values) if (shown := name(key)) and not SECRET.search(shown))
+        told = (f"{shown}={text}" for shown, key in named if (text := printer.whole(values[key], AT_ONCE_CHARACTERS)))
+        return list(itertools.islice(told, AT_ONCE))
+    return []
 
 
 def _frames(error: BaseException) -> list[tuple[str, dict[str, Any]]]:

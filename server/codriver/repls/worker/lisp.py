@@ -14,7 +14,7 @@ import sys
 
 from .dialect import COMPLETIONS, LISTED, Dialect, NamespaceMissingError, Sources, first_line, kind_of, matcher
 from .error_report import at_lines, begin_parts, in_phase, is_library, place, words_of
-from .frame_locals import BRACKETS, PlainPrinter, locals_of
+from .frame_locals import BRACKETS, PlainPrinter
 from .held_lisp import LispHolds
 from .lisp_loaded import LispLoaded
 from .lisp_values import LispValues, print_string
@@ -328,15 +328,17 @@ class Lisp(Dialect):
         ]
         return parts, "\n".join(lines) + "\n"
 
-    def locals_of(self, error: BaseException, most: int) -> list[dict[str, Any]]:
+    @property
+    def plain_printer(self) -> PlainPrinter:
+        """See `Dialect`."""
+        return self._plain
+
+    def local_name(self, name: str) -> str:
         """See `Dialect`. Basilisp numbers the names of a function, and writes those that Python would not have."""
-        demunge = importlib.import_module("basilisp.lang.util").demunge
-
-        def name(local: str) -> str:
-            own = re.sub(r"_\d+$", "", local)
-            return "" if own[:1] in "._" or not own else str(demunge(own))
-
-        return locals_of(error, most, self._plain, name)
+        own = re.sub(r"_\d+$", "", name)
+        if own[:1] in "._" or not own:
+            return ""
+        return str(importlib.import_module("basilisp.lang.util").demunge(own))
 
     def _plain_printer(self) -> PlainPrinter:
         """Prints what Lisp has for plain values. A sequence is none: to look at it may compute it."""

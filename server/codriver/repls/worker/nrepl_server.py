@@ -363,6 +363,8 @@ class Server:
         parts, text = told[0]
         if job.form:
             parts["form"] = job.form
+        if seen := self._dialect.plain_locals_of(error):
+            parts["locals"] = seen
         self._show(job, error, text)
         name = parts["type"]
         job.send({"ex": name, "root-ex": name, "codriver/error": parts, "status": ["eval-error"]})
