@@ -8,7 +8,7 @@ import linecache
 import os
 import types
 
-from .frame_locals import PYTHON, PlainPrinter, locals_of, plain_locals_of
+from .frame_locals import PYTHON, locals_of, plain_locals_of
 from .held_definitions import Holds
 from .kept_values import KeptValues
 from .printing import NoSuchPartError, tell
@@ -43,6 +43,8 @@ class Dialect:
     """Whether it can tell what is loaded of which file, for others to compare."""
     has_hooks = False
     """Whether `sys.excepthook` is the user's way to have errors shown."""
+    plain_printer = PYTHON
+    """Prints plain values as the language writes them."""
     home: Any
     """The namespace of the first session."""
 
@@ -92,11 +94,6 @@ class Dialect:
     def plain_locals_of(self, error: BaseException) -> list[str]:
         """The plain locals of the place where the user's code failed, each as `name=value`."""
         return plain_locals_of(error, self.plain_printer, self.local_name)
-
-    @property
-    def plain_printer(self) -> PlainPrinter:
-        """Prints plain values as the language writes them."""
-        return PYTHON
 
     def local_name(self, name: str) -> str:
         """A local's name as the source has it; nothing for one that is not the user's."""

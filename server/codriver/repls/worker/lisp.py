@@ -55,7 +55,7 @@ class Lisp(Dialect):
         obj.lrepr.register(str)(print_string)
         lang = importlib.import_module("basilisp.lang.vector"), importlib.import_module("basilisp.lang.interfaces")
         self._values = LispValues(lang[1].ICounted, lang[0].vector, runtime.lrepr)
-        self._plain = self._plain_printer()
+        self.plain_printer = self._plain_printer()
         self._sources = Sources()
         self.holds = self._holds = LispHolds(runtime.Namespace, multifn.MultiFunction)
         self._loaded = LispLoaded(*map(importlib.import_module, ("basilisp.lang.keyword", "basilisp.lang.map")))
@@ -327,11 +327,6 @@ class Lisp(Dialect):
             f"{one['relation']}: {one['type']}: {one['message']}{_data_of(one)}" for one in parts.get("chain", ())
         ]
         return parts, "\n".join(lines) + "\n"
-
-    @property
-    def plain_printer(self) -> PlainPrinter:
-        """See `Dialect`."""
-        return self._plain
 
     def local_name(self, name: str) -> str:
         """See `Dialect`. Basilisp numbers the names of a function, and writes those that Python would not have."""
