@@ -13,7 +13,7 @@ import os
 import time
 
 from .recording import CAUSE, EVENT, FRAME, HANDLER, ID, MS, NAME, OP, ORIGIN, SOURCE, TAGS, TIME, Unread, emit, seam
-from .values import Egress, Refusal, differences, one_line, part_at
+from .values import Egress, Refusal, differences, one_line, part_at, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,12 +135,22 @@ def _row(one: Epoch) -> Json:
 
 
 def epochs(asked: Json) -> Json:
-    """The epochs of a frame, the newest last."""
+    """The epochs of a frame, the newest last; with a path those that changed the part there, and how."""
     found, since, wanted = frame_of(asked), int(asked.get("since") or 0), asked.get("filter") or {}
-    rows = [_row(one) for one in tuple(found.epochs) if one.id > since]
-    rows = [row for row in rows if all(str(row.get(name)) == str(value) for name, value in wanted.items())]
-    shown = rows[-_limit(asked, 20) :]
+    rows = [(_row(one), one) for one in tuple(found.epochs) if one.id > since]
+    rows = [row for row in rows if all(str(row[0].get(name)) == str(value) for name, value in wanted.items())]
+    if path := _path_of(asked.get("path")):
+        rows = [({**row, "changes": changed}, one) for row, one in rows if (changed := _changed(found, one, path))]
+        if not rows:
+            part_at(found.get(), path)
+    shown = [row for row, _ in rows[-_limit(asked, 20) :]]
     return {"frame": found.name, "epochs": shown, "count": len(shown), "total": len(rows)}
+
+
+def _changed(found: Frame, one: Epoch, path: Path) -> list[Json]:
+    """The changes that an epoch made to the part at a path; none where one of its states could not be read."""
+    is_unread = isinstance(one.before, Unread) or isinstance(one.after, Unread)
+    return [] if is_unread else changes(found, one, one, path)[0]
 
 
 def epoch_of(found: Frame, number: object, reason: str) -> Epoch:
@@ -169,8 +179,8 @@ def diff(asked: Json) -> Json:
     return {**about, "changes": rows, "count": len(rows), "redacted": redacted}
 
 
-def changes(found: Frame, first: Epoch, last: Epoch) -> tuple[list[Json], int]:
-    """The changes from before one epoch to after another, and how many values in them are hidden.
+def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[list[Json], int]:
+    """The changes from before one epoch to after another at a path, and how many values in them are hidden.
 
     Raises:
         Refusal: nobody knows, as the state was changed in place or could not be read.
@@ -183,7 +193,8 @@ def changes(found: Frame, first: Epoch, last: Epoch) -> tuple[list[Json], int]:
         if isinstance(unread, Unread):
             raise Refusal("accessor-failed", f"the state could not be read: {unread.why}")
     egress, rows = Egress(found.sensitive), []
-    for op, path, old, new in itertools.islice(differences(found.thaw(first.before), found.thaw(last.after)), CHANGES):
+    told = differences(found.read(first.before), found.read(last.after))
+    for op, path, old, new in itertools.islice(within(told, at), CHANGES):
         row = {"op": op, "path": repr(list(path))}
         if op != "added":
             row["before"] = egress.show(old, path)

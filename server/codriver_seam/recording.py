@@ -156,6 +156,11 @@ class Frame:
             return pickle.loads(kept)  # noqa: S301  # our own bytes
         return kept if self._copy is None else self._copy(kept)
 
+    @staticmethod
+    def read(kept: Any) -> Any:
+        """A state that was kept, to be looked at and not to be changed."""
+        return pickle.loads(kept) if type(kept) is _Pickled else kept  # noqa: S301  # our own bytes
+
     def note_secrets(self, value: Any) -> None:
         """Remember the texts at the sensitive paths of a value."""
         for path in self.sensitive:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Path = tuple[Any, ...]
+    Difference = tuple[str, Path, Any, Any]
 
 TEXT, ITEMS, DEPTH, SHOWN = 2048, 50, 8, 20_000
 """Shown at most: characters of a text, elements of a collection, levels, and characters of all."""
@@ -138,7 +139,7 @@ def texts_at(value: Any, path: Path) -> Iterator[str]:
                 yield from texts_at(part, path[1:])
 
 
-def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[str, Path, Any, Any]]:
+def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
     """The differences between two values: what was added, removed or changed, each with its path."""
     if old is new:
         return
@@ -155,6 +156,30 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[str, Path
             yield "added", (*path, key), None, news[key]
         else:
             yield from differences(olds[key], news[key], (*path, key))
+
+
+def within(found: Iterator[Difference], at: Path) -> Iterator[Difference]:
+    """Of differences those at a path: the parts there of what came, went or was replaced as a whole."""
+    for op, path, old, new in found:
+        if path[: len(at)] == at:
+            yield op, path, old, new
+        elif at[: len(path)] == path:
+            rest = at[len(path) :]
+            yield from _difference(_found_at(old, rest), _found_at(new, rest), at)
+
+
+def _difference(old: list[Any], new: list[Any], at: Path) -> Iterator[Difference]:
+    if old and new:
+        yield from differences(old[0], new[0], at)
+    elif old or new:
+        yield ("added", at, None, new[0]) if new else ("removed", at, old[0], None)
+
+
+def _found_at(value: Any, path: Path) -> list[Any]:
+    try:
+        return [part_at(value, path)]
+    except Refusal:
+        return []
 
 
 def _is_equal(old: Any, new: Any) -> bool:

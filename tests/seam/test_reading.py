@@ -169,6 +169,51 @@ def test_an_epoch_tells_what_it_changed(shop):
     refused("diff", "no-such-epoch", epochId=999)
 
 
+def test_the_epochs_that_changed_a_part_are_told_with_how(shop):
+    for event in (["add", 1], ["order", "tea"], ["add", 2], ["order", "mug"], ["forget"]):
+        change(shop, event)
+    told = ask("epochs", path="count")["epochs"]
+    assert [(row["eventId"], row["changes"]) for row in told] == [
+        ("add", [{"op": "changed", "path": "['count']", "before": "0", "after": "1"}]),
+        ("add", [{"op": "changed", "path": "['count']", "before": "1", "after": "3"}]),
+    ]
+    assert ask("epochs", path="count", limit=1)["total"] == 2
+    first = ask("epochs", path="orders.0.what")["epochs"]
+    assert [(row["eventId"], row["changes"][0]["op"]) for row in first] == [("order", "added"), ("forget", "removed")]
+    assert ask("epochs", path="user")["epochs"] == []
+    refused("epochs", "path-not-found", path="no.such")
+
+
+def change(shop, event):
+    with seam.epoch("shop", event[0]):
+        if event[0] == "add":
+            shop.state = {**shop.state, "count": shop.state["count"] + event[1]}
+        elif event[0] == "order":
+            shop.state = {**shop.state, "orders": [*shop.state["orders"], {"what": event[1]}]}
+        else:
+            shop.state = {**shop.state, "orders": []}
+
+
+@pytest.mark.parametrize("snapshot", ["pickle", "deepcopy"])
+def test_the_epochs_that_changed_a_part_are_known_where_it_is_changed_in_place(snapshot):
+    state = {"orders": [{"cents": 1, "token": "0123456789"}]}
+    seam.frame("placed", lambda: state, snapshot=snapshot, sensitive=[("orders", "*", "token")])
+    for cents in (2, 3):
+        with seam.epoch("placed", "raise"):
+            state["orders"][0].update(cents=cents, token=f"012345678{cents}")
+    rows = ask("epochs", frame="placed", path="orders.0.cents")["epochs"]
+    assert [(row["changes"][0]["before"], row["changes"][0]["after"]) for row in rows] == [("1", "2"), ("2", "3")]
+    assert ask("epochs", frame="placed", path="orders.0.token")["epochs"][1]["changes"][0]["after"] == "<redacted>"
+
+
+def test_who_changed_a_part_is_refused_where_nobody_knows():
+    state = {"n": 1}
+    seam.frame("bare", lambda: state)
+    with seam.epoch("bare", "add"):
+        state["n"] = 2
+    refused("epochs", "band-missing", frame="bare", path="n")
+
+
 def test_a_diff_compares_types_and_takes_what_cannot_be_compared_for_changed(shop):
     class Odd:
         def __eq__(self, other):

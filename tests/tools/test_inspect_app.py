@@ -141,6 +141,16 @@ def test_an_event_is_handled_and_its_changes_are_those_of_its_epoch(client):
     assert look(client, "state", path="count")["value"] == "3"
 
 
+def test_an_epoch_that_changed_a_part_is_one_line_with_how(client):
+    answer = change(client, "dispatch", event="['order/add', 4]", sync=True)
+    change(client, "reset", value="{'count': 4, 'user': {}}")
+    [line] = look(client, "epochs", path="orders", filter={"epochId": answer["epochId"]})["lines"]
+    assert line.endswith(" by=bare added ['orders', 0]: 4")
+    [line] = look(client, "epochs", path="user", limit=1)["lines"]
+    assert line.endswith(" and 1 more")
+    assert TOKEN not in line
+
+
 def test_what_is_queued_is_found_by_its_dispatch_id_with_who_and_evaluation(client):
     answer = change(client, "dispatch", event="['order/add', 1]", who="bob", detail=True)
     assert answer["mode"] == "queued"

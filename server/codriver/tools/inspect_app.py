@@ -55,9 +55,9 @@ class InspectArguments(Arguments):
 
     what: Literal["health", "state", "diff", "epochs", "trace", "issues", "handlers", "machines"] = "health"
     frame: str | None = Field(None, description="If several.")
-    path: str | None = Field(None, description="Into state: user.name, or ['user', 0].")
+    path: str | None = Field(None, description="user.name or ['user', 0]. With epochs: who changed it.")
     epoch_id: int | None = Field(None, description="Of diff (newest).")
-    id: str | None = Field(None, description="Of a handler or machine.")
+    id: str | None = Field(None, description="Of handlers, machines.")
     filter: dict[str, Any] | None = Field(
         None, description="Of events: opType operation frame eventId severity origin dispatchId since sinceMs between …"
     )
@@ -153,7 +153,13 @@ def _epoch_line(row: Told) -> str:
     by = "" if row["origin"] == "app" else f" by={row['origin']}"
     at = datetime.fromtimestamp(row["time"], UTC).strftime("%H:%M:%S")
     cause = f" d{row['dispatchId']}" if row.get("dispatchId") else ""
-    return f"{row['epochId']} {row['eventId']} {row['outcome']}{cause} {row['ms']:.3g}ms {at}{by}"
+    line = f"{row['epochId']} {row['eventId']} {row['outcome']}{cause} {row['ms']:.3g}ms {at}{by}"
+    changes = row.get("changes", [])
+    return line + " ".join([f" {change_line(one)}" for one in changes[:1]]) + _and_more(len(changes) - 1)
+
+
+def _and_more(count: int) -> str:
+    return f" and {count} more" if count > 0 else ""
 
 
 def _handler_line(row: Told) -> str:
