@@ -1,7 +1,8 @@
 """One socket to an nREPL server: messages out, answers back to whoever asked.
 
 What comes is filed at all times, also when nobody waits. Every request has an id of its own; answers find their
-exchange by it, also when they come after `done`, for as long as the id is among the last `LINGERING` that ended.
+exchange by it, also when they come after `done`, for as long as the id is among the last `LINGERING` that ended, or the
+exchange is kept for what is still to come.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class NreplConnection:
         self._ids = count(1)
         self._routes: OrderedDict[str, Exchange] = OrderedDict()
         self._active: dict[str, Exchange] = {}
+        self._kept: dict[str, Exchange] = {}
         self._outgoing = anyio.Lock(fast_acquire=True)
         self._decoder = Decoder()
         self._backlog: deque[bytes] = deque()
@@ -171,6 +173,14 @@ class NreplConnection:
         exchange.over.set()
         exchange.turned.set()
 
+    def keep(self, exchange: Exchange) -> None:
+        """File what comes for an exchange, also when it is over, however many others follow, until it is forgotten."""
+        self._kept[exchange.id] = exchange
+
+    def forget(self, exchange: Exchange) -> None:
+        """Keep an exchange no longer than others. Twice is harmless."""
+        self._kept.pop(exchange.id, None)
+
     async def settle(self, exchange: Exchange, *, after_failure_s: float) -> bool:
         """Wait until `exchange` is over; False when it failed and no `done` followed within `after_failure_s`.
 
@@ -265,7 +275,7 @@ class NreplConnection:
     def _file(self, message: Message) -> None:
         """Give a message to its exchange; one without an id that is more than output can only be the one that runs."""
         name = message.id or ""
-        exchange = self._active.get(name) or self._routes.get(name)
+        exchange = self._active.get(name) or self._routes.get(name) or self._kept.get(name)
         if exchange is None and message.id is None and len(self._active) == 1 and _answers(message):
             exchange = next(iter(self._active.values()))
         if exchange is None:

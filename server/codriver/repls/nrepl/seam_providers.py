@@ -86,7 +86,12 @@ PROVIDERS: Final = (
         "codriver",
         frozenset({"basilisp"}),
         f'(python/getattr {_SEAM} "session_id" nil)',
-        {ANY: '(.call (python/__import__ "codriver_seam") $name $args $origin)'},
+        {
+            ANY: '(.call (python/__import__ "codriver_seam") $name $args $origin)',
+            # Its server gives each evaluation an output of its own, past that of Python.
+            "subscribe": """(let [out *out*] (.call (python/__import__ "codriver_seam") $name $args $origin
+ (fn [text] (.write out (str (python/chr 30) text "\\n")) (.flush out) nil)))""",
+        },
         words=_OURS,
     ),
     Provider(

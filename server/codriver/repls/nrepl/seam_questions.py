@@ -15,9 +15,10 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, Failure
 from codriver.errors import CodriverError
-from codriver.repls.adapter_values import SeamShown
-from codriver.repls.errors import CapabilityMissingError, EvaluationFailedError
+from codriver.repls.adapter_values import AppEvents, Output, SeamShown
+from codriver.repls.errors import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
 from codriver.repls.nrepl import seam_providers
+from codriver.repls.nrepl.app_frames import FrameReader
 from codriver.repls.nrepl.introspection import check, read_data
 from codriver.repls.nrepl.responses import SEAM_OP, Reply
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
@@ -27,13 +28,16 @@ if TYPE_CHECKING:
 
     from codriver.core.values import Request
     from codriver.repls.adapter_values import Listener
+    from codriver.repls.nrepl.connection import NreplConnection
     from codriver.repls.nrepl.message import Message
     from codriver.repls.nrepl.probe import ProbeResult
-    from codriver.repls.nrepl.seam_providers import Provider
+    from codriver.repls.nrepl.seam_providers import Provider, Told
     from codriver.repls.nrepl.session_pool import SessionPool
     from codriver.wire.bencode import Value
 
 SEAM: Final = "the application's seam"
+ENDING: Final = frozenset({"unsubscribe", "subscriptions"})
+"""The accessors that tell of subscriptions which are over."""
 LOOK_S: Final = 1.0
 """How long the end of an evaluation waits for the question whether an application came by it."""
 
@@ -48,6 +52,8 @@ class SeamQuestions:
         self._is_native = SEAM_OP in probed.ops
         self._question = None if self._is_native else seam_providers.question(probed.dialect.name)
         self._found = probed.seam
+        self._streams: dict[str, _Stream] = {}
+        """By the id of its subscription."""
         self._listener = listener
         self._op_timeout_s = op_timeout_s
 
@@ -61,8 +67,14 @@ class SeamQuestions:
             raise self._missing()
         if refused := seam_providers.refusal(self._found.provider, accessor, self._found.lacking):
             return json.dumps(refused)
-        code = seam_providers.form(self._found.provider, self._dialect.name, accessor, json.loads(arguments))
-        return self._read(self._found.provider, accessor, await self._evaluate(code))
+        provider, asked = self._found.provider, json.loads(arguments)
+        code = seam_providers.form(provider, self._dialect.name, accessor, asked)
+        if accessor == "subscribe":
+            return await self._subscribe(provider, code)
+        told = self._read(provider, accessor, await self._evaluate(code))
+        if accessor in ENDING:
+            self._forget(accessor, asked, json.loads(told))
+        return told
 
     def laid_in(self, request: Request) -> Request:
         """The request; of one to load our package where the REPL loads no Python, the code that brings it in."""
@@ -108,6 +120,31 @@ class SeamQuestions:
             Reply(None, self._listener).take(message)
         return told
 
+    async def _subscribe(self, provider: Provider, code: str) -> str:
+        """Subscribe; the frames come as output of the form that does it, for as long as the subscription stands."""
+        tool = await self._sessions.open(TOOL_SESSION)
+        stream = _Stream(tool.connection, self._listener)
+        try:
+            answer = await stream.begin({**tool.address(), "code": code}, timeout_s=self._op_timeout_s)
+            told = self._read(provider, "subscribe", answer)
+            stream.frames.subscription = identity = json.loads(told).get("subId")
+        except BaseException:
+            stream.end()
+            raise
+        if identity is None:
+            stream.end()
+        else:
+            self._streams[identity] = stream
+        return told
+
+    def _forget(self, accessor: str, asked: Told, told: Told) -> None:
+        """Let go of the output of subscriptions that are over, by what the application tells of them."""
+        gone = {str(asked.get("subId"))}
+        if accessor == "subscriptions":
+            gone = set(self._streams) - {str(row["id"]) for row in told["subs"]} if told["ok"] else set()
+        for identity in gone.intersection(self._streams):
+            self._streams.pop(identity).end()
+
     async def _evaluate(self, code: str) -> list[Message]:
         tool = await self._sessions.open(TOOL_SESSION)
         return await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
@@ -123,3 +160,44 @@ class SeamQuestions:
 
     def _missing(self) -> CapabilityMissingError:
         return CapabilityMissingError("seam", self._profile.missing.get("seam"))
+
+
+class _Stream:
+    """The output of a form that subscribes, where frames of events come, also when its evaluation is over."""
+
+    def __init__(self, connection: NreplConnection, listener: Listener) -> None:
+        self.frames = FrameReader()
+        self._connection = connection
+        self._listener = listener
+        self._answer: list[Message] = []
+        self._exchange = connection.begin(self._take)
+
+    async def begin(self, fields: dict[str, Value], *, timeout_s: float) -> list[Message]:
+        """Send the form, and give the messages that answer it.
+
+        Raises:
+            OpTimedOutError: it was not answered in time.
+        """
+        connection, exchange = self._connection, self._exchange
+        connection.keep(exchange)
+        with anyio.move_on_after(timeout_s):
+            await connection.send(exchange, "eval", fields)
+            await exchange.over.wait()
+            connection.check_open()
+            return self._answer
+        raise OpTimedOutError("eval", timeout_s)
+
+    def end(self) -> None:
+        """Take what still comes for that of any evaluation which is over."""
+        self._connection.end(self._exchange)
+        self._connection.forget(self._exchange)
+
+    def _take(self, message: Message) -> None:
+        """Pass on frames, and as output of nobody's what is none; what else the form answers is the answer."""
+        text = message.text("out")
+        for found in self.frames.feed(text) if text else ():
+            self._listener(None, Output("out", found) if isinstance(found, str) else AppEvents(found))
+        if err := message.text("err"):
+            self._listener(None, Output("err", err))
+        if not self._exchange.over.is_set():
+            self._answer.append(message)

@@ -1,0 +1,83 @@
+"""Frames of events in output: the same whatever the pieces in which they come."""
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.repls.nrepl import app_frames
+from codriver.repls.nrepl.app_frames import FrameReader
+
+ONE = {"sub": "s1", "dropped": 0, "depth": 0, "events": [{"id": 1, "line": "1 fx write\n2 \u2603"}]}
+TWO = {"sub": "s1", "dropped": 3, "depth": 1, "events": [{"id": 2, "line": "2 error x"}, {"id": 3, "line": "3"}]}
+
+
+def framed(frame):
+    return f"\x1e{json.dumps(frame)}\n"
+
+
+def read(*pieces, subscription="s1"):
+    """The frames that pieces give, and all else that was printed."""
+    reader, frames, printed = FrameReader(), [], ""
+    reader.subscription = subscription
+    for piece in pieces:
+        for found in reader.feed(piece):
+            if isinstance(found, str):
+                printed += found
+            else:
+                frames.append(found)
+    return frames, printed
+
+
+WHOLE = f"before {framed(ONE)}between\n{framed(TWO)}{framed(ONE)}after\n"
+
+
+def test_frames_split_at_every_place_are_the_same_and_other_output_stays():
+    wanted = ([ONE, TWO, ONE], "before between\nafter\n")
+    assert read(WHOLE) == wanted
+    for place in range(len(WHOLE) + 1):
+        assert read(WHOLE[:place], WHOLE[place:]) == wanted
+    assert read(*WHOLE) == wanted
+
+
+@given(st.lists(st.integers(0, len(WHOLE)), max_size=8))
+def test_frames_in_any_pieces_are_the_same(places):
+    cuts = [0, *sorted(places), len(WHOLE)]
+    pieces = [WHOLE[start:end] for start, end in itertools.pairwise(cuts)]
+    assert read(*pieces) == read(WHOLE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1e{not json}\n",
+        "\x1e[1, 2]\n",
+        '\x1e{"sub": "s1"}\n',
+        framed({**ONE, "sub": "s2"}),
+        "\x1e" + "[" * 100_000 + "\n",
+        "\x1e\n",
+        "plain\n",
+    ],
+)
+def test_what_is_no_frame_of_this_subscription_is_ordinary_output(text):
+    assert read(text, framed(ONE)) == ([ONE], text)
+
+
+def test_a_frame_that_was_broken_off_hides_none_behind_it():
+    assert read('\x1e{"sub": "s', framed(ONE)) == ([ONE], '\x1e{"sub": "s')
+
+
+def test_a_line_without_an_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(app_frames, "LINE_CHARACTERS", 100)
+    text = "\x1e" + "x" * 300
+    assert read(*[text[start : start + 70] for start in range(0, 301, 70)]) == ([], text)
+
+
+@given(st.lists(st.text(alphabet='\x1e\n{}"s1a', max_size=12), max_size=8))
+def test_no_character_of_output_is_lost(pieces):
+    frames, printed = read(*pieces, "\n")
+    assert frames == []
+    assert printed.count("s") == "".join(pieces).count("s")
+    assert sorted(printed) == sorted("".join(pieces) + "\n")

@@ -1,0 +1,134 @@
+"""Streams of an application in a REPL that is not ours: frames come as late output, and become events."""
+
+import json
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from real_repls import fresh
+
+import codriver_seam
+from codriver.core.values import Request
+from codriver.repls.adapter_values import AppEvents, Ending, Output
+from codriver.repls.nrepl.connection import LINGERING
+from codriver.repls.nrepl.nrepl_adapter import connect
+
+pytestmark = pytest.mark.anyio
+
+INSTALL = {
+    "basilisp": "(do (import codriver_seam) (codriver_seam/install true))",
+    "hy": "(do (import codriver_seam) (codriver_seam.install True))",
+}
+EMIT = {
+    "basilisp": '(.emit (python/__import__ "codriver_seam") "fx" "%s")',
+    "hy": '(.emit (__import__ "codriver_seam") "fx" "%s")',
+}
+PRINT = {"basilisp": '(do (.write *out* "%s") (flush))', "hy": '(print "%s" :end "")'}
+
+
+@pytest.fixture(scope="module", params=["basilisp", "hy"])
+def server(request):
+    with fresh(request.param) as running:
+        yield running
+
+
+class Hearing:
+    """What a listener hears: the lines of events, and what was printed."""
+
+    def __init__(self):
+        self.lines, self.printed, self.frames = [], "", []
+        self._news = anyio.Event()
+
+    def __call__(self, _evaluation, event):
+        if isinstance(event, AppEvents):
+            self.frames.append(event.frame)
+            self.lines += [row["line"] for row in event.frame["events"]]
+        elif isinstance(event, Output):
+            self.printed += event.text
+        self._news.set()
+
+    async def until(self, holds):
+        with anyio.fail_after(60):
+            while not holds():
+                self._news = anyio.Event()
+                await self._news.wait()
+
+
+@asynccontextmanager
+async def connected(server):
+    hearing = Hearing()
+    async with connect(server.endpoint, listener=hearing) as adapter:
+        for request in (
+            Request("1", "", file=codriver_seam.__file__, kind="load-file"),
+            Request("2", INSTALL[server.name]),
+        ):
+            assert (await evaluate(adapter, request)).status == "done"
+        yield adapter, hearing
+
+
+async def evaluate(adapter, request):
+    over, endings = anyio.Event(), []
+
+    def ended(how):
+        endings.append(how)
+        over.set()
+
+    adapter.start_evaluation(request, ended)
+    with anyio.fail_after(60):
+        await over.wait()
+    assert isinstance(endings[0], Ending), endings
+    return endings[0]
+
+
+async def ask(adapter, accessor, **asked):
+    return json.loads(await adapter.ask_seam(accessor, json.dumps(asked)))
+
+
+def words_of(hearing):
+    return [line.split()[2] for line in hearing.lines]
+
+
+async def test_events_come_for_as_long_as_one_is_subscribed_however_much_is_asked_meanwhile(server):
+    async with connected(server) as (adapter, hearing):
+        told = await ask(adapter, "subscribe", topic="fx")
+        assert told["ok"], told
+        await evaluate(adapter, Request("3", EMIT[server.name] % "first"))
+        await hearing.until(lambda: words_of(hearing) == ["first"])
+        # Basilisp's server takes ten times as long for each.
+        for _ in range(LINGERING + 10 if server.name == "hy" else 20):
+            await ask(adapter, "health")
+        await evaluate(adapter, Request("4", EMIT[server.name] % "second"))
+        await hearing.until(lambda: words_of(hearing) == ["first", "second"])
+        assert hearing.printed == ""
+        assert {frame["sub"] for frame in hearing.frames} == {told["subId"]}
+        assert (await ask(adapter, "unsubscribe", subId=told["subId"]))["existed"] is True
+        assert (await ask(adapter, "subscriptions"))["count"] == 0
+        await evaluate(adapter, Request("5", EMIT[server.name] % "third"))
+        assert words_of(hearing) == ["first", "second"]
+
+
+async def test_a_program_that_prints_a_frame_prints(server):
+    async with connected(server) as (adapter, hearing):
+        told = await ask(adapter, "subscribe", topic="error")
+        frame = json.dumps({"sub": told["subId"], "events": []}).replace('"', '\\"')
+        await evaluate(adapter, Request("3", PRINT[server.name] % ("\\u001e" + frame + "\\n")))
+        await hearing.until(lambda: "\x1e{" in hearing.printed)
+        assert hearing.frames == []
+        await ask(adapter, "unsubscribe", subId=told["subId"])
+
+
+async def test_a_subscription_that_is_refused_leaves_nothing(server):
+    async with connected(server) as (adapter, _):
+        refused = await ask(adapter, "subscribe", topic="nonsense")
+        assert refused["reason"] == "unknown-topic"
+        assert (await ask(adapter, "subscriptions"))["count"] == 0
+
+
+async def test_a_subscriber_that_leaves_is_forgotten(server):
+    async with connected(server) as (adapter, _):
+        assert (await ask(adapter, "subscribe", topic="fx", leaseS=1))["ok"]
+    async with connected(server) as (adapter, hearing):
+        with anyio.fail_after(60):
+            while (await ask(adapter, "subscriptions"))["count"]:
+                await evaluate(adapter, Request("3", EMIT[server.name] % "anybody"))
+        assert hearing.frames == []
