@@ -77,7 +77,7 @@ class Subscription:
         if topic not in TOPICS:
             raise Refusal("unknown-topic", f"topics: {', '.join(TOPICS)}")
         self.id, self.topic, self.filter = identity, topic, asked.get("filter") or {}
-        self.created, self.origin, self.sent = time.time(), who_of(origin.get()), 0
+        self.created, self.origin, self.sent = time.time(), str(asked.get("who") or who_of(origin.get())), 0
         self._lease_s = float(asked.get("leaseS") or LEASE_S)
         self._most_bytes = int(asked.get("maxBytes") or QUEUED_BYTES)
         most = max(1, min(int(asked.get("maxEvents") or QUEUED), QUEUED))

@@ -47,7 +47,7 @@ def test_an_agent_of_the_library_gets_every_tool_and_evaluates(tmp_path, library
         subprocess.run(stop, env=env, timeout=RUN_S, check=False, capture_output=True)
     # A Python REPL has no macros to expand, and no application; all else is there at the first look.
     assert set(seen["tools"]) == {tool.name for tool in MANIFEST} - {
-        "macroexpand", "inspect_app", "change_app", "list_cells", "run_cell",
+        "macroexpand", "inspect_app", "change_app", "watch_app", "list_cells", "run_cell",
     }  # fmt: skip
     assert (seen["result"], seen["failed"]) == ("42", True)
     assert seen["skill"].startswith("---\nname: live-repl")

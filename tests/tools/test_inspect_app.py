@@ -54,7 +54,7 @@ def run(event):
     with seam.epoch("shop", event[0]):
         handle(event)
 '''
-APP_TOOLS = {"inspect_app", "change_app"}
+APP_TOOLS = {"inspect_app", "change_app", "watch_app"}
 
 
 @pytest.fixture(scope="module")

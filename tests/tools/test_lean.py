@@ -115,7 +115,13 @@ def test_what_is_no_other_tool_is_refused_with_the_way_to_their_names(client, na
 
 def test_help_names_the_tools_and_says_how_one_is_called(client):
     named = {tool["name"] for tool in client.call("codriver", help=True)["tools"]}
-    assert named == {tool.name for tool in MANIFEST} - {"macroexpand", "run_cell", "inspect_app", "change_app"}
+    assert named == {tool.name for tool in MANIFEST} - {
+        "macroexpand",
+        "run_cell",
+        "inspect_app",
+        "change_app",
+        "watch_app",
+    }
     told = client.call("codriver", tool="run_tests", help=True)
     assert told["inputSchema"] == BY_NAME["run_tests"].schema
     assert told["description"] == BY_NAME["run_tests"].description

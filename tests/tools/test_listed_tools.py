@@ -16,7 +16,7 @@ NOTEBOOK_TOOLS = {"list_cells", "run_cell"}
 CHANGED = "notifications/tools/list_changed"
 CORE = {"evaluate_code", "get_evaluation", "load_file", "repl_output_log", "list_sessions"}
 
-APP_TOOLS = {"inspect_app", "change_app"}
+APP_TOOLS = {"inspect_app", "change_app", "watch_app"}
 NEEDING_OTHERS = {"macroexpand", "run_cell"}
 """The tools that neither Python nor the embedded Lisp can serve."""
 
@@ -26,6 +26,8 @@ READS = {
     "inspect_app",
 }  # fmt: skip
 """The tools that change nothing, so that asking them twice is asking them once."""
+ADDS = {"watch_app"}
+"""The tools that add something, and change nothing that is there."""
 RUNS_CODE = {
     "evaluate_code",
     "load_file",
@@ -107,7 +109,7 @@ def test_the_hints_of_every_tool_are_exact(lisp):
         hints = {key: value for key, value in tool["annotations"].items() if key.endswith("Hint")}
         assert hints == {
             "readOnlyHint": name in READS,
-            "destructiveHint": name not in READS,
+            "destructiveHint": name not in READS | ADDS,
             "idempotentHint": name in READS,
             "openWorldHint": name in RUNS_CODE | ASKS_THE_NETWORK,
         }, name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from codriver.core.enrichment import Later, from_context, from_result, from_settings
 
 if TYPE_CHECKING:
-    from codriver.core.state import Origin, Seen
+    from codriver.core.state import AppStream, Origin, Seen
     from codriver.core.values import Failure, Lane, Profile, Request
 
 
@@ -168,6 +168,28 @@ class SeamSeen(Action):
     seam: str
     provider: str | None = None
     """Of a seam that is asked by evaluation."""
+
+
+@dataclass(frozen=True)
+class AppStreamBegan(Action):
+    """The application's seam pushes what a client asked for."""
+
+    stream: AppStream
+
+
+@dataclass(frozen=True)
+class AppStreamRenewed(Action):
+    """The renewal of a stream: whether the application still has it, None where its connection is over."""
+
+    stream: AppStream
+    is_there: Later[bool | None] = from_result()
+
+
+@dataclass(frozen=True)
+class AppStreamEnded(Action):
+    """A client ended a stream."""
+
+    stream: AppStream
 
 
 @dataclass(frozen=True)

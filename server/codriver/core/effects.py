@@ -9,7 +9,7 @@ from codriver.core.enrichment import Later, from_context, from_settings, from_st
 
 if TYPE_CHECKING:
     from codriver.core.actions import Action
-    from codriver.core.state import Life
+    from codriver.core.state import AppStream, Life
     from codriver.core.values import Request
 
 
@@ -120,6 +120,20 @@ class AwaitGrace(Effect):
     """Dispatch the continuation after `grace_ms`."""
 
     grace_ms: Later[int] = from_settings("gone_client_grace_ms")
+
+
+@dataclass(frozen=True)
+class RenewAppStream(Effect):
+    """Tell the application, before its lease is over, that a stream is still watched. Continuation: whether it is."""
+
+    stream: AppStream
+
+
+@dataclass(frozen=True)
+class EndAppStream(Effect):
+    """End a stream in the application."""
+
+    stream: AppStream
 
 
 @dataclass(frozen=True)

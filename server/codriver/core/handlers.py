@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.core import actions, evaluation_queue, lanes, lifecycle, mcp_clients, repl_connections
+from codriver.core import actions, app_streams, evaluation_queue, lanes, lifecycle, mcp_clients, repl_connections
 from codriver.core.evaluation_queue import of_unfinished
 from codriver.core.repl_connections import announcing, of_known
 
@@ -34,6 +34,9 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.ReplStarted: of_known(repl_connections.started),
         actions.ReplConnected: of_known(repl_connections.connected),
         actions.SeamSeen: of_known(repl_connections.seam_seen),
+        actions.AppStreamBegan: app_streams.began,
+        actions.AppStreamRenewed: app_streams.renewed,
+        actions.AppStreamEnded: app_streams.ended,
         actions.ReplLost: of_known(repl_connections.lost),
         actions.RetryDue: of_known(repl_connections.retry_due),
         actions.RestartRepl: of_known(repl_connections.restart),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core import activity, client_departure
+from codriver.core import activity, app_streams, client_departure
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import NotifyClients
 from codriver.core.state import Client, with_item, without_item
@@ -34,7 +34,9 @@ def told(state: State, action: ClientTold) -> Outcome:
 def gone(state: State, action: ClientGone) -> Outcome:
     """One client less; what was its own ends with it."""
     without = replace(state, clients=without_item(state.clients, action.client))
-    return client_departure.leave(without, action.client)
+    left = app_streams.leave(without, action.client)
+    outcome = client_departure.leave(left.state, action.client)
+    return replace(outcome, effects=(*left.effects, *outcome.effects))
 
 
 def grace_over(state: State, action: GraceOver) -> Outcome:

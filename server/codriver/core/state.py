@@ -167,6 +167,21 @@ class Repl:
 
 
 @dataclass(frozen=True)
+class AppStream:
+    """A stream of an application's events that a client watches, over one connection of a REPL.
+
+    `id`: the subscription, as the application's seam names it.
+    """
+
+    id: str
+    repl: str
+    generation: int
+    client: str
+    who: str
+    topic: str
+
+
+@dataclass(frozen=True)
 class Latch:
     """An error worth remembering, kept until the server stops. `count`: how often it was seen."""
 
@@ -192,6 +207,8 @@ class State:
     languages_of_files: frozenset[str] | None = None
     """The languages that files of the workspace are written in; None before they were looked at."""
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
+    app_streams: tuple[AppStream, ...] = ()
+    """In the order in which they came; one whose connection is over stays until its next renewal."""
 
     def unfinished(self) -> list[Evaluation]:
         """The evaluations that are not over, in the order in which they came."""

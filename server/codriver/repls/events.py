@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Transcripts
     from codriver.log.writer import Logbook
     from codriver.repls.adapter_values import Event, OthersEnding
+    from codriver.repls.app_streams import AppEventRecorder
 
 
 logger = logging.getLogger(__name__)
@@ -33,10 +34,11 @@ LATE: Final = "a value came when this was over, and is in no result: "
 class EventRecorder:
     """Records the events of all REPLs of one server, for its life."""
 
-    def __init__(self, core: Core, logbook: Logbook, transcripts: Transcripts) -> None:
+    def __init__(self, core: Core, logbook: Logbook, transcripts: Transcripts, app_events: AppEventRecorder) -> None:
         self._core = core
         self._logbook = logbook
         self._transcripts = transcripts
+        self._app_events = app_events
         self._others: dict[tuple[str, str], str] = {}
         """By REPL and the id in its adapter's events: the evaluation of ours that stands for what others evaluate."""
         self._updates: dict[str, dict[str, Display]] = {}
@@ -47,11 +49,8 @@ class EventRecorder:
         if isinstance(event, OthersCode):
             self._others_began(repl_id, str(evaluation_id), event.code)
             return
-        if isinstance(event, SeamShown):
-            self._seam_shown(repl_id, event)
-            return
-        if isinstance(event, AppEvents):
-            # Nobody keeps them yet.
+        if isinstance(event, SeamShown | AppEvents):
+            self._app_told(event, self._core.state.repls.get(repl_id))
             return
         if self._others and (repl_id, evaluation_id) in self._others:
             evaluation_id = self._others[repl_id, str(evaluation_id)]
@@ -80,11 +79,15 @@ class EventRecorder:
         else:
             self._core.report(actions.EvaluationEnded(evaluation.id, event.status, failure=event.failure))
 
-    def _seam_shown(self, repl_id: str, event: SeamShown) -> None:
-        """The end of each evaluation tells of a seam: only a new one is news."""
-        repl = self._core.state.repls.get(repl_id)
-        if repl is not None and repl.profile is not None and repl.profile.seam != event.session_id:
-            self._core.report(actions.SeamSeen(repl_id, event.session_id, event.provider))
+    def _app_told(self, event: SeamShown | AppEvents, repl: Repl | None) -> None:
+        """The application in a REPL told of itself, which belongs to no evaluation."""
+        if repl is None:
+            return
+        if isinstance(event, AppEvents):
+            self._app_events.heard(repl, event.frame)
+        # The end of each evaluation tells of a seam: only a new one is news.
+        elif repl.profile is not None and repl.profile.seam != event.session_id:
+            self._core.report(actions.SeamSeen(repl.id, event.session_id, event.provider))
 
     def _others_began(self, repl_id: str, told_as: str, code: str) -> None:
         """Somebody evaluates in the REPL past this server: an evaluation like ours from now on."""

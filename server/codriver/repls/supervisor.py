@@ -19,6 +19,7 @@ from codriver.core.values import replace
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.files.working_trees import other_tree
 from codriver.repls import kinds
+from codriver.repls.app_streams import AppEventRecorder, AppStreamKeeper
 from codriver.repls.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
 from codriver.repls.events import EventRecorder, Faults
 from codriver.repls.interrupt import Interrupter
@@ -85,7 +86,9 @@ class Repls:
         self._adapters: dict[str, Adapter] = {}
         self._core = core
         self._faults = Faults(core)
-        self._events = EventRecorder(core, logbook, transcripts)
+        app_events = AppEventRecorder(core, logbook.app, self._begin)
+        self._events = EventRecorder(core, logbook, transcripts, app_events)
+        self._streams = AppStreamKeeper(core, self._adapters)
         self._interrupter = Interrupter(core, self._adapters, transcripts)
         self._runner = Runner(core, self._faults, self._adapters, self._interrupter, self._begin)
         self.stop = self._interrupter.stop
@@ -114,6 +117,8 @@ class Repls:
             effects.CloseSession: partial(self._begin, "closing the session {0.name}", self._close_session),
             effects.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
             effects.SettleEvaluation: self._events.settle,
+            effects.RenewAppStream: partial(self._begin, "renewing a stream", self._streams.renew),
+            effects.EndAppStream: partial(self._begin, "ending a stream", self._streams.end),
         }
 
     def _begin_life(self, effect: effects.StartRepl | effects.ConnectRepl) -> None:

@@ -22,6 +22,7 @@ from codriver.tools import (
     stacktrace,
     symbol_info,
     wait_for,
+    watch_app,
     what_changed,
 )
 
@@ -45,6 +46,7 @@ MANIFEST: tuple[Tool, ...] = (
     *edit_files.TOOLS,
     *inspect_app.TOOLS,
     *change_app.TOOLS,
+    *watch_app.TOOLS,
     *list_cells.TOOLS,
     *run_cell.TOOLS,
 )

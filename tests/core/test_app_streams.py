@@ -1,0 +1,107 @@
+"""Streams of applications' events: renewed while both ends are there, ended with their client."""
+
+import pytest
+
+from codriver.core import app_streams, effects
+from codriver.core.actions import (
+    AppStreamBegan,
+    AppStreamEnded,
+    AppStreamRenewed,
+    ClientConnected,
+    ClientGone,
+    ReplConnected,
+    ReplFound,
+    ReplLost,
+)
+from codriver.core.dispatch import Core
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import AppStream, Life, Origin, State
+from codriver.core.values import Capability, Profile
+from codriver.settings.model import Settings
+
+PROFILE = Profile(dialect="python", capabilities={"evaluate": Capability("eval"), "seam": Capability("x")})
+FIRST = AppStream("s1-a", "r1", 1, "c1", "ann", "error")
+SECOND = AppStream("s2-a", "r1", 1, "c2", "bob", "trace")
+
+
+class Server:
+    """A core whose shell remembers what it was asked to do, with two clients and a REPL."""
+
+    def __init__(self):
+        self.effects = []
+        self.core = Core(
+            state=State(life=Life(phase="started", session_id="abcdef")),
+            settings=Settings(),
+            now=lambda: 1000,
+            handlers=HANDLERS,
+            performers=lambda _: dict.fromkeys(effects.EFFECTS, self.effects.append),
+        )
+        self.do(ClientConnected("c1"), ClientConnected("c2"))
+        self.do(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", PROFILE, "x:1"))
+
+    def do(self, *actions):
+        self.effects.clear()
+        self.core.report(*actions)
+
+    def of(self, kind):
+        return [effect.stream for effect in self.effects if isinstance(effect, kind)]
+
+    def renewed(self, is_there):
+        """The renewal that is under way ends so."""
+        [effect] = [effect for effect in self.effects if isinstance(effect, effects.RenewAppStream)]
+        self.effects.clear()
+        self.core.resume(effect, is_there)
+
+
+@pytest.fixture
+def server():
+    made = Server()
+    made.do(AppStreamBegan(FIRST))
+    return made
+
+
+def test_a_stream_is_renewed_again_and_again_while_the_application_has_it(server):
+    for _ in range(3):
+        server.renewed(is_there=True)
+        assert server.of(effects.RenewAppStream) == [FIRST]
+    assert server.core.state.app_streams == (FIRST,)
+
+
+def test_of_one_that_the_application_ended_people_are_told(server):
+    server.renewed(is_there=False)
+    assert server.core.state.app_streams == ()
+    [said] = [effect.text for effect in server.effects if isinstance(effect, effects.Append)]
+    assert "s1-a (error) of ann ended" in said
+    assert server.of(effects.RenewAppStream) == []
+
+
+def test_one_whose_connection_is_over_is_not_listed_and_forgotten_without_a_word(server):
+    server.do(ReplLost("r1", "gone"))
+    assert app_streams.live(server.core.state) == []
+    server.do(ReplConnected("r1", PROFILE, "x:1"))
+    assert app_streams.live(server.core.state) == []
+    server.do(AppStreamRenewed(FIRST, None))
+    assert server.core.state.app_streams == ()
+    assert server.effects == []
+
+
+def test_a_client_that_leaves_ends_its_own_streams_alone(server):
+    server.do(AppStreamBegan(SECOND))
+    server.do(ClientGone("c1"))
+    assert server.of(effects.EndAppStream) == [FIRST]
+    assert app_streams.live(server.core.state) == [SECOND]
+
+
+def test_a_stream_that_begins_when_its_client_has_left_is_ended(server):
+    server.do(ClientGone("c2"))
+    server.do(AppStreamBegan(SECOND))
+    assert server.of(effects.EndAppStream) == [SECOND]
+    assert server.core.state.app_streams == (FIRST,)
+
+
+def test_a_stream_that_was_ended_is_not_renewed(server):
+    begun = list(server.effects)
+    server.do(AppStreamEnded(FIRST))
+    server.effects[:] = begun
+    server.renewed(is_there=True)
+    assert server.effects == []

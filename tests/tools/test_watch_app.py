@@ -1,0 +1,242 @@
+"""An application's events, pushed into the log and waited for: in the embedded Python, and in a web application."""
+
+import re
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from application import SEAM
+from jsonschema import validate
+from live_server import WAIT_S, serving, until
+
+from codriver.tools.manifest import BY_NAME
+
+APP = """
+import sys
+sys.path.insert(0, {seam!r})
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import codriver_seam as seam
+
+class Shop(BaseHTTPRequestHandler):
+    def do_GET(self):
+        try:
+            if self.path == "/fail":
+                raise ValueError("no stock")
+            with seam.epoch("shop", self.path):
+                state["hits"] += 1
+        except Exception as error:
+            seam.note_error(error, event_id=self.path)
+            self.send_response(500)
+        else:
+            self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+state = {{"hits": 0}}
+seam.install(True)
+seam.frame("shop", lambda: state, snapshot="deepcopy")
+server = ThreadingHTTPServer(("127.0.0.1", 0), Shop)
+repl = seam.start_repl()
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+IN_REPL = "import codriver_seam as seam; seam.install(True)"
+
+
+PAGE = (Path(__file__).parents[2] / "server" / "SEAM.md").read_text()
+JOINED = re.search(r"<!-- seam-query -->\n```clojure\n(.*?)```", PAGE, re.DOTALL)[1]
+
+
+def begin(client, topic, **arguments):
+    answer = client.call("watch_app", topic=topic, **arguments)
+    validate(answer, BY_NAME["watch_app"].output)
+    assert answer["ok"], answer
+    return answer
+
+
+def gained(client, watch):
+    """The rows that came since, once there are some."""
+
+    def rows():
+        found = client.call("repl_output_log", query=watch["query"], limit=3000)["result"]
+        return [text for line, text in sorted(found) if line > watch["since"]]
+
+    return until(rows, "an event")
+
+
+def lines(client, op=None):
+    where = f'[$app ?e :output/op "{op}"]' if op else ""
+    query = f"[:find ?l ?t :in $ $app :where [$app ?e :output/line ?l] [$app ?e :output/text ?t] {where}]"
+    return [text for _, text in sorted(client.call("repl_output_log", query=query, limit=3000)["result"])]
+
+
+@pytest.fixture
+def watching(client):
+    """The client, with an application in the embedded Python."""
+    assert client.call("evaluate_code", code=IN_REPL, who="setup")["ok"]
+    yield client
+    client.call("evaluate_code", code="None", who="setup")
+    for line in client.call("watch_app")["lines"]:
+        assert client.call("watch_app", stop=line.split()[0])["existed"] is True
+
+
+def test_the_events_of_a_change_are_joined_with_the_evaluation_that_made_it(watching):
+    code = "box = {'n': 0}\ndef put(event): box.update(n=event[1])\n"
+    watching.call("evaluate_code", code=code + "seam.frame('box', lambda: box, dispatch=put, snapshot='deepcopy')")
+    watch = begin(watching, "trace")
+    changed = watching.call("change_app", what="dispatch", event="['put', 3]", sync=True, who="ann")
+    assert gained(watching, watch)
+    query = JOINED
+    until(lambda: len(watching.call("repl_output_log", query=query, inputs=["ann"])["result"]) == 2, "both events")
+    rows = watching.call("repl_output_log", query=query, inputs=["ann"])["result"]
+    assert all(f"by=ann/{changed['evaluationId']}" in text for _, text in rows)
+    assert watching.call("repl_output_log", query=query, inputs=["bob"])["result"] == []
+
+
+def test_an_event_that_two_streams_bring_is_told_once(watching, other):
+    watch = begin(watching, "error")
+    begin(other, "trace")
+    watching.call("evaluate_code", code="seam.emit('error', 'Twice'); seam.emit('fx', 'after')")
+    query = watch["query"].replace('"error"', '"fx"')
+    assert gained(watching, {**watch, "query": query})
+    assert gained(watching, watch)
+    assert sum(" Twice" in line for line in lines(watching)) == 1
+
+
+def test_the_streams_are_listed_with_whose_they_are_and_end_when_told(watching):
+    watch = begin(watching, "fx", filter={"operation": "db/write"}, who="ann")
+    watching.call("evaluate_code", code="seam.emit('fx', 'db/write'); seam.emit('fx', 'other')")
+    assert gained(watching, watch)
+    listed = watching.call("watch_app")
+    assert listed["lines"] == [f'{watch["subId"]} fx {{"operation": "db/write"}} by ann: 1 sent, 0 dropped']
+    assert watching.call("watch_app", stop=watch["subId"]) == {"ok": True, "subId": watch["subId"], "existed": True}
+    assert watching.call("watch_app", stop=watch["subId"])["existed"] is False
+    assert watching.call("watch_app")["lines"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"topic": "trace", "filter": {"since_ms": 1}}, "accessor-failed"),
+        ({"topic": "trace", "filter": {"pred": "none"}}, "no-such-predicate"),
+        ({"topic": "nonsense"}, "bad-arguments"),
+    ],
+)
+def test_what_cannot_be_watched_is_refused(watching, arguments, reason):
+    assert watching.call("watch_app", **arguments)["reason"] == reason
+    assert watching.call("watch_app")["count"] == 0
+
+
+def test_an_eleventh_stream_is_refused_with_those_that_could_end(watching):
+    begun = [begin(watching, "fx")["subId"] for _ in range(10)]
+    refused = watching.call("watch_app", topic="fx")
+    assert refused["reason"] == "too-many-subscriptions"
+    assert begun[0] in refused["hint"]
+
+
+def test_a_flood_pushes_no_evaluation_out_of_the_log_and_is_counted(watching):
+    watching.call("evaluate_code", code="'the oldest'", who="first")
+    before = watching.call("repl_output_log", by="first")["result"]
+    begin(watching, "fx")
+    watching.call("evaluate_code", code="for n in range(100_000): seam.emit('fx', 'busy', n=n)")
+
+    def told():
+        rows = lines(watching, "stream")
+        return sum(int(row.split()[0]) for row in rows) + len([1 for row in lines(watching, "fx") if " busy " in row])
+
+    until(lambda: told() >= 100_000, "all to be counted")
+    assert told() == 100_000
+    assert len(lines(watching, "fx")) <= 1000
+    assert "inspect_app trace, filter since " in lines(watching, "stream")[-1]
+    assert watching.call("repl_output_log", by="first")["result"] == before
+
+
+def test_the_streams_of_a_client_go_with_it(live, watching):
+    with live.client(name="short-lived") as short:
+        begin(short, "trace")
+        assert watching.call("watch_app")["count"] == 1
+    code = "len(seam.seam.streams.rows())"
+    until(lambda: watching.call("evaluate_code", code=code)["result"] == "0", "the application to know")
+    assert watching.call("watch_app")["count"] == 0
+
+
+def test_a_restarted_repl_has_no_stream_and_says_so_of_an_old_one(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        first = client.call("evaluate_code", code=IN_REPL)
+        watch = begin(client, "trace")
+        session = client.call("inspect_app")["sessionId"]
+        client.call("restart_repl", replSessionKey="py")
+        again = client.call("evaluate_code", code=IN_REPL)
+        assert again["generation"] > first["generation"]
+        assert client.call("inspect_app")["sessionId"] != session
+        assert client.call("watch_app")["lines"] == []
+        assert client.call("watch_app", stop=watch["subId"])["existed"] is False
+        assert begin(client, "trace")["subId"] != watch["subId"]
+
+
+class WebShop:
+    """A web application of threads, with a REPL of its own."""
+
+    def __init__(self, folder):
+        file = folder / "shop.py"
+        file.write_text(APP.format(seam=str(SEAM)))
+        self.process = subprocess.Popen([sys.executable, file], cwd=folder, stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline())
+
+    def get(self, path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=WAIT_S) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def end(self):
+        """Kill it; what it printed meanwhile."""
+        self.process.kill()
+        rest = self.process.stdout.read()
+        self.process.wait(WAIT_S)
+        self.process.stdout.close()
+        return rest
+
+
+@pytest.fixture
+def web(tmp_path):
+    """A web application, and a server that found it."""
+    with serving(tmp_path, "--repl", "none") as live:
+        shop = WebShop(live.workspace)
+        with live.client() as client:
+            until(lambda: "seam" in str(client.call("list_sessions")), "the application to be found")
+            yield shop, live, client
+        assert shop.end() == "", "nothing of it is on the application's own output"
+
+
+def test_a_killed_server_leaves_no_subscription_in_the_application(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        shop = WebShop(live.workspace)
+        with live.client() as client:
+            until(lambda: "seam" in str(client.call("list_sessions")), "the application to be found")
+            begin(client, "trace")
+        live.stop(9)
+    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+        until(lambda: "seam" in str(client.call("list_sessions")), "the application to be found again")
+        code = "__import__('codriver_seam').seam.streams.rows()"
+        until(lambda: client.call("evaluate_code", code=code)["result"] == "[]", "the application to know")
+    assert shop.end() == ""
+
+
+def test_requests_are_served_while_everything_is_streamed(web):
+    shop, _, client = web
+    watch = begin(client, "trace")
+    threads = [threading.Thread(target=lambda: [shop.get("/") for _ in range(20)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert client.call("evaluate_code", code="state['hits']")["result"] == "80"
+    assert gained(client, watch)
