@@ -8,8 +8,22 @@ without `install` nothing is kept but which function handles what.
 from __future__ import annotations
 
 from .changes import call, show
-from .recording import bind, emit, epoch, frame, handler, install, loaded, machine, note_error, origin, predicate, seam
+from .recording import (
+    bind,
+    emit,
+    epoch,
+    frame,
+    handler,
+    install,
+    loaded,
+    machine,
+    note_error,
+    origin,
+    predicate,
+    seam,
+)
 from .repl import start_repl
+from .sensitive import look, sensitive_texts
 from .sources import trace_calls, watch_asyncio, watch_logging, watch_sqlalchemy, watch_threads
 from .web import watch_asgi, watch_flask, watch_wsgi
 
@@ -18,9 +32,9 @@ if TYPE_CHECKING:
     session_id: str | None
 
 __all__ = [
-    "bind", "call", "emit", "epoch", "frame", "handler", "install", "loaded", "machine", "note_error", "origin",
-    "predicate", "session_id", "show", "start_repl", "trace_calls", "watch_asgi", "watch_asyncio", "watch_flask",
-    "watch_logging", "watch_sqlalchemy", "watch_threads", "watch_wsgi",
+    "bind", "call", "emit", "epoch", "frame", "handler", "install", "loaded", "look", "machine", "note_error", "origin",
+    "predicate", "sensitive_texts", "session_id", "show", "start_repl", "trace_calls", "watch_asgi", "watch_asyncio",
+    "watch_flask", "watch_logging", "watch_sqlalchemy", "watch_threads", "watch_wsgi",
 ]  # fmt: skip
 
 

@@ -7,7 +7,6 @@ are never evaluated.
 from __future__ import annotations
 
 import ast
-import contextlib
 import itertools
 import os
 import time
@@ -284,17 +283,6 @@ def note_overdue() -> None:
         if not any(event[CAUSE] == number for event in tuple(seam.events)):
             words = f"not begun in {OVERDUE_S:g} s: what empties the queue has ended, or handles it without bind()"
             context.run(emit, "error", "not-begun", frame=frame, event_id=event_id, source="change", message=words)
-
-
-def secrets() -> list[str]:
-    """The texts at sensitive paths, now and lately, the longest first."""
-    found: dict[str, None] = {}
-    for one in tuple(seam.frames.values()):
-        if one.sensitive:
-            with contextlib.suppress(Exception):
-                one.look()
-            found.update(dict.fromkeys(tuple(one.secrets)))
-    return sorted(found, key=len, reverse=True)
 
 
 def trace(asked: Json) -> Json:

@@ -9,8 +9,9 @@ import contextvars
 import json
 import time
 
-from .accessors import READING, changes, epoch_of, frame_of, read_literal, secrets, who_of
+from .accessors import READING, changes, epoch_of, frame_of, read_literal, who_of
 from .recording import CAUSE, OP, TAGS, Epoch, Unread, cause, emit, epoch, is_reading, origin, seam
+from .sensitive import secrets
 from .streams import STREAMING, subscribe
 from .values import Egress, Refusal, differences, is_mutable, printed, without, words_of
 

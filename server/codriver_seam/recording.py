@@ -69,6 +69,8 @@ class Seam:
         self.queued: dict[int, tuple[float, contextvars.Context, str, str]] = {}
         """By dispatch id, what was queued for an agent and has no epoch yet: when, in which context, frame, event."""
         self.probes = self.loads = 0
+        self.changes, self.sensitive_version = itertools.count(1), 0
+        """A new one whenever a text was seen at a sensitive path that was not there before."""
 
     def last_id(self) -> int:
         """The id of the newest event."""
@@ -132,8 +134,8 @@ class Frame:
         """The epoch to which the state was restored last."""
         self.draining: dict[object, None] = {}
         """The epochs under way; each comes and goes by one operation, which needs no lock."""
-        self.secrets: dict[str, None] = {}
-        """Texts that were seen at sensitive paths, the newest last."""
+        self.secrets: dict[str, str] = {}
+        """Texts that were seen at sensitive paths, the newest last, each with its path."""
 
     def look(self) -> Any:
         """The state now, whose texts at sensitive paths are remembered. Raises what `get` does."""
@@ -163,12 +165,16 @@ class Frame:
 
     def note_secrets(self, value: Any) -> None:
         """Remember the texts at the sensitive paths of a value."""
+        is_new = False
         for path in self.sensitive:
             for text in texts_at(value, path):
-                self.secrets.pop(text, None)
-                self.secrets[text] = None
+                is_new = self.secrets.pop(text, None) is None or is_new
+                self.secrets[text] = ".".join(map(str, path))
         while len(self.secrets) > SECRETS:
             self.secrets.pop(next(iter(self.secrets)), None)
+        if is_new:
+            # After the texts: whoever knows this version has seen them. Each thread has a number of its own.
+            seam.sensitive_version = next(seam.changes)
 
 
 class _Pickled(bytes):

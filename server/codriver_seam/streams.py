@@ -17,7 +17,7 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
-from .accessors import line_of, matcher, note_overdue, secrets, who_of
+from .accessors import line_of, matcher, note_overdue, who_of
 from .recording import (
     CAUSE,
     EVENT,
@@ -36,6 +36,7 @@ from .recording import (
     origin,
     seam,
 )
+from .sensitive import secrets
 from .values import TEXT, Refusal, cut, one_line, without
 
 TYPE_CHECKING = False

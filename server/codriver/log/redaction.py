@@ -8,6 +8,9 @@ shell. What a program does to it beyond that, such as base64 or spelling it back
 A value of several lines, such as a PEM key, is often shown line by line, by a diff or by Python's `pprint`. So each of
 its lines of at least 20 characters is a secret too, unless it says nothing: a BEGIN or END mark, `key: word`, or
 `key: URL`.
+
+An application in a REPL may declare values of its state sensitive. They are secrets too, from when it told them until
+its REPL is gone; they are held here alone, in memory.
 """
 
 from __future__ import annotations
@@ -15,13 +18,15 @@ from __future__ import annotations
 import html
 import json
 import re
-from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, count
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    _Group = tuple[str, tuple[str, ...]]
 
 NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
 SECRET_KEYS = tuple(ending[1:] for ending in NAME_ENDINGS)
@@ -35,6 +40,9 @@ KEY_AND_VALUE = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<va
 WORD = re.compile(r"[A-Za-z][A-Za-z_.-]*")
 URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE)  # one with a user or a query may hold a secret
 
+NOT_IN_NAMES, MOST_NAME = re.compile(r"[^\w.* -]"), 60
+"""Of the names that stand for an application's texts."""
+
 _NAMED = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
 _QUOTES = ("", '"', "'", "`")
 """The quote that is escaped: none where another one stands around the string."""
@@ -42,32 +50,51 @@ UNCHANGED = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
 """Text that stands in every string as it is: ASCII without control characters, quotes, slash and backslash."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Secrets:
-    """The secrets to look for. `marks`: for every form of every secret the mark that stands for it.
+MOST_TOLD, MOST_TOLD_CHARACTERS = 1000, 256 * 1024
+"""Texts that a REPL told to be sensitive, and their characters together: the newest are held."""
 
-    `groups`: for each secret a piece that all its forms have in common, and the forms. `beginnings`: by a character the
-    forms that it may be the newest of, when not all has come; by the letters that they begin with, each with the length
-    of the longest such form.
+
+class _Secrets:
+    """The secrets to look for, each with the name that stands for it; never changed.
+
+    `groups`: for each secret a piece that all its forms have in common, and the forms.
     """
 
-    marks: Mapping[str, str]
-    groups: tuple[tuple[str, tuple[str, ...]], ...]
-    beginnings: Mapping[str, tuple[tuple[str, int, tuple[str, ...]], ...]]
-    pattern: re.Pattern[str]
+    def __init__(self, named: Sequence[tuple[str, str]], known: Mapping[str, _Group]) -> None:
+        """`named`: names and secrets, the first of equal ones counts. `known`: the groups made before, by secret."""
+        lines = [(name, line) for name, secret in named for line in secret_lines(secret)]
+        self.by_secret: dict[str, _Group] = {}
+        self.marks: dict[str, str] = {}
+        for name, secret in (*named, *lines):
+            if secret not in self.by_secret:
+                self.by_secret[secret] = known.get(secret) or (_common(secret), printed_forms(secret))
+                for form in self.by_secret[secret][1]:
+                    self.marks.setdefault(form, f"<<redacted:{name}>>")
+        for name, secret in reversed(named):
+            self.marks[secret] = f"<<redacted:{name}>>"  # a form of another secret gives way to the secret itself
+        self.groups = tuple(self.by_secret.values())
 
-    def any_in(self, text: str) -> bool:
-        """Whether any form is in the text: far faster than the pattern, and nearly always all there is to do."""
-        for piece, forms in self.groups:
-            if piece in text:
-                for form in forms:
-                    if form in text:
-                        return True
-        return False
+    @cached_property
+    def beginnings(self) -> Mapping[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
+        """By a character the forms that it may be the newest of, when not all has come.
+
+        By the letters that they begin with, each with the length of the longest such form.
+        """
+        return _beginnings(sorted(self.marks, key=len, reverse=True))
+
+    def forms_in(self, text: str) -> list[str]:
+        """The forms that are in the text, the longest first: far faster than a pattern, and nearly always none."""
+        found = [form for piece, forms in self.groups if piece in text for form in forms if form in text]
+        return sorted(found, key=len, reverse=True) if found else found
 
     def out_of(self, text: str) -> str:
         """The text with each form replaced by its mark."""
-        return self.pattern.sub(lambda match: self.marks[match[0]], text)
+        forms = self.forms_in(text)
+        return _any_of(forms).sub(lambda match: self.marks[match[0]], text) if forms else text
+
+
+def _any_of(forms: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, forms)))
 
 
 class Redactor:
@@ -76,7 +103,10 @@ class Redactor:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """`secrets`: by variable name. When two have the same value, the first name in the alphabet stands for it."""
         self._by_name = dict(secrets)
-        self._secrets = _secrets_of(secrets)
+        self._told: dict[str, dict[str, str]] = {}
+        """By REPL: the texts that its application told, the newest last, each with the name that stands for it."""
+        self._own = self._secrets = _Secrets(sorted(secrets.items()), {})
+        """Without what applications told, and with it."""
 
     def learn(self, name: str, secret: str) -> None:
         """Take this out too from now on, also of streams that are under way. A former one of this name is kept."""
@@ -85,7 +115,34 @@ class Redactor:
         names = chain((name,), (f"{name}_{number}" for number in count(2)))
         free = next(one for one in names if one not in self._by_name)
         self._by_name = {**self._by_name, free: secret}
-        self._secrets = _secrets_of(self._by_name)
+        self._own = _Secrets(sorted(self._by_name.items()), self._own.by_secret)
+        self._gather()
+
+    def hear(self, repl: str, told: Iterable[tuple[str, str]]) -> None:
+        """Take out what the application in a REPL tells to be sensitive, names and texts, until `forget`."""
+        texts = dict(self._told.get(repl, {}))
+        for name, text in told:
+            if len(text) >= MIN_CHARACTERS and any(map(str.isalnum, text)):
+                texts.pop(text, None)
+                texts[text] = NOT_IN_NAMES.sub("", name)[:MOST_NAME]
+        size = sum(map(len, texts))
+        while len(texts) > MOST_TOLD or size > MOST_TOLD_CHARACTERS:
+            oldest = next(iter(texts))
+            size -= len(oldest)
+            del texts[oldest]
+        self._told = {**self._told, repl: texts}
+        self._gather()
+
+    def forget(self, repl: str) -> None:
+        """Know no more what the application in a REPL told: it is gone."""
+        if repl in self._told:
+            self._told = {name: texts for name, texts in self._told.items() if name != repl}
+            self._gather()
+
+    def _gather(self) -> None:
+        told = [(name, text) for texts in self._told.values() for text, name in texts.items()]
+        named = [*sorted(self._by_name.items()), *told]
+        self._secrets = _Secrets(named, self._secrets.by_secret) if told else self._own
 
     @property
     def secrets(self) -> _Secrets:
@@ -110,15 +167,12 @@ class Redactor:
                 return self._secrets.out_of(text)
         return text
 
-    def redact_json(self, value: object) -> object:
-        """A JSON value with every string in it redacted, keys included. Lists and tuples become lists."""
-        if isinstance(value, str):
-            return self(value)
-        if isinstance(value, dict):
-            return {self.redact_json(key): self.redact_json(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.redact_json(item) for item in value]
-        return value
+    def redact_json(self, value: object, *, shows_told: bool = False) -> object:
+        """A JSON value with every string in it redacted, keys included. Lists and tuples become lists.
+
+        With `shows_told`, what applications told to be sensitive stays.
+        """
+        return _redacted(value, self._own if shows_told else self._secrets)
 
     def may_find(self, printed: str) -> bool:
         """Whether values may hold a secret, told by how some language prints them; False is certain.
@@ -130,6 +184,16 @@ class Redactor:
     def stream(self) -> StreamRedactor:
         """A redactor for one stream of text that comes in chunks."""
         return StreamRedactor(self)
+
+
+def _redacted(value: object, secrets: _Secrets) -> object:
+    if isinstance(value, str):
+        return secrets.out_of(value)
+    if isinstance(value, dict):
+        return {_redacted(key, secrets): _redacted(item, secrets) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(item, secrets) for item in value]
+    return value
 
 
 class StreamRedactor:
@@ -150,13 +214,14 @@ class StreamRedactor:
     def feed(self, chunk: str) -> str:
         """The text that can go out now, without secrets."""
         text = self._kept + chunk if self._kept else chunk
-        if not self._secrets.any_in(text):
+        forms = self._secrets.forms_in(text)
+        if not forms:
             undecided = self._beginning(text, 0)
             self._kept = text[undecided:]
             return text[:undecided] if self._kept else text
         done: list[str] = []
         place = 0
-        for match in self._secrets.pattern.finditer(text):
+        for match in _any_of(forms).finditer(text):
             undecided = self._beginning(text, place)
             if undecided <= match.start():  # it may become a longer secret that begins no later
                 break
@@ -184,25 +249,6 @@ class StreamRedactor:
                     break
                 place = text.find(letter, place + 1, first)
         return first
-
-
-def _secrets_of(secrets: Mapping[str, str]) -> _Secrets:
-    """The forms to look for, of secrets by their names."""
-    marks: dict[str, str] = {}
-    groups: dict[str, tuple[str, tuple[str, ...]]] = {}
-    lines = [(name, line) for name, secret in sorted(secrets.items()) for line in secret_lines(secret)]
-    for name, secret in (*sorted(secrets.items()), *lines):
-        if secret in groups:
-            continue
-        forms = printed_forms(secret)
-        groups[secret] = _common(secret), forms
-        for form in forms:
-            marks.setdefault(form, f"<<redacted:{name}>>")
-    for name, secret in sorted(secrets.items(), reverse=True):
-        marks[secret] = f"<<redacted:{name}>>"  # a form of another secret gives way to the secret itself
-    longest_first = tuple(sorted(marks, key=len, reverse=True))
-    pattern = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)")
-    return _Secrets(marks, tuple(groups.values()), _beginnings(longest_first), pattern)
 
 
 def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:

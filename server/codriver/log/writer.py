@@ -20,7 +20,7 @@ from codriver.log.memory import Run, run_id
 from codriver.log.output_log import Entry, OutputLog, earlier_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from codriver.core.effects import Append
     from codriver.datalog.solve import QueryAnswer
@@ -125,6 +125,14 @@ class Logbook:
         """The streams of a REPL that says no more, each with what waited of it, to be recorded."""
         ended = [key for key in self._loose if key[0] == repl]
         return [(key[1], self._loose.pop(key).flush()) for key in ended]
+
+    def hear_sensitive(self, repl: str, texts: Iterable[tuple[str, str]]) -> None:
+        """Know that the application in a REPL takes these texts, each with a name, for sensitive."""
+        self._redactor.hear(repl, texts)
+
+    def forget_sensitive(self, repl: str) -> None:
+        """Know no more what the application in a REPL takes for sensitive: it is gone."""
+        self._redactor.forget(repl)
 
     def history_usage(self) -> Mapping[str, int]:
         """How much the history takes, in entities and bytes."""

@@ -111,6 +111,16 @@ class AppEvents:
 
 
 @dataclass(frozen=True, slots=True)
+class SensitiveSeen:
+    """The application tells texts that stand at sensitive paths of its state, before anything that may hold them.
+
+    Each with a name that may be shown in its place. They are for the redactor alone.
+    """
+
+    texts: tuple[tuple[str, str], ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class InputNeeded:
     """The evaluation reads from stdin and waits; `Adapter.send_input` serves it."""
 
@@ -133,7 +143,18 @@ class OthersEnding:
     failure: Failure | None = None
 
 
-Event = Output | Value | ValueKept | Display | InputNeeded | OthersCode | OthersEnding | SeamShown | AppEvents
+Event = (
+    Output
+    | Value
+    | ValueKept
+    | Display
+    | InputNeeded
+    | OthersCode
+    | OthersEnding
+    | SeamShown
+    | AppEvents
+    | SensitiveSeen
+)
 
 Listener = Callable[[str | None, Event], None]
 """Called on the event loop with (evaluation id, event). The id is None for output that no evaluation is known to have

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import actions
 from codriver.core.evaluation_queue import next_id, session_key
-from codriver.repls.adapter_values import AppEvents, InputNeeded, OthersCode, Output, SeamShown, Value, ValueKept
+from codriver.core.values import Failure
+from codriver.repls.adapter_values import (
+    AppEvents,
+    InputNeeded,
+    OthersCode,
+    Output,
+    SeamShown,
+    SensitiveSeen,
+    Value,
+    ValueKept,
+)
 from codriver.repls.media import Display, text_of
 
 if TYPE_CHECKING:
@@ -49,8 +59,8 @@ class EventRecorder:
         if isinstance(event, OthersCode):
             self._others_began(repl_id, str(evaluation_id), event.code)
             return
-        if isinstance(event, SeamShown | AppEvents):
-            self._app_told(event, self._core.state.repls.get(repl_id))
+        if isinstance(event, SeamShown | AppEvents | SensitiveSeen):
+            self._app_told(repl_id, event)
             return
         if self._others and (repl_id, evaluation_id) in self._others:
             evaluation_id = self._others[repl_id, str(evaluation_id)]
@@ -77,10 +87,25 @@ class EventRecorder:
         elif isinstance(event, ValueKept):
             self._keep(evaluation, event.cut)
         else:
-            self._core.report(actions.EvaluationEnded(evaluation.id, event.status, failure=event.failure))
+            failure = event.failure and self.cleared(event.failure)
+            self._core.report(actions.EvaluationEnded(evaluation.id, event.status, failure=failure))
 
-    def _app_told(self, event: SeamShown | AppEvents, repl: Repl | None) -> None:
+    def cleared(self, failure: Failure) -> Failure:
+        """A failure without secrets: it is kept for longer than those are known that an application told."""
+
+        def clear(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(map(clear, value))
+            return self.cleared(value) if isinstance(value, Failure) else self._transcripts.cleared(value)
+
+        return replace(failure, **{field.name: clear(getattr(failure, field.name)) for field in fields(failure)})
+
+    def _app_told(self, repl_id: str, event: SeamShown | AppEvents | SensitiveSeen) -> None:
         """The application in a REPL told of itself, which belongs to no evaluation."""
+        if isinstance(event, SensitiveSeen):
+            self._logbook.hear_sensitive(repl_id, event.texts)
+            return
+        repl = self._core.state.repls.get(repl_id)
         if repl is None:
             return
         if isinstance(event, AppEvents):
@@ -162,6 +187,10 @@ class EventRecorder:
         for stream, rest in self._logbook.end_loose(repl_id):
             if rest and repl is not None:
                 self._record(_category(None, is_error=stream.endswith("err")), rest, repl, None)
+
+    def forget(self, repl_id: str) -> None:
+        """Know no more what an application took for sensitive: its REPL is gone, and its evaluations are over."""
+        self._logbook.forget_sensitive(repl_id)
 
     def settle(self, effect: SettleEvaluation) -> None:
         """Wake who waits for an evaluation that changed; when it is over, record what was kept back of its output."""

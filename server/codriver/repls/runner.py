@@ -40,7 +40,7 @@ class _Run:
 class Runner:
     """Runs the evaluations of one server, for its life. `adapters` are those connected at any moment.
 
-    `spawn` does something in a task of its own, whose faults end nothing but itself.
+    `spawn` does something in a task of its own, whose faults end nothing but itself. `clear` takes secrets out.
     """
 
     def __init__(
@@ -50,12 +50,14 @@ class Runner:
         adapters: Mapping[str, Adapter],
         interrupter: Interrupter,
         spawn: Spawn,
+        clear: Callable[[Failure], Failure],
     ) -> None:
         self._core = core
         self._faults = faults
         self._adapters = adapters
         self._interrupter = interrupter
         self._spawn = spawn
+        self._clear = clear
         self._running: dict[str, _Run] = {}
         self._timer: asyncio.TimerHandle | None = None
         """Set for the first that will have run too long. One for all, as nearly every evaluation ends long before."""
@@ -108,7 +110,7 @@ class Runner:
         if isinstance(how, ReplDisconnectedError):
             return  # the life of the connection ends all its evaluations at once, with the cause
         try:
-            self._core.report(_ending(evaluation, how, notes=(why,) if why else ()))
+            self._core.report(_ending(evaluation, how, self._clear, notes=(why,) if why else ()))
         except Exception as error:  # noqa: BLE001  # as above
             text = self._faults.latch(f"the evaluation {evaluation}", error)
             failure = Failure("internal-error", f"{text}; the code was sent and may have run, in part or whole")
@@ -162,7 +164,9 @@ def _limits(effect: effects.RunEvaluation) -> PrintLimits:
     )
 
 
-def _ending(evaluation: str, how: Ending | Exception, *, notes: tuple[str, ...]) -> actions.EvaluationEnded:
+def _ending(
+    evaluation: str, how: Ending | Exception, clear: Callable[[Failure], Failure], *, notes: tuple[str, ...]
+) -> actions.EvaluationEnded:
     """The action that reports an end. A fault of ours is raised again: its words are found where it is latched."""
     if isinstance(how, CodriverError):
         failure = Failure(getattr(how, "reason", type(how).__name__), str(how))
@@ -170,4 +174,5 @@ def _ending(evaluation: str, how: Ending | Exception, *, notes: tuple[str, ...])
     if isinstance(how, Exception):
         raise how
     notes = (*how.notes, *notes)
-    return actions.EvaluationEnded(evaluation, how.status, how.namespace, how.failure, notes, how.said)
+    cleared = how.failure and clear(how.failure)
+    return actions.EvaluationEnded(evaluation, how.status, how.namespace, cleared, notes, how.said)

@@ -90,7 +90,7 @@ class Repls:
         self._events = EventRecorder(core, logbook, transcripts, app_events)
         self._streams = AppStreamKeeper(core, self._adapters)
         self._interrupter = Interrupter(core, self._adapters, transcripts)
-        self._runner = Runner(core, self._faults, self._adapters, self._interrupter, self._begin)
+        self._runner = Runner(core, self._faults, self._adapters, self._interrupter, self._begin, self._events.cleared)
         self.stop = self._interrupter.stop
 
     def adapter(self, repl: str) -> Adapter:
@@ -177,6 +177,8 @@ class Repls:
             given_up = self._core.state.repls.get(repl_id)
             if given_up is not None and given_up.phase == "stopped":
                 logger.warning("the REPL %s is stopped: %s", given_up.key, given_up.note)
+        # Nothing is awaited before: the next life of this REPL may tell the same again.
+        self._events.forget(repl_id)
 
     async def _connect(self, repl: Repl) -> str:
         """Live through one connection; why it ended."""

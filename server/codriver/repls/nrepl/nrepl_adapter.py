@@ -23,7 +23,7 @@ from codriver.repls.nrepl.definition_holds import DefinitionHolds
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.introspection import Introspection
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
-from codriver.repls.nrepl.responses import NEED_INPUT, Reply
+from codriver.repls.nrepl.responses import NEED_INPUT, SENSITIVE_OP, Reply, read_sensitive
 from codriver.repls.nrepl.seam_questions import SeamQuestions
 from codriver.repls.nrepl.session_pool import OURS, Heartbeat, SessionPool, keep_watch
 from codriver.repls.nrepl.test_runner import TestRunner
@@ -82,7 +82,10 @@ async def connect(
     async with own_tasks() as tasks:
 
         def on_stray(message: Message) -> None:
-            Reply(None, listener).take(message)
+            if SENSITIVE_OP in message.fields:
+                listener(None, read_sensitive(message))
+            else:
+                Reply(None, listener).take(message)
 
         sessions = SessionPool(endpoint, tasks, on_stray, op_timeout_s=op_timeout_s)
         try:
@@ -108,6 +111,9 @@ async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_ti
         ops = read_ops(answer)
         if "eval" not in ops:
             raise sessions.refuse("it answers `describe` without naming an op `eval`")
+        if SENSITIVE_OP in ops:
+            # Before anything that could be shown.
+            await connection.ask(SENSITIVE_OP, timeout_s=op_timeout_s)
         probed = await probe(connection, answer, ops=ops)
         sessions.dialect = probed.dialect
         connection.send_gap_s = probed.dialect.send_gap_s

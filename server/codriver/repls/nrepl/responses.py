@@ -24,6 +24,7 @@ from codriver.repls.adapter_values import (
     Names,
     Output,
     SeamShown,
+    SensitiveSeen,
     Symbol,
     TestResult,
     TestRun,
@@ -63,6 +64,9 @@ SEAM_OP: Final = "codriver/seam"
 
 APP_EVENTS: Final = "codriver/app-events"
 """The field in which it pushes what the application does to whoever subscribed, for as long as that stands."""
+
+SENSITIVE_OP: Final = "codriver/sensitive"
+"""The op of Codriver's worker that has it tell texts at sensitive paths; also the field of the messages that do."""
 
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
 _CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
@@ -162,6 +166,12 @@ class Reply:
     def failure(self) -> SentFailure:
         """The parts of the failure as they were sent."""
         return SentFailure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)
+
+
+def read_sensitive(message: Message) -> SensitiveSeen:
+    """The texts that a worker tells to be sensitive."""
+    rows = map(as_list, as_list(message.fields[SENSITIVE_OP]))
+    return SensitiveSeen(tuple([(as_text(row[0]) or "", as_text(row[1]) or "") for row in rows if len(row) == 2]))
 
 
 def cut_in(text: str, limits: PrintLimits) -> str:

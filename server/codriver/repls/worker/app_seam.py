@@ -36,20 +36,21 @@ def offer() -> None:
     sys.meta_path.append(_Beside)
 
 
-def _installed() -> Any:
+def installed() -> Any:
+    """The seam, where the application has one and it is switched on."""
     module = sys.modules.get(NAME)
     return module if getattr(module, "session_id", None) else None
 
 
 def told() -> dict[str, str]:
     """The field by which a client learns that there is a seam: none where there is none, or it is switched off."""
-    module = _installed()
+    module = installed()
     return {"codriver/seam": str(module.session_id)} if module else {}
 
 
 def answer(name: str, arguments: str, origin: str) -> str | None:
     """The answer of an accessor of the seam, as JSON; None where there is none."""
-    module = _installed()
+    module = installed()
     return str(module.call(name, arguments, origin)) if module else None
 
 
@@ -57,7 +58,7 @@ def subscribe(
     arguments: str, origin: str, push: Callable[[str], bool], at_end: list[Callable[[], object]]
 ) -> str | None:
     """As `answer`, of a stream, whose frames `push` takes; it ends with whatever calls what is put into `at_end`."""
-    module = _installed()
+    module = installed()
     if module is None:
         return None
     told = str(module.call("subscribe", arguments, origin, push))
@@ -69,6 +70,6 @@ def subscribe(
 
 def note_load() -> None:
     """Tell the seam that code was loaded anew."""
-    module = _installed()
+    module = installed()
     if module:
         module.loaded()

@@ -53,6 +53,8 @@ class Connection:
         self.is_open = True
         self.at_end: list[Callable[[], object]] = []
         """What is done when the client has left."""
+        self.news: Callable[[], bytes] | None = None
+        """Whole messages that have to come before whatever is sent next."""
 
     def answer(self, message: Message, fields: Mapping[str, object]) -> None:
         """Send an answer to `message`, after all others. A client that is gone misses it."""
@@ -66,6 +68,8 @@ class Connection:
     def push(self, data: Data) -> None:
         """Send whole messages. What can be sent at once is: code that runs next may never let another thread run."""
         with self._lock:
+            if self.news is not None:
+                data = self.news() + bytes(data)
             if not self._waiting and self.is_open and hasattr(socket, "MSG_DONTWAIT"):
                 try:
                     data = memoryview(data)[self._socket.send(data, socket.MSG_DONTWAIT) :]

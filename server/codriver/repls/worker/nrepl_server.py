@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 
-from . import app_seam
+from . import app_seam, sensitive_texts
 from .connections import Connection, start_thread
 from .dialect import NamespaceMissingError
 from .error_report import keep, stacks, strip_own
@@ -33,6 +33,8 @@ EXCEPTHOOK = sys.excepthook
 """As the interpreter starts: another is the user's. Some systems set one of theirs before that."""
 LOCAL_CHARACTERS = 120
 """Of a local's value, where a request does not say how many."""
+SHOWING = frozenset({"lookup", "codriver/names", "codriver/locals"})
+"""Ops that show values without running anything."""
 AGAIN_S = 0.1
 """The wait for room where a connection cannot be accepted, as the process has too many files open."""
 CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
@@ -79,6 +81,7 @@ class Server:
             "codriver/value": self._enqueue,
             "codriver/restore": self._restore,
             "codriver/seam": self._seam,
+            sensitive_texts.SENSITIVE: sensitive_texts.begin_telling,
         }
         if dialect.tells_drift:
             self._ops["codriver/drift"] = self._drift
@@ -152,6 +155,8 @@ class Server:
             connection.refuse(message, "unknown-session", words)
         else:
             try:
+                if name in SHOWING:
+                    sensitive_texts.look_briefly()
                 op(message, connection, session)
             except Exception as error:  # whatever a request does, the server goes on
                 words = "".join(traceback.format_exception_only(type(error), error)).strip()
@@ -312,10 +317,11 @@ class Server:
 
         def act() -> None:
             job.connection.wait_for_room()
-            if job.message["op"] == "codriver/value":
-                self._dialect.show_part(job)
-            else:
-                self._dialect.evaluate(job)
+            with sensitive_texts.evaluating(job.message.get("codriver/origin")):
+                if job.message["op"] == "codriver/value":
+                    self._dialect.show_part(job)
+                else:
+                    self._dialect.evaluate(job)
 
         error = self._interrupts.perform(job, act)
         if self._output.is_child:

@@ -10,6 +10,7 @@ import sys
 import types
 
 from .previews import preview_of, rows_of
+from .sensitive_texts import look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -280,6 +281,7 @@ def _limit(job: Job, *names: str) -> int | None:
 
 def tell(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = False) -> None:
     """Send a printed value, within the quota of bytes that the request names; `cut`: words on what it leaves out."""
+    look()
     quota = job.message.get(QUOTA)
     if isinstance(quota, int) and quota > 0 and len(raw := text[: quota + 1].encode("utf-8", "replace")) > quota:
         text, is_cut = raw[:quota].decode("utf-8", "ignore"), True

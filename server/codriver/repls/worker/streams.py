@@ -18,6 +18,7 @@ import threading
 import time
 
 from .connections import START_THREAD, start_thread
+from .sensitive_texts import Looks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -216,6 +217,7 @@ class Output:
         self.is_child = False
         """This is a process that user code forked: what it prints reaches the parent by the pipes."""
         self._pipes: Pipes | None = None
+        self._looks = Looks()
         self._out = make_out("out", self.printed, self.flush)
         self._err = make_out("err", self.printed, self.flush)
         self._in = In(self.job_here)
@@ -244,6 +246,7 @@ class Output:
 
     def printed(self, stream: str, text: str) -> None:
         """User code printed `text`."""
+        self._looks.look()
         self._pass_on(stream, text, self.job_here())
 
     def _printed_below(self, stream: str, text: str) -> None:
