@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from codriver.commands.terminal import plain
 from codriver.commands.watch_board import (
     ERRORS,
+    MAX_EVENTS,
     MAX_ROWS,
     Board,
     View,
@@ -98,6 +99,40 @@ def test_the_newest_rows_are_kept():
     board.take(code(line) for line in range(1, MAX_ROWS + 11))
     assert (len(board.rows), board.rows[0].line) == (MAX_ROWS, 11)
     assert board.unfinished()[0] == "e11"
+
+
+def event(line, text="7 fx db/write app", **more):
+    return entry(
+        line, "appEvent", text, **{"who": "ann", "evaluation": "e1", "op": "fx", "repl-session-key": "py", **more}
+    )
+
+
+def test_an_event_of_an_application_is_a_row_and_ends_no_evaluation():
+    board = Board("watching")
+    board.take([code(1), event(2), event(3, "8 error boom", op="error", who="", evaluation=None)])
+    lines = screen(board)
+    assert any("ann" in line and "py" in line and line.endswith("7 fx db/write app") for line in map(str.rstrip, lines))
+    assert board.unfinished() == ["e1"]
+    assert [row.text for row in board.shown(View(only=ERRORS))] == ["8 error boom"]
+    assert board.callers() == ["ann"]
+
+
+def test_events_of_applications_can_be_hidden_and_the_foot_says_by_which_key():
+    board = Board("watching")
+    board.take([code(1)])
+    assert "a hide app" not in screen(board)[-1]
+    board.take([event(2)])
+    assert "a hide app" in screen(board)[-1]
+    hidden = screen(board, View(hides_events=True))
+    assert "a show app" in hidden[-1]
+    assert not any("db/write" in line for line in hidden)
+
+
+def test_a_flood_of_events_takes_no_evaluation_off_the_board():
+    board = Board("watching")
+    board.take([code(1)])
+    board.take(event(line) for line in range(2, MAX_ROWS + 100))
+    assert (len(board.rows), board.rows[0].evaluation, board.rows[-1].line) == (MAX_EVENTS + 1, "e1", MAX_ROWS + 99)
 
 
 def test_output_whose_code_has_left_the_log_still_has_a_row():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from codriver.log.app_log import AppEvent, AppLog
 from codriver.log.output_log import OutputLog
 
 PAGE = (Path(__file__).parents[2] / "server" / "LOG.md").read_text()
@@ -20,6 +21,7 @@ FOUND = {
     "Where was a time-out mentioned?": [[4, "Timeout: no answer"]],
     "How was it done last week?": ["(defn price [x] (* 1.2 x))"],
     "Which code of the kernel uses a value that Clojure gave?": [["12", "total = 12 * 3"]],
+    "What came of my changes, in the application?": [[6, "7 fx db/write app price/set d3"]],
     "What did the human evaluate in which notebook?": [["/shop/sales.ipynb", 5, "total = 12 * 3"]],
 }
 
@@ -33,6 +35,13 @@ def log():
     cell = {"who": "jupyter", "session_key": "sales-ipynb", "notebook": "/shop/sales.ipynb", "evaluation": "e3"}
     log.append("evaluatedCode", "total = 12 * 3", timestamp_ms=5, **cell)
     return log
+
+
+def app_of(log):
+    app = AppLog(log.line_for_another)
+    app.record(AppEvent("7 fx db/write app price/set d3", 6, who="me", evaluation="e1"))
+    app.record(AppEvent("8 log app", 7))
+    return app
 
 
 def history():
@@ -49,6 +58,7 @@ def test_each_question_of_the_page_has_its_answer_here():
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_a_query_of_the_page_answers_its_question(row):
     question, query, inputs = row
-    answer = log().query(query, inputs=json.loads(inputs or "[]"), history=history())
+    asked = log()
+    answer = asked.query(query, inputs=json.loads(inputs or "[]"), app=app_of(asked), history=history())
     rows = [row[0]["line"] if isinstance(row[0], dict) else row for row in answer.result]
     assert sorted(rows) == FOUND[question]

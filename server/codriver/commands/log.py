@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from codriver.commands.answer_reading import reading
-from codriver.commands.log_follower import WHOLE, Follower, FollowError, followed
+from codriver.commands.log_follower import APP_EVENT, WHOLE, Follower, FollowError, followed
 from codriver.commands.options import color_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, say, say_json
 from codriver.files.paths import presence_folder, workspace_state_folder
@@ -42,8 +42,15 @@ COLOURS = {
     "evaluationErrorOutput": "red",
     "otherErrorOutput": "red",
     "otherOutput": "yellow",
+    APP_EVENT: "magenta",
 }
-SIGNS = {"evaluatedCode": "»", "evaluationResults": "=", "evaluationErrorOutput": "!", "otherErrorOutput": "!"}
+SIGNS = {
+    "evaluatedCode": "»",
+    "evaluationResults": "=",
+    "evaluationErrorOutput": "!",
+    "otherErrorOutput": "!",
+    APP_EVENT: "~",
+}
 
 
 @click.command("log")
@@ -86,7 +93,7 @@ def log_command(  # noqa: PLR0913  # one argument an option
             sys.exit(_ask(connection, query, inputs, limit, as_json=as_json))
         max_bytes = WHOLE if as_json else SHOWN_BYTES
         entries, last_line = _newest(connection, who, categories, since, limit, max_bytes)
-        follower = Follower(connection, last_line, who, categories, max_bytes)
+        follower = Follower(connection, last_line, who, categories, max_bytes, APP_EVENT in categories)
         try:
             _print(entries, as_json=as_json)
             if follow:
@@ -101,7 +108,7 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
         return
     from codriver.log.output_log import Category  # noqa: PLC0415  # few calls name one
 
-    known = get_args(Category)
+    known = (*get_args(Category), APP_EVENT)
     for category in categories:
         if category not in known:
             raise click.UsageError(f"there is no category {category!r}: {', '.join(known)}")

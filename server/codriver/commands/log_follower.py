@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from codriver.commands.answer_reading import reading
 from codriver.commands.terminal import say
@@ -22,6 +22,8 @@ RETRY_S = 1.0
 WAIT_MS = 20_000
 WHOLE = 16 * 2**20
 """The longest texts that can be asked for, in bytes together."""
+APP_EVENT: Final = "appEvent"
+"""The category of what applications tell, which is in a database beside the log."""
 GAP = "some lines left the log before they could be read: logMaxEntities says how many it holds"
 MAX_ENTITIES = 10_000
 """What one answer carries; a server whose log is larger may skip some, which is said."""
@@ -38,7 +40,8 @@ class FollowError(CodriverError):
 class Follower:
     """Follows a log from the line `since` on. `who` and `categories` leave others out.
 
-    Texts that come at once have `max_text_bytes` together, long ones losing their end.
+    Texts that come at once have `max_text_bytes` together, long ones losing their end. `events`: those of applications
+    come, too.
     """
 
     connection: Connection
@@ -46,6 +49,7 @@ class Follower:
     who: str | None = None
     categories: tuple[str, ...] = ()
     max_text_bytes: int = WHOLE
+    events: bool = False
 
     def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], bool]:
         """The entities that came since the last ones, and whether some left before they could be read.
@@ -56,14 +60,7 @@ class Follower:
             FollowError: the server refuses.
             ServerGoneError: it is gone.
         """
-        query = "[:find (pull ?e [*]) :in $ ?since :where [?e :output/line ?line] [(> ?line ?since)]]"
-        inputs: list[object] = [self.since]
-        if self.who:
-            query = _with(query, "?who", "[?e :output/who ?who]")
-            inputs.append(self.who)
-        if self.categories:
-            query = _with(query, "[?category ...]", "[?e :output/category ?category]")
-            inputs.append(list(self.categories))
+        query, inputs = self._question()
         asked = {
             "query": query,
             "inputs": inputs,
@@ -77,7 +74,26 @@ class Follower:
             raise FollowError(answer)
         with reading("wait_for"):
             self.since = int(answer["lastLine"])
-            return [row[0] for row in answer["result"]], bool(answer["gap"])
+            return [entity for row in answer["result"] for entity in row if entity], bool(answer["gap"])
+
+    def _question(self) -> tuple[str, list[object]]:
+        """The query for what comes after `since`, and its inputs."""
+        bindings, clauses = ["?since"], ["[?e :output/line ?line]", "[(> ?line ?since)]"]
+        inputs: list[object] = [self.since]
+        if self.who:
+            bindings.append("?who")
+            clauses.append("[?e :output/who ?who]")
+            inputs.append(self.who)
+        if self.categories:
+            bindings.append("[?category ...]")
+            clauses.append("[?e :output/category ?category]")
+            inputs.append(list(self.categories))
+        bound, asked = " ".join(bindings), " ".join(clauses)
+        if not self.events:
+            return f"[:find (pull ?e [*]) :in $ {bound} :where {asked}]", inputs
+        shared = bound.replace("[?category ...]", "?category")
+        either = f"(or-join [?e {shared}] (and {asked}) ($app and {asked}))"
+        return f"[:find (pull ?e [*]) (pull $app ?e [*]) :in $ $app {bound} :where {either}]", inputs
 
 
 def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[dict[str, Any]], None, None]:
@@ -114,8 +130,3 @@ def _next_server(workspace: Path, name: str) -> Connection:
             return client.connect(workspace, name=name)
         except (CodriverError, OSError, ValueError):
             time.sleep(RETRY_S)
-
-
-def _with(query: str, binding: str, clause: str) -> str:
-    """The query with one more input and one more clause."""
-    return query.replace(" :where", f" {binding} :where").removesuffix("]") + f" {clause}]"

@@ -13,7 +13,7 @@ import click
 
 from codriver.commands.answer_reading import reading
 from codriver.commands.log import INTERRUPTED, SHOWN_BYTES, shown
-from codriver.commands.log_follower import GAP, RETRY_S, Follower, FollowError, followed
+from codriver.commands.log_follower import APP_EVENT, GAP, RETRY_S, Follower, FollowError, followed
 from codriver.commands.options import workspace_option
 from codriver.commands.terminal import say
 from codriver.commands.watch_board import (
@@ -44,7 +44,7 @@ CLOCK_S = 0.5
 @click.option("--search", default="", help="Only entries that contain this text.")
 @workspace_option
 def watch_command(*, who: str | None, search: str, workspace: Path) -> None:
-    """Watch live who evaluates what, where, and what comes of it. Keys: space, f, /, arrows, q."""
+    """Watch live who evaluates what, where, and what comes of it. Keys: space, f, a, /, arrows, q."""
     workspace = workspace.resolve()
     try:
         if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb" and (screen := _screen()):
@@ -73,7 +73,7 @@ def _watch_plainly(workspace: Path, who: str | None, search: str) -> None:
     """One entity after the other, for ever."""
     with client.connect(workspace, name="codriver-watch") as connection:
         entries, since = _newest(connection, AT_START)
-        follower = Follower(connection, since, who, max_text_bytes=SHOWN_BYTES)
+        follower = Follower(connection, since, who, max_text_bytes=SHOWN_BYTES, events=True)
         entries = [entry for entry in entries if who is None or entry.get("who") == who]
         for coming in chain([entries], followed(follower, workspace, "codriver-watch")):
             with reading("repl_output_log"):
@@ -83,17 +83,27 @@ def _watch_plainly(workspace: Path, who: str | None, search: str) -> None:
 
 
 def _newest(connection: client.Connection, count: int) -> tuple[list[dict[str, Any]], int]:
-    """The newest entities, and the line to go on from.
+    """The newest entities of the log, with the newest events of applications among them, and the line to go on from.
 
     Raises:
         FollowError: the server refuses.
     """
-    answer = connection.call("repl_output_log", {"limit": count, "maxTextBytes": SHOWN_BYTES})
-    if not answer.get("ok"):
-        raise FollowError(answer)
+    answer = _listed(connection, limit=count)
     with reading("repl_output_log"):
         entries: list[dict[str, Any]] = answer["result"]
-        return entries, max([int(entry["line"]) for entry in entries], default=0)
+        last_line = max([int(entry["line"]) for entry in entries], default=0)
+        if answer.get("appEvents"):
+            events = _listed(connection, limit=count, category=[APP_EVENT])["result"]
+            entries = sorted([*entries, *events], key=lambda entry: int(entry["line"]))
+        # What came meanwhile comes again, as it is told of after this line.
+        return [entry for entry in entries if entry["line"] <= last_line], last_line
+
+
+def _listed(connection: client.Connection, **asked: object) -> dict[str, Any]:
+    answer = connection.call("repl_output_log", {"maxTextBytes": SHOWN_BYTES, **asked})
+    if not answer.get("ok"):
+        raise FollowError(answer)
+    return answer
 
 
 def _watch_on_screen(workspace: Path, view: View, terminal: Screen) -> None:
@@ -131,6 +141,8 @@ def _press(key: str, view: View, feed: _Feed, screen: Screen) -> bool:
             view.back = 0
         elif key in ("f", "F"):
             view.only = next_filter(feed.board.callers(), view.only, 1 if key == "f" else -1)
+        elif key == "a":
+            view.hides_events = not view.hides_events
         elif key == "/":
             view.typing = True
         elif key == "escape":
@@ -195,7 +207,7 @@ class _Feed:
             self._begin_server()
         with self.lock:
             self.board.trouble = ""
-        follower = Follower(self._connection, self._since, max_text_bytes=SHOWN_BYTES)
+        follower = Follower(self._connection, self._since, max_text_bytes=SHOWN_BYTES, events=True)
         while True:
             busy = self._settle()
             changed()

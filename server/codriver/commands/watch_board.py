@@ -7,6 +7,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from codriver.commands.log_follower import APP_EVENT
 from codriver.commands.terminal import Styled
 from codriver.log.control_characters import visible
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 MAX_ROWS = 2000
+MAX_EVENTS = 500
 LOOKED_AT = 2000
 """Characters of a text that are kept: a row shows a fraction, and a search looks through these."""
 ASKED_AT_START = 60
@@ -52,6 +54,8 @@ class Row:
     said: str = ""
     """The last line of output."""
     took_ms: int | None = None
+    is_event: bool = False
+    """Whether an application told it."""
 
     @property
     def is_broken(self) -> bool:
@@ -75,6 +79,7 @@ class View:
     paused_at: int | None = None
     """The newest line when the screen was paused."""
     back: int = 0
+    hides_events: bool = False
 
 
 ERRORS = "!"
@@ -103,13 +108,26 @@ class Board:
         for entry in entries:
             self.last_line = max(self.last_line, self._lines_before + entry["line"])
             self._take(entry)
+        self._drop_events()
         if len(self.rows) > MAX_ROWS:
             for gone in self.rows[:-MAX_ROWS]:
                 self._by_evaluation.pop(gone.evaluation or "", None)
             del self.rows[:-MAX_ROWS]
 
+    def _drop_events(self) -> None:
+        """Let the oldest events go, so that evaluations stay among however many."""
+        events = [row.line for row in self.rows if row.is_event]
+        if len(events) > MAX_EVENTS:
+            first = events[-MAX_EVENTS]
+            self.rows = [row for row in self.rows if not row.is_event or row.line >= first]
+
     def _take(self, entry: Mapping[str, Any]) -> None:
         category, text = entry["category"], clean(entry["text"])
+        if category == APP_EVENT:
+            # Its evaluation has a row of its own.
+            event = self._row({**entry, "evaluation": None}, text, status="")
+            event.is_event, event.error = True, text if entry.get("op") == "error" else ""
+            return
         evaluation = entry.get("evaluation")
         row = self._by_evaluation.get(evaluation) if evaluation else None
         if category in ("otherOutput", "otherErrorOutput"):
@@ -168,6 +186,7 @@ class Board:
             if (view.paused_at is None or row.line <= view.paused_at)
             and (view.only is None or (row.is_broken if view.only == ERRORS else row.who == view.only))
             and (not wanted or row.has(wanted))
+            and not (view.hides_events and row.is_event)
         ]
 
     def screen(self, view: View, columns: int, lines: int, now: int) -> list[Line]:
@@ -198,7 +217,8 @@ class Board:
             return (fit(f"/{clean(view.search, keep_end=True)}_", columns),)
         only = {None: "all", ERRORS: "errors"}.get(view.only, clean(view.only or ""))
         search = f" {clean(view.search)}" if view.search else ""
-        return (Styled(fit(f"q quit  space pause  f show: {only}  / search{search}", columns), dim=True),)
+        events = f"  a {'show' if view.hides_events else 'hide'} app" if any(row.is_event for row in self.rows) else ""
+        return (Styled(fit(f"q quit  space pause  f show: {only}{events}  / search{search}", columns), dim=True),)
 
     def _line(self, row: Row, columns: int, now: int) -> Line:
         cells: list[tuple[str, int, dict[str, Any]]] = []

@@ -220,8 +220,9 @@ class Resources:
         log = self._services.log
         since = int(query["since"]) if "since" in query else None
         entries = log.entries(since=since, limit=LOG_ENTITIES)
-        held = entries[0].line if entries else log.next_line
-        gap = since is not None and held > since + 1
+        is_cut = len(entries) == LOG_ENTITIES and entries[0].line > (log.first_line or 0)
+        left_line = entries[0].line - 1 if is_cut else log.left_line
+        gap = since is not None and left_line > since
         shown = {
             "entities": [entry.to_json() for entry in entries],
             "count": len(entries),

@@ -18,6 +18,7 @@ from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_sche
 if TYPE_CHECKING:
     from codriver.core.state import Repl, Session, State
     from codriver.core.values import Evaluation, Profile
+    from codriver.log.app_log import AppLog
 
 
 LOOK_S: Final = 1.0
@@ -103,6 +104,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
             "textBytes": log.text_bytes,
             "evicted": log.evicted,
         },
+        **event_counts(services.app_log),
         "history": dict(services.history_usage()),
         "evaluations": {
             "accepted": state.evaluated,
@@ -118,6 +120,14 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
     if life.port_note:
         fields["portNote"] = life.port_note
     return Answer(fields)
+
+
+def event_counts(app_log: AppLog) -> dict[str, object]:
+    """The events of applications, where there were some."""
+    if not app_log.kept and not app_log.dropped:
+        return {}
+    counted = {"entities": len(app_log), "bytes": app_log.text_bytes, "kept": app_log.kept, "dropped": app_log.dropped}
+    return {"appLog": {"firstLine": app_log.first_line, "lastLine": app_log.last_line, **counted}}
 
 
 def iso(epoch_ms: int) -> str:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field, WithJsonSchema
 
+from codriver.log.app_log import APP_EVENT
 from codriver.log.output_log import Category, Question
 from codriver.tools.answer_budget import Images, budget, budget_asked, fit, shorten
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.datalog.entity_store import Value
 
 _SCALARS: Final = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 _COLLECTION: Final = {"type": "array", "items": {"anyOf": _SCALARS}}
@@ -17,6 +23,11 @@ _COLLECTION: Final = {"type": "array", "items": {"anyOf": _SCALARS}}
 # Any JSON is taken; the schema names what `:in` binds most often, as there are clients that refuse a tool with an empty
 # one.
 Input = Annotated[Any, WithJsonSchema({"anyOf": [*_SCALARS, _COLLECTION]})]
+
+# Who has an application to watch is told of the seventh where it begins to: nobody else reads of it.
+AnyCategory = Annotated[
+    Category | Literal["appEvent"], WithJsonSchema({"enum": list(get_args(Category)), "type": "string"})
+]
 
 MAX_TEXT_BYTES: Any = Field(None, ge=1024, le=16 * 2**20)
 
@@ -31,7 +42,7 @@ class LogArguments(Arguments):
     )
     inputs: list[Input] = Field(default_factory=list, description="For :in.")
     since: int | None = Field(None, description="Log line.")
-    category: list[Category] | None = None
+    category: list[AnyCategory] | None = None
     by: str | None = None
     limit: int = Field(100, ge=1, le=10_000)
     max_images: int = Field(0, ge=0, le=100)
@@ -42,10 +53,8 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     """Entities of the log, by filters or by a query."""
     log, work = call.services.log, call.services.work
     if arguments.query is None:
-        entries = log.entries(
-            since=arguments.since, category=arguments.category, who=arguments.by, limit=arguments.limit
-        )
-        result: object = [entry.to_json() for entry in entries]
+        entries = _entries(call, arguments)
+        result: object = entries
         count, cut = len(entries), None
     else:
         asked = Question(arguments.query, arguments.inputs, arguments.limit)
@@ -58,8 +67,33 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     if omitted:
         count, cut = count - omitted, cut or "rows"
     fields = {"result": shown, "count": count, "firstLine": log.first_line, "lastLine": log.last_line, "cut": cut}
-    fields = {**fields, "notes": notes} if notes else fields
+    fields = {**fields, **_of_apps(call, arguments), **({"notes": notes} if notes else {})}
     return Answer(fields, images=tuple(images.taken), has_numbers=True)
+
+
+def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
+    """The newest entities that pass the filters, in line order: events of applications where they are asked for."""
+    since, who, limit, category = arguments.since, arguments.by, arguments.limit, arguments.category
+    of_log = call.services.log.entries(since=since, category=category, who=who, limit=limit)
+    found = [entry.to_json() for entry in of_log]
+    if category is None or APP_EVENT not in category:
+        return found
+    of_apps = call.services.app_log.entries(since=since, who=who, limit=limit)
+    return sorted([*found, *of_apps], key=lambda entity: entity["line"])[-limit:]
+
+
+def _of_apps(call: Call, arguments: LogArguments) -> dict[str, int | None]:
+    """The fields on events of applications: the lines of both logs where they are shown, else how many there are."""
+    log, app_log = call.services.log, call.services.app_log
+    if arguments.query is not None or not app_log.kept:
+        return {}
+    if arguments.category is None:
+        count = app_log.count(since=arguments.since, who=arguments.by)
+        return {"appEvents": count} if count else {}
+    if APP_EVENT not in arguments.category:
+        return {}
+    lines = [line for one in (log, app_log) for line in (one.first_line, one.last_line) if line]
+    return {"firstLine": min(lines), "lastLine": max(lines)}
 
 
 def row_budget(call: Call, tool: str, arguments: Arguments, asked: int | None) -> int:
@@ -98,6 +132,7 @@ TOOLS = (
             firstLine=_LINE,
             lastLine=_LINE,
             cut={"enum": [None, "rows", "time"]},
+            appEvents="integer",
             notes=TEXTS,
         ),
         run=repl_output_log,

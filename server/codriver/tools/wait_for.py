@@ -6,6 +6,7 @@ import hashlib
 import json
 from array import array
 from bisect import bisect_left
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,10 +21,11 @@ from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_sch
 from codriver.tools.repl_output_log import MAX_TEXT_BYTES, Input, fit_newest, row_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from codriver.datalog.solve import Cut, QueryAnswer
-    from codriver.log.output_log import Report
+    from codriver.log.app_log import AppLog
+    from codriver.log.output_log import OutputLog, Report
 
 T = TypeVar("T")
 
@@ -35,6 +37,7 @@ COALESCE_S = 0.05
 PATIENCE_S = 5.0
 """So long a wait waits for its turn to ask, also where its own time is over sooner."""
 MAX_NOTES = 5
+APP = "$app"
 MAX_ROWS = 100_000
 """Rows that are compared: a hundred times what the log holds unless its setting is raised."""
 
@@ -66,7 +69,9 @@ class WaitArguments(Arguments):
 async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
     """The rows that the query gains, as soon as it gains one, or word that it gained none in time."""
     wait = _Wait(call, arguments)
-    with call.services.waits.standing(call.client), call.services.log.listening(wait.heard):
+    with call.services.waits.standing(call.client), ExitStack() as listening:
+        for source in wait.sources.values():
+            listening.enter_context(source.listening(wait.heard))
         return await wait.run()
 
 
@@ -79,7 +84,10 @@ class _Wait:
     def __init__(self, call: Call, arguments: WaitArguments) -> None:
         self._call = call
         self._arguments = arguments
-        self._log = call.services.log
+        self.sources: Mapping[str, OutputLog | AppLog] = {"the log": call.services.log}
+        """Those that grow and that the query looks into, each in a word for notes."""
+        if any(APP in text for text in (arguments.query, *arguments.inputs) if isinstance(text, str)):
+            self.sources = {**self.sources, APP: call.services.app_log}
         self._grown = anyio.Event()
         self._began = anyio.current_time()
         self._deadline = self._began + arguments.timeout_ms / 1000
@@ -93,10 +101,14 @@ class _Wait:
         """Whether lines have left the log before the query could be asked about them."""
         self._notes: list[str] = []
 
-    def heard(self, report: Report) -> None:
-        """The log grew."""
-        del report
+    def heard(self, added: Report | int) -> None:
+        """A source grew."""
+        del added
         self._grown.set()
+
+    @property
+    def _last_line(self) -> int:
+        return max(source.last_line or 0 for source in self.sources.values())
 
     async def run(self) -> Answer:
         """Wait for the end, one way or the other.
@@ -106,7 +118,7 @@ class _Wait:
             TooMuchToWaitForError: its answer at the start is cut.
             TooManyWaitsError: too much is remembered for waits already.
         """
-        last_line = self._log.last_line or 0
+        last_line = self._last_line
         since = self._arguments.since
         self._seen = last_line if since is None else min(since, last_line)
         try:
@@ -148,18 +160,22 @@ class _Wait:
 
     async def _gained(self) -> tuple[list[object], Cut | None]:
         """The rows that are new, if the log grew since the query was asked last."""
-        last_line = self._log.last_line or 0
+        last_line = self._last_line
         if last_line <= self._seen:
             return [], None
         self._grown = anyio.Event()
         cut, rows = await self._ask(last_line, partial(_new_rows, self._known))
-        first_line = self._log.first_line or 0
-        if first_line > self._seen + 1:
-            gone = f"lines {self._seen + 1} to {first_line - 1} have left the log: rows made of them may be missing"
-            self._gap = True
-            self._notes = [*self._notes[-MAX_NOTES + 1 :], gone]
+        self._note_gaps()
         self._seen = last_line
         return rows, cut
+
+    def _note_gaps(self) -> None:
+        """Say which of the lines that were not asked about have left their source."""
+        for name, source in self.sources.items():
+            if source.left_line > self._seen:
+                self._gap = True
+                lines = f"lines {self._seen + 1} to {source.left_line} have left {name}"
+                self._notes = [*self._notes[-MAX_NOTES + 1 :], f"{lines}: rows made of them may be missing"]
 
     async def _shown(self, rows: list[object]) -> list[object]:
         """The newest of the rows, within the bounds of an answer."""

@@ -1,0 +1,42 @@
+"""A follower of the log asks one question for all that comes, that of applications in its place."""
+
+import pytest
+
+from codriver.commands.log_follower import Follower
+from codriver.log.app_log import AppEvent, AppLog
+from codriver.log.output_log import OutputLog
+
+
+class Logs:
+    """Both logs of a server, answering `wait_for` as it would."""
+
+    def __init__(self):
+        self.log = OutputLog()
+        self.app_log = AppLog(self.log.line_for_another)
+        for number in range(3):
+            self.log.append("evaluatedCode", f"code {number}", timestamp_ms=0, who="ann")
+            self.app_log.record(AppEvent(f"event {number}", 0, op="fx", who="bob" if number else "ann"))
+        self.log.append("evaluationResults", "1", timestamp_ms=0, who="ann")
+
+    def call(self, tool, asked):
+        assert tool == "wait_for"
+        found = self.log.query(asked["query"], inputs=asked["inputs"], app=self.app_log).result
+        return {"ok": True, "result": found, "lastLine": self.log.next_line - 1, "gap": False}
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ({}, [3, 5, 7]),
+        ({"events": True}, [2, 3, 4, 5, 6, 7]),
+        ({"events": True, "who": "ann"}, [2, 3, 5, 7]),
+        ({"events": True, "categories": ("appEvent",)}, [2, 4, 6]),
+        ({"events": True, "categories": ("appEvent", "evaluationResults"), "who": "bob"}, [4, 6]),
+        ({"categories": ("evaluationResults",)}, [7]),
+    ],
+)
+def test_what_comes_is_in_line_order_and_as_it_was_asked_for(options, lines):
+    follower = Follower(Logs(), 1, **options)
+    entries, gap = follower.next()
+    assert ([entry["line"] for entry in entries], gap, follower.since) == (lines, False, 7)
+    assert all((entry["category"] == "appEvent") == ("op" in entry) for entry in entries)

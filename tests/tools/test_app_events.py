@@ -1,0 +1,199 @@
+"""Events of applications in the answers of the tools that read the log, which they never crowd out."""
+
+from types import SimpleNamespace
+
+import anyio
+import pytest
+
+from codriver.core.state import State
+from codriver.log.app_log import AppEvent, AppLog
+from codriver.log.output_log import OutputLog
+from codriver.net.fair_threads import Work
+from codriver.settings.model import Settings
+from codriver.tools.base import Call
+from codriver.tools.list_sessions import event_counts
+from codriver.tools.repl_output_log import LogArguments, repl_output_log
+from codriver.tools.standing_queries import Waits
+from codriver.tools.wait_for import WaitArguments, wait_for
+
+pytestmark = pytest.mark.anyio
+
+ERRORS = (
+    '[:find ?l ?t :in $ $app :where [$app ?e :output/op "error"] [$app ?e :output/line ?l] [$app ?e :output/text ?t]]'
+)
+RESULTS = '[:find ?l :where [?e :output/category "evaluationResults"] [?e :output/line ?l]]'
+CAUSED = """[:find ?l ?t :in $ $app ?me :where [?e :output/who ?me] [?e :output/evaluation ?id]
+  [?e :output/category "evaluatedCode"] [$app ?a :output/evaluation ?id] [$app ?a :output/line ?l]
+  [$app ?a :output/text ?t]]"""
+
+
+class Logs:
+    """Both logs, and what a call that reads them needs of a server around them."""
+
+    def __init__(self, next_line=1, max_events=2000):
+        self.log = OutputLog(next_line=next_line)
+        self.app_log = AppLog(self.log.line_for_another, max_events=max_events)
+        self.asked = []
+        self.core = SimpleNamespace(state=State())
+        self.settings = Settings()
+        self.work = Work()
+        self.waits = Waits()
+
+    def query(self, asked):
+        self.asked.append(asked.until)
+        return self.log.query(
+            asked.text, inputs=asked.inputs, app=self.app_log, limit=asked.limit, until=asked.until,
+            every_row=asked.every_row,
+        )  # fmt: skip
+
+    def append(self, category, text="text", **known):
+        return self.log.append(category, text, timestamp_ms=0, **known)
+
+    def tell(self, text="1 fx db/write", **known):
+        return self.app_log.record(AppEvent(text, 0, **known))
+
+    async def listed(self, **given):
+        arguments = LogArguments.model_validate(given)
+        return (await repl_output_log(Call(self, "c1", "bare", None), arguments)).fields
+
+    async def awaited(self, query, **given):
+        arguments = WaitArguments.model_validate({"query": query, "timeoutMs": 60_000, **given})
+        with anyio.fail_after(60):
+            return (await wait_for(Call(self, "c1", "bare", None), arguments)).fields
+
+
+def lines(answer):
+    return [one["line"] for one in answer["result"]]
+
+
+async def test_a_listing_without_filters_says_how_many_events_there_are_and_no_more():
+    logs = Logs()
+    logs.append("evaluatedCode", who="ann")
+    assert "appEvents" not in await logs.listed()
+    for number in range(3):
+        logs.tell(who="ann" if number else None)
+    answer = await logs.listed()
+    assert (lines(answer), answer["appEvents"], answer["firstLine"], answer["lastLine"]) == ([1], 3, 1, 1)
+    assert (await logs.listed(since=2))["appEvents"] == 2
+    assert (await logs.listed(by="ann"))["appEvents"] == 2
+    assert "appEvents" not in await logs.listed(since=4)
+    assert "appEvents" not in await logs.listed(query=RESULTS)
+    assert "appEvents" not in await logs.listed(category=["evaluatedCode"])
+
+
+async def test_events_are_listed_by_their_category_in_line_order_with_the_rest():
+    logs = Logs()
+    for number in range(3):
+        logs.append("evaluatedCode", str(number))
+        logs.tell(f"event {number}", op="fx", who="ann")
+    logs.append("evaluationResults", "1")
+    answer = await logs.listed(category=["appEvent"])
+    assert answer["result"][0] == {
+        "line": 2, "category": "appEvent", "text": "event 0", "timestamp": 0, "who": "ann", "op": "fx",
+    }  # fmt: skip
+    assert (lines(answer), answer["firstLine"], answer["lastLine"]) == ([2, 4, 6], 1, 7)
+    assert lines(await logs.listed(category=["appEvent", "evaluatedCode"])) == [1, 2, 3, 4, 5, 6]
+    assert lines(await logs.listed(category=["appEvent", "evaluatedCode"], limit=2)) == [5, 6]
+    assert lines(await logs.listed(category=["appEvent"], since=2, limit=1)) == [6]
+    assert lines(await logs.listed(category=["appEvent"], by="bob")) == []
+
+
+async def test_a_wait_for_an_event_ends_when_it_comes():
+    logs = Logs()
+    logs.append("evaluatedCode")
+    answers = []
+
+    async def wait():
+        answers.append(await logs.awaited(ERRORS))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        while not logs.asked:
+            await anyio.sleep(0.01)
+        logs.tell(op="fx")
+        line = logs.tell("2 error", op="error")
+    assert answers[0]["result"] == [[line, "2 error"]]
+    assert (answers[0]["status"], answers[0]["lastLine"], answers[0]["gap"]) == ("found", line, False)
+
+
+async def test_since_counts_over_both_logs_and_nothing_comes_twice():
+    logs = Logs()
+    logs.append("evaluatedCode", who="ann", evaluation="e1")
+    first = logs.tell("1 fx", evaluation="e1")
+    answer = await logs.awaited(CAUSED, inputs=["ann"], since=0)
+    assert (answer["result"], answer["lastLine"]) == ([[first, "1 fx"]], first)
+    logs.append("evaluationResults", evaluation="e1")
+    second = logs.tell("2 fx", evaluation="e1")
+    answer = await logs.awaited(CAUSED, inputs=["ann"], since=answer["lastLine"])
+    assert (answer["result"], answer["lastLine"]) == ([[second, "2 fx"]], second)
+    assert (await logs.awaited(CAUSED, inputs=["ann"], since=second, timeoutMs=0))["status"] == "timed-out"
+
+
+async def test_a_rule_that_looks_into_events_is_waited_for_too():
+    logs = Logs()
+    rules = '[[(failed ?l) [$app ?e :output/op "error"] [$app ?e :output/line ?l]]]'
+    logs.tell(op="error")
+    answer = await logs.awaited("[:find ?l :in $ $app % :where (failed ?l)]", inputs=[rules], since=0)
+    assert answer["result"] == [[1]]
+
+
+async def test_a_wait_for_the_log_alone_is_not_woken_by_events_and_misses_none_of_them_as_a_gap():
+    logs = Logs(max_events=10)
+    logs.append("evaluatedCode")
+    answers = []
+
+    async def wait():
+        answers.append(await logs.awaited(RESULTS))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        while not logs.asked:
+            await anyio.sleep(0.01)
+        for _ in range(50):
+            logs.tell()
+        line = logs.append("evaluationResults")
+    assert (answers[0]["result"], answers[0]["gap"], answers[0]["notes"]) == ([[line]], False, [])
+    assert logs.asked == [1, line]
+
+
+async def test_events_between_lines_of_the_log_are_no_gap_in_it():
+    logs = Logs()
+    for _ in range(20):
+        logs.tell()
+    line = logs.append("evaluationResults")
+    answer = await logs.awaited(RESULTS, since=0)
+    assert (answer["result"], answer["gap"]) == ([[line]], False)
+
+
+async def test_events_that_left_unseen_are_a_gap_to_who_waits_for_them():
+    logs = Logs(max_events=10)
+    line = logs.append("evaluatedCode")
+    for _ in range(15):
+        logs.tell(op="error")
+    answer = await logs.awaited(ERRORS, since=line)
+    assert (answer["gap"], answer["notes"]) == (
+        True,
+        ["lines 2 to 6 have left $app: rows made of them may be missing"],
+    )
+    assert not (await logs.awaited(ERRORS, since=answer["lastLine"], timeoutMs=0))["gap"]
+
+
+async def test_lines_of_an_earlier_run_are_a_gap_of_the_log():
+    logs = Logs(next_line=100)
+    logs.append("evaluationResults")
+    answer = await logs.awaited(RESULTS, since=50)
+    assert answer["gap"]
+    assert "lines 51 to 99 have left the log" in answer["notes"][0]
+
+
+def test_the_servers_health_counts_events_where_there_are_some():
+    logs = Logs(max_events=2)
+    assert event_counts(logs.app_log) == {}
+    for _ in range(3):
+        logs.tell()
+    logs.app_log.drop(37)
+    told = event_counts(logs.app_log)["appLog"]
+    assert told["bytes"] > 0
+    assert {**told, "bytes": 0} == {
+        "firstLine": 2, "lastLine": 3, "entities": 2, "bytes": 0, "kept": 3, "dropped": 37,
+    }  # fmt: skip
