@@ -1,0 +1,446 @@
+"""The seam in Clojure and nbb: an agent reads and changes an application there as it does in Python."""
+
+import json
+import re
+
+import pytest
+from seam_lisp import started
+
+TOKEN = "s3cr3t-token-of-ada"
+ANN = {"who": "ann", "evaluation": "e1"}
+
+
+@pytest.fixture(scope="module", params=["jvm", "nbb"])
+def process(request):
+    lisp = started(request.param)
+    yield lisp
+    lisp.close()
+
+
+@pytest.fixture
+def shop(process):
+    process.run("(shop/open!)")
+    return process
+
+
+def test_health_names_frames_and_bands_and_changes_nothing(shop):
+    first, second = shop.ask("health"), shop.ask("health")
+    assert first == second
+    assert first["frames"] == [":shop"]
+    assert first["sessionId"] == json.loads(shop.run("@seam/session-id"))
+    assert {name for name, told in first["bands"].items() if told is True} == {"inspect", "mutate", "stream", "epochs"}
+    assert first["bands"]["machines"] == "no machine is registered"
+    assert first["enabled"] is True
+    assert isinstance(first["pid"], int)
+
+
+def test_what_is_not_switched_on_does_nothing_and_says_so(shop):
+    assert shop.run('(do (seam/forget!) (seam/emit! :log "x"))') == "0"
+    assert shop.run("(seam/watch-atom! :shop shop/db)") == "nil"
+    assert shop.run("(seam/epoch :shop :add 5)") == "5"
+    assert shop.run("(do (swap! shop/db update :count inc) (seam/tap!) @seam/session-id)") == "nil"
+    shop.refused("health", "not-enabled")
+    assert shop.run("(seam/install!)") == "false"
+    assert shop.run("(seam/install! false)") == "false"
+    assert shop.run("(seam/install! true)") == "true"
+    assert shop.ask("health")["lastId"] == 0
+
+
+def test_the_session_is_another_one_after_each_start_and_the_same_after_a_reload(shop):
+    known = shop.run("@seam/session-id")
+    shop.run("(require 'codriver.seam :reload)")
+    assert shop.run("[(seam/install! true) @seam/session-id]") == f"[true {known}]"
+    assert shop.ask("state", path="[:count]")["value"] == "0"
+
+
+def test_a_frame_is_named_or_the_only_one_and_never_picked(shop):
+    shop.refused("state", "no-such-frame", frame=":shops")
+    assert shop.ask("state", frame="shop", path="count")["value"] == "0"
+    shop.run("(seam/frame! :other {:get (fn [] 1)})")
+    assert sorted(shop.refused("state", "ambiguous-frame")["frames"]) == [":other", ":shop"]
+    before = shop.state()
+    shop.refused("reset", "ambiguous-frame", value="{:count 1}")
+    assert shop.state() == before
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("[:user :name]", '"Ada"'),
+        ("user.name", '"Ada"'),
+        ("orders.1.sku", "7"),
+        ("(:orders 0)", '"x"'),
+        (":count", "0"),
+        ('["by text" 3]', ":three"),
+        ("by text.3", ":three"),
+    ],
+)
+def test_a_part_of_the_state_is_found_by_its_path(shop, path, value):
+    shop.run('(swap! shop/db assoc :orders (list "x" {:sku 7}) "by text" {3 :three})')
+    assert shop.ask("state", path=path)["value"] == value
+
+
+def test_a_path_that_leads_nowhere_tells_how_far_it_goes(shop):
+    answer = shop.refused("state", "path-not-found", path="user.age.days")
+    assert "[:user]" in answer["hint"]
+    assert ":name" in answer["hint"]
+    shop.refused("state", "path-not-found", path="[:user #=(+ 1 2)]")
+    shop.refused("state", "path-not-found", path="[:count :x]")
+
+
+def test_a_record_is_read_by_its_fields_and_a_reference_is_not_followed(shop):
+    shop.run("(do (defrecord Cart [items]) (reset! shop/db {:cart (->Cart [1 2]) :ref (atom {:token 1})}))")
+    assert shop.ask("state", path=":cart")["value"].endswith("Cart{:items [1 2]}")
+    assert shop.ask("state", path="cart.items.1")["value"] == "2"
+    assert shop.ask("state", path=":ref")["value"].startswith("#object[")
+    assert "token" not in shop.ask("state")["value"]
+
+
+def test_what_is_large_is_marked_and_fetched_whole_by_the_path_of_its_mark(shop):
+    shop.run('(swap! shop/db assoc :blob (apply str (repeat 100000 "ä\\"\\n")) :rows (vec (map vector (range 500))))')
+    answer = shop.ask("state")
+    assert '#codriver/elided {:kind "string", :count 300000, :path [:blob]}' in answer["value"]
+    assert '#codriver/elided {:kind "vector", :count 500, :path [:rows]}' in answer["value"]
+    assert len(answer["value"]) < 400
+    assert answer["elided"] == 2
+    parts, start = [], 0
+    while start < 500_002:
+        part = shop.ask("state", path="[:blob]", includeLarge=True, maxChars=200_000, **{"from": start})
+        assert part["total"] == 500_002
+        parts.append(part["value"])
+        start += len(part["value"])
+    assert "".join(parts) == '"' + 'ä\\"\\n' * 100_000 + '"'
+    shop.run("(reset! shop/db (nth (iterate vector 1) 30))")
+    assert '#codriver/elided {:kind "vector", :count 1' in shop.ask("state")["value"]
+
+
+def test_characters_beyond_the_first_plane_are_counted_as_python_counts_them(shop):
+    shop.run('(reset! shop/db (apply str (repeat 100 "😀x")))')
+    first = shop.ask("state", maxChars=101)
+    assert (first["value"], first["total"]) == ('"' + "😀x" * 50, 202)
+    rest = shop.ask("state", maxChars=200, **{"from": 101})
+    assert rest["value"] == "😀x" * 50 + '"'
+
+
+def test_what_has_no_end_ends_nothing(shop):
+    shop.run("(do (reset! shop/db {:numbers (range) :more (repeat {:x 1})}) nil)")
+    assert ':count "more than 50", :path [:numbers]' in shop.ask("state")["value"]
+    assert ':count "more than 100000"' in shop.ask("state", path=":numbers", includeLarge=True)["value"]
+    assert shop.ask("state", path="numbers.70000")["value"] == "70000"
+    shop.refused("state", "path-not-found", path="numbers.x")
+    shop.run("(do (swap! shop/db assoc :numbers (map inc (range))) nil)")
+    assert shop.ask("diff")["count"] == 100
+
+
+def test_a_state_of_many_parts_has_a_bound_as_a_whole(shop):
+    shop.run('(reset! shop/db (vec (repeat 50 (vec (repeat 50 (vec (repeat 50 "word word word")))))))')
+    assert len(shop.ask("state")["value"]) < 80_000
+
+
+def test_what_is_sensitive_leaves_by_no_accessor(shop):
+    shop.run(f"""
+        (seam/in-epoch :shop :rename (fn []
+          (swap! shop/db assoc-in [:user :token] "{TOKEN}-new\\"quoted\\n-\\u001b-end")
+          (seam/emit! :log :auth {{:message (str "Bearer {TOKEN} " (get-in @shop/db [:user :token]))
+                                   :of [(get-in @shop/db [:user :token])]}})))
+        """)
+    shop.run(f'(seam/emit! :error :auth {{:message (str (apply str (repeat 292 "x")) "{TOKEN}")}})')
+    shop.refused("dispatch", "handler-failed", event="[:half]", sync=True)
+    asked = [
+        ("health", {}), ("state", {}), ("state", {"path": "user.token"}), ("state", {"path": "user"}), ("diff", {}),
+        ("epochs", {}), ("trace", {}), ("trace", {"raw": True}), ("issues", {}),
+        ("reset", {"value": f'{{:user {{:token "{TOKEN}-bad"}}}}'}), ("trace", {}), ("issues", {}),
+    ]  # fmt: skip
+    for name, arguments in asked:
+        text = shop.call(name, arguments)
+        assert TOKEN[:6] not in text, name
+        assert "quoted" not in text, name
+    assert shop.ask("state", path="user.token")["value"] == ":codriver/redacted"
+    assert shop.ask("state")["redacted"] == 1
+    assert shop.run(f'(seam/show {{:of "{TOKEN}"}})') == '"{:of \\"<redacted>\\"}"'
+    assert TOKEN in shop.ask("state", includeSensitive=True)["value"]
+
+
+def test_a_star_hides_the_same_field_of_all(shop):
+    shop.run("""
+        (let [user (fn [n] {:name n :token (str "token-of-" n "-1")})
+              users {:ada (user "ada") :bob (user "bob")}]
+          (seam/frame! :users {:get (fn [] {:users users :list (vec (vals users))})
+                               :sensitive [[:users :* :token] [:list :* :token]]}))
+        """)
+    answer = shop.ask("state", frame=":users")
+    assert answer["redacted"] == 4
+    assert "token-of" not in answer["value"]
+
+
+def test_the_epochs_that_changed_a_part_are_found_by_its_path(shop):
+    shop.run("(swap! shop/db update :count inc)")
+    shop.run('(swap! shop/db assoc-in [:user :name] "Bob")')
+    shop.run("(swap! shop/db dissoc :user)")
+    assert [row["changes"] for row in shop.ask("epochs", path="user.name")["epochs"]] == [
+        [{"op": "changed", "path": "[:user :name]", "before": '"Ada"', "after": '"Bob"'}],
+        [{"op": "removed", "path": "[:user :name]", "before": '"Bob"'}],
+    ]
+    assert shop.ask("epochs", path="[:count]")["total"] == 1
+    assert shop.ask("epochs", path="[:orders]")["total"] == 0
+    shop.refused("epochs", "path-not-found", path="[:nothing]")
+
+
+def test_each_change_of_an_atom_is_an_epoch_that_tells_what_it_changed(shop):
+    shop.run("(swap! shop/db update :count + 2)")
+    shop.run("(swap! shop/db assoc :orders [1] :new 3)")
+    first, second = shop.ask("epochs")["epochs"]
+    assert (first["eventId"], first["outcome"], first["origin"]) == ("changed", "ok", "app")
+    assert shop.ask("diff", epochId=first["epochId"])["changes"] == [
+        {"op": "changed", "path": "[:count]", "before": "0", "after": "2"}
+    ]
+    assert {row["path"] for row in shop.ask("diff")["changes"]} == {"[:orders 0]", "[:new]"}
+    both = shop.ask("diff", **{"from": first["epochId"], "to": second["epochId"]})
+    assert both["count"] == 3
+    shop.refused("diff", "no-such-epoch", epochId=999)
+    shop.run("(swap! shop/db identity)")
+    assert shop.ask("epochs")["count"] == 2
+
+
+def test_an_epoch_holds_all_changes_of_its_cascade(shop):
+    shop.run("""
+        (seam/epoch :shop :order/add
+          (swap! shop/db update :count inc)
+          (seam/epoch :shop :inner (swap! shop/db update :count inc)))
+        """)
+    [row] = shop.ask("epochs")["epochs"]
+    assert row["eventId"] == ":order/add"
+    assert shop.ask("diff")["changes"] == [{"op": "changed", "path": "[:count]", "before": "0", "after": "2"}]
+    assert shop.ask("epochs", filter={"eventId": "order/add"})["count"] == 1
+    assert shop.ask("epochs", filter={"outcome": "error"})["count"] == 0
+
+
+def test_a_diff_takes_equal_values_for_equal_and_others_apart(shop):
+    shop.run("(reset! shop/db {:a 1 :b #{1} :c [1 2] :d {:x 1} :e nil})")
+    shop.run('(reset! shop/db {:a "1" :b #{2} :c (list 1 2) :d {:x 1 :y 2} :f nil})')
+    assert {(row["op"], row["path"]) for row in shop.ask("diff")["changes"]} == {
+        ("changed", "[:a]"), ("changed", "[:b]"), ("added", "[:d :y]"), ("removed", "[:e]"), ("added", "[:f]"),
+    }  # fmt: skip
+
+
+def test_without_an_epoch_there_is_no_diff_and_no_empty_list_instead(shop):
+    shop.refused("diff", "band-missing")
+    shop.refused("machines", "band-missing")
+
+
+def test_a_getter_that_fails_ends_nothing(shop):
+    shop.run('(seam/frame! :broken {:get (fn [] (throw (ex-info "no disk" {})))})')
+    shop.run("(seam/epoch :broken :x 1)")
+    assert "no disk" in shop.refused("state", "accessor-failed", frame=":broken")["hint"]
+    assert "no disk" in shop.refused("diff", "accessor-failed", frame=":broken")["hint"]
+    assert shop.ask("epochs", frame=":broken")["count"] == 1
+
+
+def test_an_event_is_one_line_whatever_is_in_it(shop):
+    shop.run(
+        '(seam/emit! :log :app {:message "a\\nforged 9 error\\u001b[2J\\u202e" :list [1 "y" {:z 1}] :map {:k {}}})'
+    )
+    [line] = shop.ask("trace")["lines"]
+    assert line == '1 log :app message=a\\nforged 9 error\\x1b[2J\\u202e list=[1 "y" <map>] map={:k <map>}'
+
+
+def test_equal_failures_are_one_issue(shop):
+    for _ in range(3):
+        shop.refused("dispatch", "handler-failed", event="[:bad]", sync=True)
+    shop.run('(do (seam/emit! :warning :disk {:message "full"}) (seam/emit! :log :disk {:message "fine"}))')
+    first, second = shop.ask("issues")["lines"]
+    assert "error ExceptionInfo :shop :bad" in first
+    assert first.endswith("\N{MULTIPLICATION SIGN}3")
+    assert "warning :disk message=full" in second
+
+
+def test_reading_makes_no_events(shop):
+    shop.run("(seam/frame! :noisy {:get (fn [] (seam/emit! :log :read))})")
+    for name in ("health", "state", "epochs", "trace", "issues", "handlers", "subscriptions"):
+        shop.ask(name, frame=":noisy")
+    assert shop.ask("trace")["total"] == 0
+
+
+def test_handlers_tell_their_places(shop):
+    [row] = shop.ask("handlers", kind="event")["handlers"]
+    assert row["file"].endswith("tests/seam/clojure/shop.cljc")
+    assert (row["kind"], row["id"], row["ns"], row["line"], row["doc"]) == (
+        "event",
+        ":add",
+        "shop",
+        10,
+        "Adds to the count.",
+    )
+    assert shop.ask("handlers", id=":none")["count"] == 0
+
+
+def test_machines_tell_their_states(shop):
+    shop.run("(seam/machine! :door (fn [] {:state :open}))")
+    assert shop.ask("machines")["machines"] == {":door": {"state": "{:state :open}"}}
+    assert shop.ask("machines", id="door")["count"] == 1
+
+
+def test_an_accessor_or_filter_that_is_not_there_is_refused_with_those_that_are(shop):
+    assert "trace" in shop.refused("nonsense", "no-such-accessor")["hint"]
+    assert "sinceMs" in shop.refused("trace", "accessor-failed", filter={"sinceMS": 1})["hint"]
+    shop.refused("trace", "no-such-predicate", filter={"pred": "(constantly true)"})
+
+
+def test_the_ring_keeps_the_newest_and_says_where_it_ends(shop):
+    shop.run("(dotimes [n 4500] (seam/emit! :log (str n)))")
+    answer = shop.ask("trace", limit=1)
+    assert (answer["total"], answer["lastId"], answer["lines"]) == (2000, 4500, ["4500 log 4499"])
+    assert shop.ask("trace", filter={"since": 4499})["count"] == 1
+    assert shop.ask("health")["events"] == 2000
+
+
+def test_an_event_is_handled_at_once_and_its_changes_are_those_of_its_epoch(shop):
+    answer = shop.ask("dispatch", ANN, event="[:add 5]", sync=True)
+    assert answer["mode"] == "sync"
+    assert answer["changes"] == shop.ask("diff", epochId=answer["epochId"])["changes"]
+    assert answer["changes"] == [{"op": "changed", "path": "[:count]", "before": "0", "after": "5"}]
+    [row] = shop.ask("epochs")["epochs"]
+    assert (row["origin"], row["dispatchId"]) == ("ann", answer["dispatchId"])
+    assert shop.ask("trace", filter={"origin": "e1"})["count"] == 2
+
+
+def test_an_event_is_queued_for_the_application_and_found_by_its_dispatch_id(shop):
+    shop.run("""
+        (seam/watch-atom! :shop shop/db
+          {:enqueue (fn [event] (swap! shop/queue conj (seam/bind shop/handle event)))})
+        """)
+    answer = shop.ask("dispatch", ANN, event="[:add 1]")
+    assert answer["mode"] == "queued"
+    assert shop.run("(:count @shop/db)") == "0"
+    shop.run("((peek @shop/queue))")
+    [row] = shop.ask("epochs")["epochs"]
+    assert (row["dispatchId"], row["origin"]) == (answer["dispatchId"], "ann")
+    assert shop.ask("trace", filter={"dispatchId": answer["dispatchId"], "origin": "e1"})["count"] == 1
+    shop.refused("dispatch", "no-dispatch", event="[:add 1]", sync=True)
+
+
+def test_what_the_application_does_itself_has_no_agent_for_its_origin(shop):
+    shop.ask("dispatch", ANN, event="[:add 1]", sync=True)
+    shop.run("(shop/handle [:add 1])")
+    assert [row["origin"] for row in shop.ask("epochs")["epochs"]] == ["ann", "app"]
+
+
+def test_a_handler_that_fails_says_where_and_leaves_the_state_as_it_was(shop):
+    before = shop.state()
+    answer = shop.refused("dispatch", "handler-failed", event="[:half]", sync=True)
+    assert "ExceptionInfo: no stock for <redacted>" in answer["hint"]
+    assert "put back" in answer["hint"]
+    assert shop.state() == before
+    assert shop.ask("epochs")["epochs"][-1]["outcome"] == "error"
+    # JavaScript tells no place of code that is interpreted.
+    if shop.dialect == "jvm":
+        assert re.search(r"/tests/seam/clojure/shop\.cljc:1[78]$", answer["at"])
+        [line] = [line for line in shop.ask("issues")["lines"] if "ExceptionInfo" in line]
+        assert answer["at"] in line
+
+
+def test_an_error_that_the_handler_swallowed_is_told_all_the_same(shop):
+    before = shop.state()
+    assert "swallowed" in shop.refused("dispatch", "handler-failed", event="[:swallow]", sync=True)["hint"]
+    assert shop.state() == before
+
+
+@pytest.mark.parametrize(
+    "event", [":add", "{:a 1}", "[]", "(slurp", "", "[:a] [:b]", "[" * 300, "#x/y [1]", "[#=(+ 1 1)]"]
+)
+def test_an_event_that_is_none_is_refused(shop, event):
+    before = shop.state()
+    shop.refused("dispatch", "not-an-event-vector", event=event, sync=True)
+    assert shop.state() == before
+    assert shop.run("@shop/queue") == "[]"
+
+
+def test_a_frame_that_takes_no_event_says_so(shop):
+    shop.run("(seam/frame! :plain {:get (fn [] 1)})")
+    shop.refused("dispatch", "no-dispatch", frame=":plain", event="[:x]")
+    shop.refused("restore", "read-only-frame", frame=":plain", epochId=1)
+    shop.refused("reset", "read-only-frame", frame=":plain", value="1")
+
+
+def test_each_of_fifty_epochs_can_be_had_back_and_no_more(shop):
+    shop.run("(dotimes [n 51] (seam/epoch :shop :add (shop/handle [:add 1])))")
+    rows = shop.ask("epochs", limit=100)["epochs"]
+    assert len(rows) == 50
+    for count, row in enumerate(rows, 2):
+        assert shop.ask("restore", epochId=row["epochId"])["ok"]
+        assert shop.run("(:count @shop/db)") == str(count)
+    assert shop.ask("epochs", limit=100)["epochs"] == rows
+    shop.refused("restore", "unknown-epoch", epochId=rows[0]["epochId"] - 3)
+    shop.refused("restore", "unknown-epoch")
+    assert shop.run("(:count @shop/db)") == "51"
+
+
+def test_a_state_that_no_epoch_has_is_kept_before_it_is_left(shop):
+    shop.run("(def held (atom {:n 0}))")
+    shop.run("(seam/frame! :held {:get (fn [] @held) :set (fn [v] (reset! held v))})")
+    shop.run("(seam/epoch :held :add (swap! held update :n inc))")
+    [row] = shop.ask("epochs", frame=":held")["epochs"]
+    shop.run("(swap! held assoc :n 77)")
+    answer = shop.ask("restore", frame=":held", epochId=row["epochId"])
+    assert shop.run("@held") == "{:n 1}"
+    assert shop.ask("restore", frame=":held", epochId=answer["undoneBy"])["ok"]
+    assert shop.run("@held") == "{:n 77}"
+
+
+def test_what_failed_halfway_is_not_restored(shop):
+    shop.refused("dispatch", "handler-failed", event="[:bad]", sync=True)
+    shop.refused("restore", "non-ok-record", epochId=shop.ask("epochs")["epochs"][0]["epochId"])
+
+
+def test_nothing_is_changed_while_an_event_is_handled(shop):
+    shop.run("(shop/handle [:add 1])")
+    [row] = shop.ask("epochs")["epochs"]
+    asked = (
+        f'[(seam/call "restore" "{{:epochId {row["epochId"]}}}") (seam/call "reset" "{{:value \\"{{:count 3}}\\"}}")]'
+    )
+    text = shop.run(f"(seam/epoch :shop :slow {asked})")
+    assert text.count("during-drain") == 2
+    assert shop.run("(:count @shop/db)") == "1"
+
+
+def test_a_value_that_does_not_fit_is_refused_and_one_that_fits_can_be_undone(shop):
+    before = shop.state()
+    assert "no count" in shop.refused("reset", "schema-mismatch", value="{:x 1}")["hint"]
+    shop.refused("reset", "schema-mismatch", value="{:count #object[1]}")
+    assert shop.state() == before
+    answer = shop.ask("reset", ANN, value="{:count 9}")
+    assert shop.state() == "{:count 9}"
+    assert {row["op"] for row in shop.ask("diff", epochId=answer["epochId"])["changes"]} == {"changed", "removed"}
+    assert shop.ask("restore", epochId=answer["undoneBy"])["ok"]
+    assert shop.state() == before
+
+
+@pytest.mark.parametrize("said", ["false", '"bad"', '(throw (ex-info "bad" {}))', "{:errors 1}"])
+def test_a_validator_says_no_in_its_own_way(shop, said):
+    shop.run(f"(seam/frame! :checked {{:get (fn [] 1) :set identity :validate (fn [_] {said})}})")
+    shop.refused("reset", "schema-mismatch", frame=":checked", value="2")
+
+
+def test_a_setter_that_fails_halfway_leaves_the_state_as_it_was(shop):
+    shop.run("""
+        (do (def disk (atom 1))
+            (seam/frame! :disk {:get (fn [] @disk)
+                                :set (fn [v] (reset! disk v) (when (= 2 v) (throw (ex-info "disk full" {}))))}))
+        """)
+    answer = shop.refused("reset", "accessor-failed", frame=":disk", value="2")
+    assert "disk full" in answer["hint"]
+    assert "put back" in answer["hint"]
+    assert shop.run("@disk") == "1"
+
+
+def test_a_refused_change_is_one_error_event(shop):
+    shop.refused("reset", "schema-mismatch", value="{}")
+    assert [line.split()[1:3] for line in shop.ask("trace")["lines"]] == [["error", "schema-mismatch"]]
+
+
+def test_the_count_of_loads_rises_with_loads_alone(shop):
+    assert [shop.ask("probe")["buildTick"] for _ in range(10)] == [0] * 10
+    shop.run("(seam/loaded!)")
+    assert shop.ask("probe") == {"ok": True, "probe": 11, "buildTick": 1, "sessionId": shop.ask("health")["sessionId"]}
+    assert shop.ask("reset-for-test")["sessionId"] == shop.ask("health")["sessionId"]
+    assert shop.ask("probe")["probe"] == 1

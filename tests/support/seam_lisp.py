@@ -1,0 +1,113 @@
+"""A Clojure and an nbb of their own, with the application `shop` and its seam, and questions to that."""
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from codriver.repls.launch import recipes
+
+ROOT = Path(__file__).parents[2]
+SEAM = ROOT / "server" / "codriver_seam" / "clojure"
+APP = ROOT / "tests" / "seam" / "clojure"
+NBB = ROOT / "tests" / "node" / "node_modules" / "nbb" / "cli.js"
+
+
+def edn(value):
+    """A value of JSON as EDN, with keywords for keys."""
+    if isinstance(value, dict):
+        return "{" + " ".join(f":{key} {edn(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + " ".join(map(edn, value)) + "]"
+    return "nil" if value is None else json.dumps(value)
+
+
+class Lisp:
+    """One process that evaluates what it is told, a line each."""
+
+    def __init__(self, dialect, command):
+        self.dialect = dialect
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+        )
+        self._answers = queue.Queue()
+        self.frames = queue.Queue()
+        self.printed = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self):
+        for line in self._process.stdout:
+            if line[0] == "\x1e":
+                self.frames.put(json.loads(line))
+            elif line[0] in "=!":
+                self._answers.put(line)
+            else:
+                self.printed.append(line)
+        self._answers.put(f"!it ended: {''.join(self.printed)}")
+
+    def run(self, code):
+        """The value of code, as it prints itself."""
+        self._process.stdin.write(" ".join(code.split("\n")) + "\n")
+        self._process.stdin.flush()
+        answer = self._answers.get(timeout=60)
+        assert answer[0] == "=", answer
+        return answer[1:].rstrip("\n")
+
+    def call(self, name, arguments, origin=None):
+        """The answer of the seam, as its text."""
+        code = f"(seam/call {json.dumps(name)} {json.dumps(edn(arguments))} {json.dumps(edn(origin))})"
+        # A text prints itself in EDN as JSON has it, but for control characters.
+        return json.loads(self.run(code), strict=False)
+
+    def ask(self, name, origin=None, **arguments):
+        """The answer of the seam."""
+        return json.loads(self.call(name, arguments, origin))
+
+    def refused(self, name, reason, **arguments):
+        """The answer of the seam, which refuses for that reason."""
+        answer = self.ask(name, **arguments)
+        assert (answer["ok"], answer["reason"]) == (False, reason), answer
+        assert answer["hint"]
+        return answer
+
+    def state(self):
+        """The state of the shop."""
+        return self.run("@shop/db")
+
+    def close(self):
+        """End the process."""
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        finally:
+            self._process.kill()
+            self._reader.join()
+            self._process.stdout.close()
+
+
+def started(dialect):
+    """A process of that dialect in which the shop is open."""
+    paths = os.pathsep.join(map(str, (SEAM, APP)))
+    if dialect == "jvm":
+        jars = recipes._debian_jars()
+        if shutil.which("java") is None or jars is None:
+            pytest.skip("apt-get install default-jre-headless clojure libnrepl-clojure")
+        command = ["java", "-cp", os.pathsep.join([*jars, paths]), "clojure.main", "-m", "driver"]
+    else:
+        if shutil.which("node") is None or not NBB.exists():
+            pytest.skip("install node, and run `npm install` in tests/node (for nbb)")
+        command = ["node", str(NBB), "-cp", paths, str(APP / "driver.cljc")]
+    lisp = Lisp(dialect, command)
+    lisp.run("(require '[codriver.seam :as seam] '[shop])")
+    return lisp
