@@ -28,6 +28,9 @@ QUEUED = 200
 """Events that are waited for at most."""
 
 
+UNKEPT = "its state was not kept: the application gives frame() snapshot="
+
+
 def dispatch(asked: Json) -> Json:
     """Have an event handled: by the application's own loop, or with `sync` at once, and then tell what changed."""
     found, is_sync = frame_of(asked), bool(asked.get("sync"))
@@ -78,7 +81,8 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
     if not recorded.is_told:
         return {"epochId": recorded.id, "unknown": "what changed is not known: the frame has no snapshot="}
     rows, _ = changes(found, recorded, recorded)
-    return {"epochId": recorded.id, "changes": rows, "count": len(rows)}
+    undone = {} if found.set is None or not rows else {"undoneBy": -recorded.id}
+    return {"epochId": recorded.id, **undone, "changes": rows, "count": len(rows)}
 
 
 def _put_back(found: Frame, before: Any) -> str:
@@ -101,18 +105,25 @@ def _put_back(found: Frame, before: Any) -> str:
 
 
 def restore(asked: Json) -> Json:
-    """Make the state what it was after an epoch."""
-    found = _changeable(asked)
-    if asked.get("epochId") is None:
+    """Make the state what it was after an epoch, or with a minus what it was before that."""
+    found, number = _changeable(asked), asked.get("epochId")
+    if number is None:
         raise Refusal("unknown-epoch", "give epochId, one of those that the accessor epochs lists")
-    one = epoch_of(found, asked["epochId"], "unknown-epoch")
+    one = epoch_of(found, abs(number), "unknown-epoch")
+    if number < 0:
+        return {"frame": found.name, **_replace(found, _before(found, one), "restored")}
     if not is_restorable(one):
-        halfway = "that event failed halfway: take the epoch before it"
-        unkept = "its state was not kept: the application gives frame() snapshot="
-        raise Refusal("non-ok-record", unkept if one.outcome == "ok" else halfway)
+        halfway = f"that event failed halfway: {-one.id} is the state before it"
+        raise Refusal("non-ok-record", UNKEPT if one.outcome == "ok" else halfway)
     told = _replace(found, found.thaw(one.after), "restored")
     found.restored = one.id
     return {"frame": found.name, "epochId": one.id, **told}
+
+
+def _before(found: Frame, one: Epoch) -> Any:
+    if not one.is_told or isinstance(one.before, Unread):
+        raise Refusal("non-ok-record", UNKEPT)
+    return found.thaw(one.before)
 
 
 def is_restorable(one: Epoch) -> bool:

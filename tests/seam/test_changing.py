@@ -77,6 +77,26 @@ def test_a_frame_that_takes_no_event_says_so():
     refused("reset", "read-only-frame", value="1")
 
 
+def test_an_event_is_undone_by_what_its_answer_names(shop):
+    shop.state = {**START, "count": 7}
+    told = ask("dispatch", event="['add', 1]", sync=True)
+    assert shop.state["count"] == 8
+    assert ask("restore", epochId=told["undoneBy"])["ok"]
+    assert shop.state["count"] == 7
+    refused("restore", "unknown-epoch", epochId=told["undoneBy"] * 100)
+
+
+def test_what_a_failed_event_left_is_undone_by_the_state_before_it(shop):
+    with pytest.raises(ValueError, match="stock"), seam.epoch("shop", "half"):
+        shop.handle(["half"])
+    assert shop.state["count"] == -1
+    [row] = ask("epochs")["epochs"]
+    said = refused("restore", "non-ok-record", epochId=row["epochId"])
+    assert f"{-row['epochId']} is the state before it" in said["hint"]
+    assert ask("restore", epochId=-row["epochId"])["ok"]
+    assert shop.state == START
+
+
 def test_each_of_fifty_epochs_can_be_had_back_and_no_more(shop):
     for number in range(51):
         with seam.epoch("shop", f"add-{number}"):

@@ -11,13 +11,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from needs import do_without
 from seam_shop import TOKEN, ask
+from web_application import environment
 
 import codriver_seam as seam
 
 SERVER = Path(seam.__file__).parents[1]
-APPLICATIONS = Path(__file__).parent / ".venv" / "bin" / "python"
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 
 
@@ -221,13 +220,11 @@ print(seam.call("handlers"))
 
 def told_by(code, folder):
     """The events and routes of a program whose libraries lie in the environment of applications."""
-    if not APPLICATIONS.exists():
-        do_without("make tests/seam/.venv with tests/seam/applications.txt")
     (folder / "program.py").write_text(
         f"{code}\nprint(seam.call('trace', '{{\"raw\": true}}'))\nprint(seam.call('handlers'))"
     )
     done = subprocess.run(
-        [APPLICATIONS, "program.py"], env={**os.environ, "PYTHONPATH": str(SERVER)}, cwd=folder,
+        [environment(), "program.py"], env={**os.environ, "PYTHONPATH": str(SERVER)}, cwd=folder,
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,94 @@
+"""A Flask shop with a thread of its own, looked into over the relay: an agent finds each of its bugs in a few calls."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from live_server import serving, until
+from shop_agent import COMPLAINTS
+from web_application import application, environment
+
+SHOP = Path(__file__).parent / "shop"
+PAGE = (Path(__file__).parents[2] / "server" / "SEAM.md").read_text()
+SOURCE = (SHOP / "shop.py").read_text().splitlines()
+
+MOST_CALLS = 6
+KEY = "live-key-of-the-shop"
+FOUND = {
+    "nothing_is_shipped_any_more": ("        area = session.get(", "'gus'", "thread orders"),
+    "tea_gets_cheaper_by_and_by": ('@seam.handler("event", "order/place")', "TEN", "360 -> 324"),
+    "the_sales_are_slow": ("        return jsonify([[row.number", "7 times SELECT customers"),
+}
+"""By complaint, the beginning of the line of the shop that is at fault, and words that say why."""
+
+
+def order(shop, **asked):
+    return json.loads(shop.get("/orders", json.dumps({"product": "mug", "count": 1, **asked})))["number"]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """The shop as its users left it: each bought something, one with a coupon, the last one without an address."""
+    environment()
+    with serving(tmp_path_factory.mktemp("shop"), "--repl", "none") as live:
+        shutil.copy(SHOP / "shop.py", live.workspace)
+        with live.relay() as client, application(live, client, "flask", "--app", "shop", "run", "--debug") as shop:
+            numbers = [order(shop, customer=name) for name in ("ada", "bob", "cy", "dan", "eve", "flo")]
+            numbers.append(order(shop, customer="ada", product="tea", coupon="TEN"))
+            last = order(shop, customer="gus")
+            for number in numbers:
+                until(lambda number=number: "shipped" in shop.get(f"/orders/{number}"), "what was ordered to be sent")
+            until(lambda: "new" in shop.get(f"/orders/{last}"), "the last order to be taken")
+            shop.get("/sales")
+            until(lambda: "inspect_app" in client.tools(), "the application to show itself")
+            until(lambda: "thread=" in str(client.call("inspect_app", what="issues")), "the thread to die")
+            yield shop
+
+
+def of_page(name):
+    return re.search(rf"<!-- {name} -->\n```\w+\n(.*?)```\n<!-- /{name} -->", PAGE, re.DOTALL)[1]
+
+
+def test_the_page_shows_the_part_of_the_shop_by_which_it_is_seen():
+    assert of_page("shop-app") in "\n".join(SOURCE)
+
+
+def without_numbers(line):
+    """A line without the words that are others each time."""
+    return re.sub(r"(?<=[ =])d?[\d.:]+(e-\d+)?(ms)?(?=[ ,)]|$)|(?<=_internal.py:)\d+", "#", f" {line.strip()}")
+
+
+def test_the_session_of_the_page_is_what_an_agent_reads(shop):
+    asked = [line for line in of_page("shop-session").splitlines() if line and not line.startswith('"')]
+    lines, read, dispatch = [], [], None
+    for line in asked:
+        if line.startswith("inspect_app"):
+            arguments = json.loads(line.partition(" ")[2])
+            if "dispatchId" in arguments.get("filter", {}):
+                arguments["filter"]["dispatchId"] = dispatch
+            lines = shop.client.call("inspect_app", **arguments)["lines"]
+            dispatch = next((int(number) for told in lines for number in re.findall(r" d(\d+) ", told)), None)
+            read += [line, *lines]
+    assert [*map(without_numbers, read)] == [*map(without_numbers, asked)]
+
+
+@pytest.mark.parametrize("search", COMPLAINTS)
+def test_an_agent_finds_the_place_in_six_calls_at_most_and_reads_no_source(shop, search):
+    made = []
+
+    def call(tool, **arguments):
+        made.append(tool)
+        answer = shop.client.call(tool, **arguments)
+        assert answer["ok"], answer
+        assert KEY not in json.dumps(answer)
+        return answer
+
+    said = search(call)
+    line, *words = FOUND[search.__name__]
+    number = next(number for number, text in enumerate(SOURCE, 1) if text.startswith(line))
+    assert said.startswith(f"shop.py:{number}"), said
+    assert [word for word in words if word not in said] == [], said
+    assert len(made) <= MOST_CALLS
+    assert set(made) <= {"inspect_app", "change_app"}

@@ -1,0 +1,80 @@
+"""Web applications with a REPL in them, each in a process of its own, as a project has it."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import urllib.request
+from pathlib import Path
+
+from application import SEAM
+from live_server import until
+from needs import do_without
+
+PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
+
+
+def environment():
+    """The interpreter of applications; a test that wants one does without where there is none."""
+    if not PYTHON.exists():
+        do_without("make tests/seam/.venv with tests/seam/applications.txt")
+    return PYTHON
+
+
+class Application:
+    """One that serves in the workspace, and what answers there."""
+
+    def __init__(self, live, client, process, port):
+        self.live, self.client, self.process, self.port = live, client, process, port
+
+    def get(self, path, body=None):
+        """What it answers, as soon as it does; to a POST where a `body` is given, JSON."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=body and body.encode())
+        request.add_header("Content-Type", "application/json")
+
+        def answer():
+            with contextlib.suppress(OSError), urllib.request.urlopen(request) as got:
+                return got.read().decode()
+
+        return until(answer, "the application to answer")
+
+    def result_of(self, code):
+        """The result of an evaluation in the process that serves now; None where there is none."""
+        (session,) = until(self.sessions, "the application to be found")
+        answer = self.client.call("evaluate_code", code=code, replSessionKey=session["key"])
+        return answer.get("result")
+
+    def sessions(self):
+        """The sessions of applications that are connected."""
+        rows = self.client.call("list_sessions")["sessions"]
+        return [row for row in rows if row["phase"] == "connected" and "runs in the application" in str(row["notes"])]
+
+
+def free_port():
+    """A port that nobody had a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+@contextlib.contextmanager
+def application(live, client, *words, port_option="--port", **environ):
+    """The application that a module of Python runs in the workspace, at a port of its own, until it is interrupted."""
+    port = free_port()
+    process = subprocess.Popen(
+        [environment(), "-m", *words, port_option, str(port)],
+        cwd=live.workspace,
+        env={**os.environ, "PYTHONPATH": str(SEAM), **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield Application(live, client, process, port)
+    finally:
+        # As Ctrl+C does, which all processes at a terminal get.
+        os.killpg(process.pid, signal.SIGINT)
+        printed = process.communicate(timeout=60)[0]
+    assert "by the agent" not in printed
+    until(lambda: not (live.workspace / ".nrepl-port").exists(), "the port file to be removed")
