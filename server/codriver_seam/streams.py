@@ -56,8 +56,8 @@ MOST = 10
 """Subscriptions at once."""
 QUEUED, QUEUED_BYTES = 500, 2**20
 """Events, and bytes of them, that wait for one subscriber at most."""
-BATCH, REST_S = 100, 0.02
-"""Events of a frame at most, and the pause after each."""
+BATCH, REST_S, LONGEST_REST_S = 100, 0.02, 0.5
+"""Events of a frame at most, and the pause after it, which doubles while more come than go: nobody reads so many."""
 LEASE_S = 60.0
 """The life of a subscription that is not renewed."""
 TICK_S = 1.0
@@ -85,6 +85,10 @@ class Subscription:
         self._queue: collections.deque[tuple[int, Event]] = collections.deque(maxlen=most)
         self._taken = self._newest = self._told = 0
         self._unsent: tuple[str, int] | None = None
+        self._rest_s, self.due = REST_S, 0.0
+        """The pause after the next frame, and when that may be written."""
+        self.is_awake = False
+        """Whether the writer knows that something waits."""
         self._write = write
         self.offer = self._offering(wake)
         """Takes each event of the application, on the application's thread."""
@@ -104,18 +108,15 @@ class Subscription:
             except Exception:  # noqa: BLE001  # a predicate is the application's, which goes on
                 return
             append((next(numbers), event))
-            wake()
+            if not self.is_awake:
+                self.is_awake = True
+                wake()
 
         return offer
 
     def renew(self) -> None:
         """Begin the lease anew."""
         self.ends = time.monotonic() + self._lease_s
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits to be written."""
-        return not self._queue and self._unsent is None
 
     @property
     def dropped(self) -> int:
@@ -130,20 +131,26 @@ class Subscription:
                 "createdAt": self.created, "queueDepth": depth, "queueBytes": sum(map(_size, waiting)),
                 "dropped": self.dropped, "sent": self.sent}  # fmt: skip
 
-    def flush(self) -> bool:
-        """Write what waits, at most a batch; whether there was anything. Raises what `write` does."""
-        if self._unsent is None:
+    def flush(self, now: float) -> None:
+        """Write what waits, at most a batch, once that is due. Raises what `write` does."""
+        if not self.is_awake or now < self.due:
+            return
+        if self._unsent is None and (self._queue or self.dropped > self._told):
             batch = self._take()
-            if not batch:
-                return False
             frame = {"sub": self.id, "dropped": max(0, self.dropped - self._told), "depth": len(self._queue),
                      "events": without([row_of(event) for event in batch], secrets())}  # fmt: skip
             self._told = max(self._told, self.dropped)
             self._unsent = json.dumps(frame), len(batch)
-        if self._write(self._unsent[0]) is not False:
+        if self._unsent is not None and self._write(self._unsent[0]) is not False:
             self.sent += self._unsent[1]
             self._unsent = None
-        return True
+        is_behind = self._unsent is not None or len(self._queue) >= BATCH
+        self._rest_s = min(2 * self._rest_s, LONGEST_REST_S) if is_behind else REST_S
+        self.due = now + self._rest_s
+        if self._unsent is None and not self._queue:
+            self.is_awake = False
+            # What came since is seen, if not by whoever brought it.
+            self.is_awake = bool(self._queue)
 
     def _take(self) -> list[Event]:
         """The oldest events that wait, after those have fallen out for which there is no room."""
@@ -194,7 +201,6 @@ class Streams:
         self._all: dict[str, Subscription] = {}
         self._numbers = itertools.count(1)
         self._news: SimpleQueue[None] = SimpleQueue()
-        self._is_awake = False
         self._writer: threading.Thread | None = None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_after_fork)
@@ -245,9 +251,7 @@ class Streams:
         seam.offers = tuple([one.offer for one in self._all.values()])
 
     def _wake(self) -> None:
-        if not self._is_awake:
-            self._is_awake = True
-            self._news.put(None)
+        self._news.put(None)
 
     # On the thread that writes
 
@@ -256,18 +260,16 @@ class Streams:
         is_reading.set(True)
         while self._has_any():
             note_overdue()
-            if [one for one in tuple(self._all.values()) if self._flush(one)]:
-                # The first goes out at once, and what comes next waits to go with others.
-                time.sleep(REST_S)
-            else:
-                self._sleep()
+            now = time.monotonic()
+            for one in tuple(self._all.values()):
+                self._flush(one, now)
+            self._sleep()
 
-    def _flush(self, one: Subscription) -> bool:
+    def _flush(self, one: Subscription, now: float) -> None:
         try:
-            return one.flush()
+            one.flush(now)
         except Exception:  # noqa: BLE001  # whoever asked is gone
             self.end(one.id)
-            return False
 
     def _has_any(self) -> bool:
         """Whether there is still somebody to write to, after those whose lease is over have ended."""
@@ -280,13 +282,11 @@ class Streams:
             return bool(self._all)
 
     def _sleep(self) -> None:
-        """Sleep until an event comes or a lease ends. What came since the queues were looked at is seen first."""
-        self._is_awake = False
-        waiting = tuple(self._all.values())
-        if all(one.is_idle for one in waiting):
-            soonest = min([one.ends for one in waiting], default=0.0) - time.monotonic()
-            with contextlib.suppress(Empty):
-                self._news.get(timeout=max(0.0, min(TICK_S, soonest)))
+        """Sleep until the first event of a subscription comes, its next frame is due, or a lease ends."""
+        times = [one.due if one.is_awake else one.ends for one in tuple(self._all.values())]
+        left = min(times, default=0.0) - time.monotonic()
+        with contextlib.suppress(Empty):
+            self._news.get(timeout=max(0.001, min(TICK_S, left)))
 
 
 def _after_fork() -> None:

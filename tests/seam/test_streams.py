@@ -54,7 +54,7 @@ class Reader:
 class Clock:
     """The module `time`, whose clock is set by hand."""
 
-    sleep, time = staticmethod(time.sleep), staticmethod(time.time)
+    time = staticmethod(time.time)
 
     def __init__(self, now):
         self.monotonic = lambda: now[0]
@@ -122,14 +122,14 @@ def test_what_cannot_be_subscribed_to_is_refused_and_leaves_nothing():
 
 
 def test_what_is_sent_and_dropped_and_kept_adds_up_however_fast_events_come():
-    reader = Reader(topic="fx", maxEvents=500)
+    reader = Reader(topic="fx", maxEvents=150)
     reader.gate.clear()
     threads = [threading.Thread(target=lambda: [seam.emit("fx", "busy") for _ in range(5000)]) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert reader.row()["queueDepth"] <= 500 + 100, "what waits is bounded, a frame that found no room included"
+    assert reader.row()["queueDepth"] <= 150 + 100, "what waits is bounded, a frame that found no room included"
     reader.gate.set()
     seam.emit("fx", "last")
     frames = []
@@ -140,6 +140,27 @@ def test_what_is_sent_and_dropped_and_kept_adds_up_however_fast_events_come():
     assert row["dropped"] == sum(frame["dropped"] for frame in frames)
     assert row["sent"] + row["dropped"] + row["queueDepth"] == 20_001
     assert max(len(frame["events"]) for frame in frames) <= 100
+
+
+def test_of_a_flood_the_newest_come_and_others_wait_no_longer_for_it():
+    flooded, quiet = Reader(topic="fx"), Reader(topic="error")
+    stop = threading.Event()
+
+    def flood():
+        while not stop.is_set():
+            seam.emit("fx", "busy")
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    while flooded.frame()["dropped"] == 0:
+        pass
+    seam.emit("error", "now")
+    assert quiet.events(1)
+    stop.set()
+    thread.join()
+    seam.emit("fx", "last")
+    while flooded.frame()["events"][-1]["operation"] != "last":
+        pass
 
 
 def test_what_waits_is_bounded_in_bytes_too():

@@ -83,7 +83,7 @@ def test_a_client_that_leaves_takes_its_subscriptions_along_at_once(worker, repl
 
 
 def test_of_a_flood_what_was_pushed_and_what_fell_out_add_up(repl):
-    identity, sub = begin(repl, topic="fx")
+    identity, sub = begin(repl, topic="fx", maxEvents=150)
     running_on = repl.send("eval", code="for _ in range(100_000): seam.emit('fx', 'busy', text='x' * 200)\ninput()")
     assert asked_for_input(repl, running_on)
     repl.send("stdin", stdin="go on\n")
