@@ -1,5 +1,6 @@
 """An application's events, pushed into the log and waited for: in the embedded Python, and in a web application."""
 
+import json
 import re
 import subprocess
 import sys
@@ -61,13 +62,8 @@ def begin(client, topic, **arguments):
 
 
 def gained(client, watch):
-    """The rows that came since, once there are some."""
-
-    def rows():
-        found = client.call("repl_output_log", query=watch["query"], limit=3000)["result"]
-        return [text for line, text in sorted(found) if line > watch["since"]]
-
-    return until(rows, "an event")
+    """The first rows that came since."""
+    return client.call("wait_for", query=watch["query"], since=watch["since"])["result"]
 
 
 def lines(client, op=None):
@@ -84,6 +80,17 @@ def watching(client):
     client.call("evaluate_code", code="None", who="setup")
     for line in client.call("watch_app")["lines"]:
         assert client.call("watch_app", stop=line.split()[0])["existed"] is True
+
+
+def test_an_event_wakes_whoever_waits_for_it_and_is_in_no_evaluation(watching, other):
+    watch = begin(watching, "error")
+    waiting = other.begin_call("wait_for", query=watch["query"], since=watch["since"])
+    code = "seam.emit('fx', 'quiet'); seam.emit('error', 'ValueError', message='no stock')"
+    watching.call("evaluate_code", code=code)
+    told = json.loads(other.answer(waiting)["result"]["content"][0]["text"])
+    assert told["status"] == "found"
+    [[_, text]] = told["result"]
+    assert text.endswith(" error ValueError message=no stock")
 
 
 def test_the_events_of_a_change_are_joined_with_the_evaluation_that_made_it(watching):
@@ -214,6 +221,22 @@ def web(tmp_path):
             until(lambda: "seam" in str(client.call("list_sessions")), "the application to be found")
             yield shop, live, client
         assert shop.end() == "", "nothing of it is on the application's own output"
+
+
+def test_a_failing_request_wakes_another_client_and_nothing_was_evaluated(web):
+    shop, live, client = web
+    watch = begin(client, "error")
+    before = client.call("server_health")["evaluations"]
+    with live.client(name="second") as second:
+        waiting = second.begin_call("wait_for", query=watch["query"], since=watch["since"])
+        assert shop.get("/") == 200
+        assert shop.get("/fail") == 500
+        told = json.loads(second.answer(waiting)["result"]["content"][0]["text"])
+    [[_, text]] = told["result"]
+    assert "ValueError" in text
+    assert "shop.py:" in text
+    assert client.call("server_health")["evaluations"] == before
+    assert client.call("repl_output_log", category=["evaluatedCode"])["result"] == []
 
 
 def test_a_killed_server_leaves_no_subscription_in_the_application(tmp_path):
