@@ -4,7 +4,8 @@ import pytest
 
 from codriver.core.values import PrintLimits
 from codriver.repls import adapter_values as values
-from codriver.repls.nrepl.responses import cut_in, located
+from codriver.repls.nrepl.responses import cut_in
+from codriver.repls.nrepl.test_files import located
 
 
 def place(workspace, told, namespace="shop.orders-test"):

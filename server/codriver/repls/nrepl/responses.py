@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from codriver.lisp.reader import top_level_forms
@@ -77,9 +76,6 @@ _SYMBOL_KEYS: Final = frozenset({
 })  # fmt: skip
 _WORST_FIRST: Final = {"error": 0, "fail": 1, "pass": 2}
 OUTPUT_CHARS: Final = 50_000
-TEST_FOLDERS: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
-"""Where projects keep namespaces, from the workspace; those of tests first."""
-TEST_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".bb")
 
 
 class Reply:
@@ -375,30 +371,3 @@ def read_file(name: str | None) -> str | None:
     if name.startswith("file:"):
         return "/" + name.removeprefix("file:").lstrip("/")
     return name
-
-
-def located(run: TestRun, workspace: Path | None) -> TestRun:
-    """`run` with the paths of the namespaces' files in `workspace`, for results that tell none."""
-    if workspace is None:
-        return run
-    found: dict[tuple[str, str | None], str | None] = {}
-    for result in run.results:
-        key = (result.namespace, result.file)
-        if key not in found:
-            found[key] = _file(result, workspace)
-    return replace(
-        run, results=tuple(replace(result, file=found[result.namespace, result.file]) for result in run.results)
-    )
-
-
-def _file(result: TestResult, workspace: Path) -> str | None:
-    told = result.file
-    if told is not None and (Path(told).is_absolute() or ":" in told):
-        return told
-    stem = result.namespace.replace("-", "_").replace(".", "/")
-    for folder in TEST_FOLDERS:
-        for suffix in TEST_SUFFIXES:
-            path = workspace / folder / f"{stem}{suffix}"
-            if path.is_file() and (told is None or path.name == Path(told).name):
-                return str(path)
-    return told

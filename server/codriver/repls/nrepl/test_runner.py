@@ -23,7 +23,7 @@ from codriver.repls.errors import (
 from codriver.repls.nrepl import responses, test_files
 from codriver.repls.nrepl.introspection import check, marked, read_data, require
 from codriver.repls.nrepl.message import Message, as_map
-from codriver.repls.nrepl.responses import Reply, located
+from codriver.repls.nrepl.responses import Reply
 from codriver.repls.test_report import report_text, words_of
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class TestRunner:
             run = await self._by_op(support.op, asked, evaluation)
         results = tuple(self._marked(result) for result in run.results)
         stopped = self._marked(run.stopped) if run.stopped else None
-        return located(replace(run, results=results, stopped=stopped), self._workspace)
+        return test_files.located(replace(run, results=results, stopped=stopped), self._workspace)
 
     def _marked(self, result: TestResult) -> TestResult:
         return replace(result, frames=marked(result.frames, self._workspace)) if result.frames else result
