@@ -1,10 +1,11 @@
 """An application in a REPL, looked into and changed by agents: an app of a few lines, by the tools alone."""
 
 import json
+import re
 
 import pytest
 from jsonschema import validate
-from live_server import serving
+from live_server import own_settings, serving, until
 
 import codriver_seam
 from codriver.core.state import State
@@ -61,6 +62,7 @@ APP_TOOLS = {"inspect_app", "change_app", "watch_app"}
 def live(tmp_path_factory):
     with serving(tmp_path_factory.mktemp("app"), "--repl", "python") as running:
         (running.workspace / "shop.py").write_text(APP)
+        (running.workspace / "shop_load.py").write_text("import shop\nshop.seam.emit('info', 'loading')\n")
         with running.client() as first:
             assert first.call("evaluate_code", code="import shop; started = shop.state")["ok"]
         yield running
@@ -158,8 +160,47 @@ def test_what_is_queued_is_found_by_its_dispatch_id_with_who_and_evaluation(clie
     lines = look(client, "trace", filter={"dispatchId": answer["dispatchId"]})["lines"]
     assert len(lines) == 2
     assert all(f" by=bob/{answer['evaluationId']}" in line for line in lines)
-    client.call("evaluate_code", code="shop.run(['order/add', 1])", who="setup")
-    assert "by=" not in look(client, "trace", limit=1)["lines"][0]
+    client.call("evaluate_code", code="import threading", who="setup")
+    code = "t = threading.Thread(target=shop.run, args=(['order/add', 1],)); t.start(); t.join()"
+    client.call("evaluate_code", code=code, who="setup")
+    assert "by=" not in look(client, "trace", limit=1)["lines"][0], "the application's own"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "shop.run(['order/add', 1])",
+        "async def later(): shop.run(['order/add', 1])\nimport asyncio\nawait asyncio.create_task(later())",
+        "import threading; threading.Thread(target=shop.seam.bind(shop.run, ['order/add', 1])).start()",
+    ],
+)
+def test_what_evaluated_code_causes_carries_who_and_the_evaluation(client, code):
+    last = look(client, "trace", limit=1)["lastId"]
+    answer = client.call("evaluate_code", code=code, who="ann")
+    asked = {"since": last, "origin": answer["evaluationId"]}
+    lines = until(lambda: look(client, "trace", filter=asked).get("lines"), "an event of it")
+    assert all(f" by=ann/{answer['evaluationId']}" in line for line in lines)
+    client.call("load_file", filePath="shop_load.py", who="bob")
+    [line] = look(client, "trace", filter={"operation": "loading"}, limit=1)["lines"]
+    assert " by=bob/" in line
+
+
+def test_what_is_sensitive_is_shown_where_the_user_allowed_it_and_the_call_asks(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        (live.workspace / "shop.py").write_text(APP)
+        client.call("evaluate_code", code="import shop")
+        refused = client.call("inspect_app", what="state", path="user.token", includeSensitive=True)
+        assert refused["reason"] == "switched-off"
+        assert "allowSensitiveReads = true" in refused["hint"]
+        own_settings(tmp_path).write_text("allowSensitiveReads = true\n")
+
+        def allowed():
+            answer = client.call("inspect_app", what="state", path="user.token", includeSensitive=True)
+            return answer if answer["ok"] else None
+
+        assert until(allowed, "the setting")["value"] == repr(TOKEN)
+        assert look(client, "state", path="user.token")["value"] == "<redacted>"
+        assert TOKEN not in json.dumps(client.call("evaluate_code", code="shop.state"))
 
 
 def test_a_change_is_in_the_log_with_who_asked_for_it(client):
@@ -258,7 +299,7 @@ def test_fifty_events_are_read_in_seven_kilobytes(client):
     assert len(json.dumps(result)) < 7000
     lines = json.loads(result["result"]["content"][0]["text"])["lines"]
     assert len(lines) == 50
-    assert lines[-1].endswith(" fx db/write shop order/add 0.003ms rows=59")
+    assert re.search(r" fx db/write shop order/add 0\.003ms by=setup/\w+-\d+ rows=59$", lines[-1])
 
 
 def test_a_place_in_a_library_is_named_from_where_libraries_lie(client):

@@ -210,6 +210,8 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
         session_key=session_key(repl, evaluation.session),
         evaluation=evaluation.id,
     )
+    if repl.profile is not None and repl.profile.seam is not None:
+        request = replace(request, who=evaluation.who)
     run = RunEvaluation(repl=repl.id, request=request)
     if request.kind == "run-tests":
         return (run,)  # the log is told of its end

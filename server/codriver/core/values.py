@@ -147,6 +147,8 @@ class Request:
     """The id of the notebook's cell that the code is from; `file` is the notebook."""
     description: str | None = None
     """One line for the log."""
+    who: str = ""
+    """The caller, where the REPL is to tell that of what the code causes in the application there."""
     max_length: int | None = None
     """Elements that are printed of a collection, where the caller says how many."""
     max_depth: int | None = None

@@ -251,9 +251,12 @@ class Transcripts:
         self._settled: OrderedDict[str, None] = OrderedDict()
         self._opened = 0
 
-    def cleared(self, value: object) -> object:
-        """A JSON value without secrets: for what is to be cut, as the half of a secret is not known for one."""
-        return self._redactor.redact_json(value)
+    def cleared(self, value: object, *, shows_told: bool = False) -> object:
+        """A JSON value without secrets: for what is to be cut, as the half of a secret is not known for one.
+
+        With `shows_told`, what applications told to be sensitive stays.
+        """
+        return self._redactor.redact_json(value, shows_told=shows_told)
 
     def beginning(self, text: str, most: int, *, is_whole: bool) -> str:
         """The first `most` characters of a text without secrets; of one that was cut before without half of one."""

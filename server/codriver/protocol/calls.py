@@ -113,7 +113,7 @@ class Caller:
         self._tell_of_log(client)
         text = _json(given.fields)
         if self.redactor.may_find(text):
-            text = _json(self.redactor.redact_json(given.fields))
+            text = _json(self.redactor.redact_json(given.fields, shows_told=given.shows_told))
         if given.has_numbers:
             text = STRING_OR_NUMBER.sub(_as_javascript, text)
         return Answered(text, given.images, given.ok)

@@ -146,6 +146,9 @@ class Settings(BaseModel):
     event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
         "auto", description="What the server's event loop is: auto takes uvloop where it is installed."
     )
+    allow_sensitive_reads: bool = Field(
+        default=False, description="Let inspect_app show what an application declares sensitive, where a call asks."
+    )
     allow_edits_outside_workspace: bool = Field(default=False, description="Let edit_files touch other folders.")
 
 

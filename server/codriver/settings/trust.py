@@ -188,6 +188,7 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
     {
         "auto_start_mcp_server": True,
         "allow_edits_outside_workspace": True,
+        "allow_sensitive_reads": True,
         "enable_mcp_repl_evaluation": True,
         "require_token": False,
         "watch": True,  # it runs what is saved, or checked out

@@ -82,6 +82,8 @@ class Answer:
     """Whether it holds numbers of a query, of any size."""
     is_bare: bool = False
     """Whether it has another program's shape, and so nothing around it."""
+    shows_told: bool = False
+    """Whether it may hold what an application takes for sensitive, as the user allowed and the call asked for."""
 
 
 @dataclass(slots=True)

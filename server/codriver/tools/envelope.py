@@ -94,7 +94,8 @@ async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
         given = await run(tool, call, arguments)
         if given.is_bare:
             return given
-        return Answer({"ok": given.ok, **given.fields}, given.ok, given.images, given.has_numbers)
+        fields = {"ok": given.ok, **given.fields}
+        return Answer(fields, given.ok, given.images, given.has_numbers, shows_told=given.shows_told)
     except RefusedError as error:
         fields = {"reason": error.reason, "message": error.message, "hint": error.hint, **error.details}
     except ReplDisconnectedError as error:

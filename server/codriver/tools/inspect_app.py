@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
+from codriver.settings.model import spelled
 from codriver.tools.answer_budget import budget, fit
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.gate import SwitchedOffError
 from codriver.tools.session_choice import resolve
 
 if TYPE_CHECKING:
@@ -63,19 +66,25 @@ class InspectArguments(Arguments):
     )
     limit: int = Field(50, ge=1, le=2000)
     include_large: bool = False
+    include_sensitive: bool = False
     start: int | None = Field(None, alias="from", ge=0, description="Of a long state.")
     repl_session_key: str | None = None
 
 
 async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
     """The seam's answer, in lines."""
+    shows_told = arguments.include_sensitive
+    if shows_told and not call.services.settings.allow_sensitive_reads:
+        raise SwitchedOffError("includeSensitive", spelled("allow_sensitive_reads"))
     repl = app_repl(call, arguments.repl_session_key)
     most = budget(call)
     asked = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})
-    told = await _ask(call, repl, arguments.what, {**asked, "maxChars": most})
-    if not told["ok"]:
-        return refused(call, told)
-    return Answer(_shown(call, arguments.what, told, most))
+    answer = await call.services.repls.adapter(repl.id).ask_seam(
+        arguments.what, json.dumps({**asked, "maxChars": most})
+    )
+    told = read_told(call, answer, shows_told=shows_told)
+    given = Answer(_shown(call, arguments.what, told, most)) if told["ok"] else refused(call, told)
+    return replace(given, shows_told=shows_told)
 
 
 def app_repl(call: Call, key: str | None) -> Repl:
@@ -91,14 +100,12 @@ def app_repl(call: Call, key: str | None) -> Repl:
     return resolve(call.state, key).repl
 
 
-async def _ask(call: Call, repl: Repl, accessor: str, asked: Told) -> Told:
-    answer = await call.services.repls.adapter(repl.id).ask_seam(accessor, json.dumps(asked))
-    return read_told(call, answer)
+def read_told(call: Call, text: str, *, shows_told: bool = False) -> Told:
+    """The answer of a seam, without secrets: a part of it may be cut, and half of one is not known for what it is.
 
-
-def read_told(call: Call, text: str) -> Told:
-    """The answer of a seam, without secrets: a part of it may be cut, and half of one is not known for what it is."""
-    told = call.services.transcripts.cleared(json.loads(text))
+    With `shows_told`, what the application takes for sensitive stays.
+    """
+    told = call.services.transcripts.cleared(json.loads(text), shows_told=shows_told)
     assert isinstance(told, dict)  # noqa: S101  # the seam's contract
     return told
 

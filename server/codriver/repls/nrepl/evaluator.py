@@ -17,7 +17,7 @@ from codriver.net.tasks import TaskSet
 from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
 from codriver.repls.errors import RequestUnsafeError, SessionLostError
 from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
-from codriver.repls.nrepl.responses import KEEPS_VALUES, Reply
+from codriver.repls.nrepl.responses import KEEPS_VALUES, SEAM_OP, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -228,6 +228,8 @@ class Evaluator:
             **self._print_fields(work),
         }
         fields |= self._holds.fields(request.hold)
+        if request.who:
+            fields |= self._origin_fields(request)
         if request.lines is not None:
             fields["codriver/lines"] = list(request.lines)
         before = session.namespace
@@ -291,6 +293,8 @@ class Evaluator:
         if request.namespace and self._dialect.namespace_by == "key":
             fields["ns"] = request.namespace
         fields |= self._holds.fields(request.hold)
+        if request.who:
+            fields |= self._origin_fields(request)
         if request.file:
             fields["file"] = request.file
         elif work.session.is_in_file and self._dialect.no_file:
@@ -301,6 +305,11 @@ class Evaluator:
         else:
             fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
         return fields
+
+    def _origin_fields(self, request: Request) -> dict[str, Value]:
+        """Whose the code is, for the application's seam, in Codriver's worker."""
+        is_ours = SEAM_OP in self._probed.ops
+        return {"codriver/origin": {"who": request.who, "evaluation": request.id}} if is_ours else {}
 
     def _print_fields(self, work: _Work) -> dict[str, Value]:
         if not self._probed.honours_print_limits:
