@@ -1,6 +1,7 @@
 """`codriver watch` on a real terminal: readable, never garbled, and gone without a trace."""
 
 import contextlib
+import json
 import re
 import shutil
 import signal
@@ -404,3 +405,25 @@ def test_a_query_can_be_given_its_inputs_as_json_or_as_plain_words(live, client)
     query = "[:find ?t . :in $ ?who ?line :where [?e :output/line ?line] [?e :output/who ?who] [?e :output/text ?t]]"
     done = live.run("log", "--query", query, "--input", "gil", "--input", str(line))
     assert (done.returncode, done.stdout) == (0, "\"'asked for'\"\n")
+
+
+def test_what_a_watched_application_does_is_shown_and_listed_by_its_category(live, client):
+    with watching(live) as terminal:
+        terminal.shows("codriver watch", "live")
+        client.call("evaluate_code", code="import codriver_seam as seam; seam.install(True); seam.emit('fx', 'before')")
+        watch = client.call("watch_app", topic="trace")
+        client.call("evaluate_code", code="seam.emit('fx', 'db/write', frame='shop')", who="zoe")
+        assert client.call("wait_for", query=watch["query"], since=watch["since"])["count"] == 1
+        row = row_of(terminal.shows("fx db/write shop", "a hide app"), "fx db/write")
+        assert " py " in row
+        terminal.press("a")
+        assert not any("fx db/write shop" in line for line in terminal.shows("a show app"))
+    listed = live.run("log", "--category", "appEvent", "--json")
+    assert [(one["op"], one["name"], one["frame"]) for one in map(json.loads, listed.stdout.splitlines())] == [
+        ("fx", "db/write", "shop")
+    ]
+    refused = live.run("log", "--run", "-1", "--category", "appEvent")
+    assert (refused.returncode, "until their server ends" in refused.stderr) == (2, True)
+    with watching(live) as terminal:
+        terminal.shows("fx db/write shop")
+    client.call("watch_app", stop=watch["subId"])

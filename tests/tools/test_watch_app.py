@@ -116,6 +116,19 @@ def test_an_event_that_two_streams_bring_is_told_once(watching, other):
     assert sum(" Twice" in line for line in lines(watching)) == 1
 
 
+def test_lines_of_events_are_no_gap_in_the_log_and_no_lines_of_it(watching):
+    watch = begin(watching, "trace")
+    watching.call("evaluate_code", code="seam.emit('fx', 'between')")
+    [line, _] = watching.call("wait_for", query=watch["query"], since=watch["since"])["result"][0]
+    watching.call("evaluate_code", code="'after'")
+    read = watching.request("resources/read", {"uri": f"codriver://log?since={line - 1}"})
+    log = json.loads(read["result"]["contents"][0]["text"])
+    assert (log["gap"], log["entities"][-1]["text"]) == (False, "'after'")
+    ref = {"type": "ref/resource", "uri": "codriver://log{?since}"}
+    asked = {"ref": ref, "argument": {"name": "since", "value": str(line)}}
+    assert str(line) not in watching.request("completion/complete", asked)["result"]["completion"]["values"]
+
+
 def test_the_streams_are_listed_with_whose_they_are_and_end_when_told(watching):
     watch = begin(watching, "fx", filter={"operation": "db/write"}, who="ann")
     watching.call("evaluate_code", code="seam.emit('fx', 'db/write'); seam.emit('fx', 'other')")

@@ -85,6 +85,8 @@ def log_command(  # noqa: PLR0913  # one argument an option
     if run is not None:
         if follow or query:
             raise click.UsageError("--run takes neither --follow nor --query: ask a server for $memory instead")
+        if APP_EVENT in categories:
+            raise click.UsageError(f"--run has no {APP_EVENT}: what applications do is known until their server ends")
         entries = _of_run(run_entries(workspace, run), who, categories, since)
         _print(entries[-limit:], as_json=as_json)
         return

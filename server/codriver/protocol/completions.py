@@ -154,8 +154,7 @@ class Completions:
 
     def _lines(self) -> Iterable[str]:
         """The lines of the log, the newest first."""
-        log = self._services.log
-        return map(str, range(log.last_line or 0, (log.first_line or 1) - 1, -1))
+        return (str(entry.line) for entry in reversed(self._services.log.entries(limit=MOST_LOOKED_AT + 1)))
 
     def _start(self) -> Iterable[str]:
         """When the server was started."""
