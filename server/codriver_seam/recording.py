@@ -17,6 +17,7 @@ import sys
 import time
 import uuid
 
+from .plain import Told
 from .values import cut, is_mutable, texts_at, words_of
 
 TYPE_CHECKING = False
@@ -68,6 +69,8 @@ class Seam:
         """The subscriptions, once there was one."""
         self.queued: dict[int, tuple[float, contextvars.Context, str, str]] = {}
         """By dispatch id, what was queued for an agent and has no epoch yet: when, in which context, frame, event."""
+        self.way: Any = None
+        """The way to listen to functions, once it was asked for."""
         self.probes = self.loads = 0
         self.changes, self.sensitive_version = itertools.count(1), 0
         """A new one whenever a text was seen at a sensitive path that was not there before."""
@@ -269,7 +272,7 @@ def _tag(value: Any) -> Any:
     kind = type(value)
     if kind is str:
         return cut(value, TAG)
-    if kind in SCALARS:
+    if kind in SCALARS or kind is Told:
         return value
     if kind in (list, tuple) and len(value) <= PARTS:
         return tuple([_part(part) for part in value])

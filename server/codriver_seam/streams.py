@@ -17,6 +17,7 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
+from . import capture
 from .accessors import line_of, matcher, note_overdue, who_of
 from .recording import (
     CAUSE,
@@ -50,7 +51,9 @@ if TYPE_CHECKING:
     Write = Callable[[str], object]
     """Takes the text of a frame. False: there is no room for it now, come again. Raises: nobody is there any more."""
 
-TOPICS: Mapping[str, str | None] = {"trace": None, "epoch": "epoch", "fx": "fx", "error": "error"}
+CALLS = "calls"
+"""The topic of a capture, whose subscription ends when it has told enough."""
+TOPICS: Mapping[str, str | None] = {"trace": None, "epoch": "epoch", "fx": "fx", "error": "error", CALLS: "call"}
 """By topic, the op-type of its events; None: any."""
 MOST = 10
 """Subscriptions at once."""
@@ -90,6 +93,8 @@ class Subscription:
         self.is_awake = False
         """Whether the writer knows that something waits."""
         self._write = write
+        self.capture = capture.Capture(identity, self.filter) if topic == CALLS else None
+        """Begun and ended with the subscription, if it is of that topic."""
         self.offer = self._offering(wake)
         """Takes each event of the application, on the application's thread."""
         self.renew()
@@ -97,7 +102,8 @@ class Subscription:
     def _offering(self, wake: Callable[[], object]) -> Callable[[Event], None]:
         """A function that queues an event if it is one of ours; it never waits nor raises."""
         kind, append, numbers = TOPICS[self.topic], self._queue.append, itertools.count(1)
-        test = matcher(self.filter) if self.filter else None
+        asked = {name: value for name, value in self.filter.items() if not self.capture or name not in capture.KEYS}
+        test = matcher({**asked, "source": self.id} if self.capture else asked) if self.filter else None
 
         def offer(event: Event) -> None:
             if kind is not None and event[OP] != kind:
@@ -119,6 +125,11 @@ class Subscription:
         self.ends = time.monotonic() + self._lease_s
 
     @property
+    def has_told_all(self) -> bool:
+        """Whether it is of a capture that is over, and all of that is written."""
+        return self.capture is not None and self.capture.is_over and not self._queue and self._unsent is None
+
+    @property
     def dropped(self) -> int:
         """The number of events that fell out of the queue."""
         return max(0, self._newest - self._taken)
@@ -129,7 +140,8 @@ class Subscription:
         depth = len(waiting) + (self._unsent[1] if self._unsent else 0)
         return {"id": self.id, "topic": self.topic, "filter": self.filter, "origin": self.origin,
                 "createdAt": self.created, "queueDepth": depth, "queueBytes": sum(map(_size, waiting)),
-                "dropped": self.dropped, "sent": self.sent}  # fmt: skip
+                "dropped": self.dropped, "sent": self.sent,
+                **({"capture": self.capture.row()} if self.capture else {})}  # fmt: skip
 
     def flush(self, now: float) -> None:
         """Write what waits, at most a batch, once that is due. Raises what `write` does."""
@@ -216,7 +228,10 @@ class Streams:
                 raise Refusal("too-many-subscriptions", f"{MOST} are the most; end one: {', '.join(self._all)}")
             # Not that of another process, whoever asks for it there.
             identity = f"s{next(self._numbers)}-{str(seam.session_id)[:6]}"
-            one = self._all[identity] = Subscription(identity, asked, write, self._wake)
+            one = Subscription(identity, asked, write, self._wake)
+            if one.capture is not None:
+                one.capture.start()
+            self._all[identity] = one
             self._set_offers()
             if self._writer is None:
                 self._writer = threading.Thread(target=self._run, name="codriver seam", daemon=True)
@@ -226,10 +241,10 @@ class Streams:
     def end(self, identity: str) -> bool:
         """End a subscription; whether there was one."""
         with self._lock:
-            was = self._all.pop(identity, None) is not None
-            self._set_offers()
+            one = self._all.get(identity)
+            self._leave([one] if one else [])
         self._news.put(None)
-        return was
+        return one is not None
 
     def clear(self) -> None:
         """End all."""
@@ -246,6 +261,12 @@ class Streams:
     def rows(self) -> list[Json]:
         """The subscriptions as they are listed."""
         return [one.row() for one in tuple(self._all.values())]
+
+    def leave_captures(self) -> None:
+        """Have captures tell nothing any more."""
+        for one in tuple(self._all.values()):
+            if one.capture is not None:
+                one.capture.is_over = True
 
     def _set_offers(self) -> None:
         seam.offers = tuple([one.offer for one in self._all.values()])
@@ -275,22 +296,31 @@ class Streams:
         """Whether there is still somebody to write to, after those whose lease is over have ended."""
         now = time.monotonic()
         with self._lock:
-            self._all = {name: one for name, one in self._all.items() if one.ends > now}
-            self._set_offers()
+            self._leave([one for one in self._all.values() if one.ends <= now or one.has_told_all])
             if not self._all:
                 self._writer = None
             return bool(self._all)
 
+    def _leave(self, ended: list[Subscription]) -> None:
+        """End these, and before them their captures."""
+        for one in ended:
+            if one.capture is not None:
+                one.capture.stop()
+        self._all = {name: one for name, one in self._all.items() if one not in ended}
+        self._set_offers()
+
     def _sleep(self) -> None:
         """Sleep until the first event of a subscription comes, its next frame is due, or a lease ends."""
-        times = [one.due if one.is_awake else one.ends for one in tuple(self._all.values())]
+        times = [one.due if one.is_awake or one.has_told_all else one.ends for one in tuple(self._all.values())]
         left = min(times, default=0.0) - time.monotonic()
         with contextlib.suppress(Empty):
             self._news.get(timeout=max(0.001, min(TICK_S, left)))
 
 
 def _after_fork() -> None:
-    """Leave the subscribers to the parent."""
+    """Leave the subscribers to the parent; what tells of calls here has nobody to tell."""
+    if seam.streams is not None:
+        seam.streams.leave_captures()
     seam.streams, seam.offers = None, ()
 
 
@@ -319,7 +349,8 @@ def _streams() -> Streams:
 def subscribe(asked: Json, write: Write | None = None) -> Json:
     """Have events of a topic pushed, by `write`, or to the standard output of whoever asks."""
     one = _streams().add(asked, write or printing())
-    return {"subId": one.id, "topic": one.topic, "lastId": seam.last_id()}
+    told = {"capture": one.capture.told} if one.capture else {}
+    return {"subId": one.id, "topic": one.topic, "lastId": seam.last_id(), **told}
 
 
 def unsubscribe(asked: Json) -> Json:

@@ -1,0 +1,297 @@
+"""Capture: calls of a function, or passes of a line, with their variables, as events of the running application.
+
+Nothing stops, and nobody waits. Values are made text at once, by their types alone; a condition or a value that fails
+is counted, and never reaches the application. A capture ends by whoever began it, or when it has told enough.
+"""
+
+from __future__ import annotations
+
+import dis
+import itertools
+import os
+import sys
+import time
+import types
+
+from .conditions import Condition
+from .copies import Copied
+from .plain import Plain, Told
+from .recording import emit, is_reading, seam
+from .sites import Monitored, codes_in, functions_of, parameters_of
+from .values import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from .recording import Json
+
+KEYS = ("of", "when", "pred", "hits")
+"""What is asked of a capture."""
+HITS, MOST = 50, 1000
+"""Events that a capture tells: by itself, and at most."""
+VARIABLES, VALUE = 1000, 300
+"""Characters of the variables of an event, and of its result."""
+OUTCOMES = ("result", "raised")
+"""Words in conditions for what a call gave, and the class of what it raised."""
+
+
+class Target:
+    """The function or line that is meant: `module:function`, `module:Class.method` or `file:line`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.function: types.FunctionType | None = None
+        self.line: int | None = None
+        before, colon, after = text.rpartition(":")
+        if not colon or not before or not after:
+            raise Refusal("path-not-found", f"of is module:function, module:Class.method or file:line, not {text!r}")
+        if after.isdigit():
+            self.codes = self._at(before, int(after))
+        else:
+            self.function = self._named(before, after)
+            self.codes = [self.function.__code__]
+
+    @property
+    def code(self) -> types.CodeType:
+        """The code that is meant; where a function was loaded more than once, one of them."""
+        return self.codes[0]
+
+    @property
+    def place(self) -> str:
+        """The file and line."""
+        return f"{self.code.co_filename}:{self.line or self.code.co_firstlineno}"
+
+    @property
+    def name(self) -> str:
+        """The function's name, with those it is in."""
+        return str(getattr(self.function, "__qualname__", getattr(self.code, "co_qualname", self.code.co_name)))
+
+    def _named(self, module: str, name: str) -> types.FunctionType:
+        value: Any = sys.modules.get(module)
+        if value is None:
+            like = [one for one in sorted(sys.modules) if one.rpartition(".")[2] == module.rpartition(".")[2]][:5]
+            hint = f"; loaded are {', '.join(like)}" if like else "; what is not loaded is not captured"
+            raise Refusal("path-not-found", f"no module {module} is loaded{hint}")
+        for step in name.split("."):
+            held = [vars(one)[step] for one in _owners(value) if step in vars(one)]
+            if not held:
+                raise Refusal("path-not-found", f"{module} has no {name}: there is no {step}")
+            value = held[0]
+        return _function_in(value, name)
+
+    def _at(self, file: str, line: int) -> list[types.CodeType]:
+        """The codes of the innermost function around a line; the line of its `def` means its calls."""
+        ending = "/" + file.replace(os.sep, "/").lstrip("./")
+        own = [code for code in {id(one.__code__): one.__code__ for one in functions_of(lambda _: True)}.values()
+               if ("/" + code.co_filename.replace(os.sep, "/")).endswith(ending)]  # fmt: skip
+        files = sorted({code.co_filename for code in own})
+        if len(files) != 1:
+            words = f"several files end with it: {', '.join(files[:5])}" if files else "no function of it is loaded"
+            raise Refusal("path-not-found", f"{file}: {words}")
+        every = {id(inner): inner for code in own for inner in codes_in(code)}.values()
+        around = [code for code in every if code.co_firstlineno <= line <= _last_line(code)]
+        if not around:
+            raise Refusal("path-not-found", f"line {line} of {file} is in no function that is loaded")
+        first = max(code.co_firstlineno for code in around)
+        found = [code for code in around if code.co_firstlineno == first and code.co_flags & 0x2]
+        lines = sorted({one for code in found for _, one in dis.findlinestarts(code) if one and one > first})
+        if line == first or (lines and line < lines[0]):
+            return found
+        if line not in lines:
+            near = [one for one in lines if abs(one - line) <= 5]
+            raise Refusal("path-not-found", f"no code begins on line {line} of {file}; it does on {near or lines[:10]}")
+        self.line = line
+        return found
+
+
+def _owners(value: Any) -> tuple[Any, ...]:
+    return tuple(type.mro(value)) if isinstance(value, type) else (value,)
+
+
+def _function_in(value: Any, name: str) -> types.FunctionType:
+    """The function that a decorated one, a method or a property consists of."""
+    for _ in range(20):
+        if type(value) is types.FunctionType and "__wrapped__" not in vars(value):
+            return value
+        inner: Any = None
+        for step in ("__wrapped__", "__func__", "fget", "func"):
+            inner = inner if inner is not None else getattr(value, step, None) if not isinstance(value, type) else None
+        if inner is None:
+            break
+        value = inner
+    what = f"the class {name}: name one of its methods, such as {name}.__init__" if isinstance(value, type) else (
+        f"a {type(value).__name__}, which has no Python code")  # fmt: skip
+    raise Refusal("path-not-found", f"{name} is {what}")
+
+
+def _last_line(code: types.CodeType) -> int:
+    return max([line for one in codes_in(code) for _, line in dis.findlinestarts(one) if line] or [0])
+
+
+class Capture:
+    """One capture, until it is stopped or has told as much as it was asked for. See `sites.Listener`."""
+
+    def __init__(self, identity: str, asked: Json) -> None:
+        self.id, self.target = identity, Target(str(asked.get("of")))
+        self.line, self.is_over = self.target.line, False
+        self.hits = self.failed = 0
+        self.failure = ""
+        """The words of the first condition that failed."""
+        self._most = max(1, min(int(asked.get("hits") or HITS), MOST))
+        self._numbers = itertools.count(1)
+        self._condition = Condition(str(asked["when"])) if asked.get("when") else None
+        self._predicate = _predicate(asked.get("pred"))
+        self._names = frozenset(parameters_of(self.target.code))
+        self._is_at_entry = self._condition is None or self._names.issuperset(self._condition.names)
+        self._check_names()
+        self._undo: list[Callable[[], None]] = []
+        self.told: Json = {}
+        """The answer to whoever began it."""
+
+    def start(self) -> None:
+        """Begin.
+
+        Raises:
+            Refusal: it cannot be done in this Python.
+        """
+        way = _way()
+        told: Json = {"of": self.target.name, "at": self.target.place, "hits": self._most, "how": way.how}
+        try:
+            for code in self.target.codes:
+                self._undo.append(way.listen(code, self))
+        except Refusal:
+            if self.target.function is None or isinstance(way, Monitored):
+                self.stop()
+                raise
+            self._undo.append(way.relay(self.target.function, self))
+            told["how"] = "wrapped, as its source is not at hand"
+        running = _running(self.target.codes) if isinstance(way, Copied) else 0
+        if running:
+            told["untold"] = f"the calls that run already ({running}), until the next: so it is before Python 3.12"
+        self.told = told
+
+    def stop(self) -> None:
+        """Leave the application as it was."""
+        self.is_over = True
+        while self._undo:
+            self._undo.pop()()
+
+    def _check_names(self) -> None:
+        code = self.target.code
+        known = {*code.co_varnames, *code.co_cellvars, *code.co_freevars, *(OUTCOMES if self.line is None else ())}
+        strange = [name for name in (self._condition.names if self._condition else ()) if name not in known]
+        if strange:
+            raise Refusal("path-not-found", f"{self.target.name} has no variable {strange[0]}: "
+                          f"{', '.join(sorted(known))}")  # fmt: skip
+
+    def row(self) -> Json:
+        """The capture as it is listed."""
+        told: Json = {"of": self.target.name, "hits": self.hits, "left": self._most - self.hits}
+        return {**told, **({"failed": self.failed, "why": self.failure} if self.failed else {})}
+
+    # On the application's threads
+
+    def begin(self, values: Any, caller: Any) -> Any:
+        """See `Listener`: the time, the arguments and the caller's place."""
+        if self.is_over or is_reading.get():
+            return None
+        try:
+            if self._is_at_entry and not self._holds(values):
+                return None
+            shown = [(name, values[name]) for name in parameters_of(self.target.code) if name in values]
+            return time.perf_counter(), f"({Plain(VARIABLES).named(shown)})", _place(caller)
+        except Exception as error:  # noqa: BLE001  # the application goes on
+            self._fail(error)
+            return None
+
+    def end(self, begun: Any, word: str, value: Any, values: Callable[[], Any]) -> None:
+        """See `Listener`."""
+        if self.is_over or is_reading.get():
+            return
+        try:
+            if not self._is_at_entry:
+                outcome = {word: type(value).__name__ if word == "raised" else value}
+                if not self._holds({**dict.fromkeys(OUTCOMES), **values(), **outcome}):
+                    return
+            text = Plain(VALUE).raised(value) if word == "raised" else Plain(VALUE).text(value)
+            ms = round((time.perf_counter() - begun[0]) * 1000, 3)
+            self._tell(ms, {"args": begun[1], word: text, "from": begun[2]})
+        except Exception as error:  # noqa: BLE001  # as above
+            self._fail(error)
+
+    def at(self, values: Any, caller: Any) -> None:
+        """See `Listener`."""
+        if self.is_over or is_reading.get():
+            return
+        try:
+            if self._holds(values):
+                shown = [(name, value) for name, value in dict(values).items() if name.isidentifier()]
+                self._tell(None, {"locals": f"({Plain(VARIABLES).named(shown)})", "from": _place(caller)})
+        except Exception as error:  # noqa: BLE001  # as above
+            self._fail(error)
+
+    def _holds(self, values: Mapping[str, Any]) -> bool:
+        if self._condition is not None and not self._condition.holds(values):
+            return False
+        if self._predicate is None:
+            return True
+        token = is_reading.set(True)
+        try:
+            about = {"opType": "call", "operation": self.target.name, "locals": dict(values)}
+            return bool(self._predicate(about))
+        finally:
+            is_reading.reset(token)
+
+    def _tell(self, ms: float | None, tags: dict[str, str]) -> None:
+        number = next(self._numbers)
+        if number > self._most:
+            self.is_over = True
+            return
+        self.hits = number
+        told: dict[str, Any] = {name: Told(text) for name, text in tags.items() if text}
+        if number == self._most:
+            self.is_over, told["ended"] = True, f"{number} hits"
+        emit("call", self.target.name, source=self.id, ms=ms, **told)
+
+    def _fail(self, error: Exception) -> None:
+        self.failed += 1
+        if not self.failure:
+            self.failure = Plain(VALUE).raised(error)
+
+
+def _predicate(name: object) -> Callable[[Json], Any] | None:
+    if name is None:
+        return None
+    test = seam.predicates.get(str(name))
+    if test is None:
+        raise Refusal("no-such-predicate", f"registered are: {', '.join(seam.predicates) or 'none'}")
+    return test
+
+
+def _running(codes: list[types.CodeType]) -> int:
+    """The number of calls of these codes that threads are in."""
+    count = 0
+    for frame in [*sys._current_frames().values()]:  # noqa: SLF001  # it is how they are had
+        one: Any = frame
+        while one is not None:
+            count += one.f_code in codes
+            one = one.f_back
+    return count
+
+
+def _place(frame: Any) -> str:
+    """The place of a caller, by the last parts of its file's path."""
+    if frame is None:
+        return ""
+    file = "/".join(frame.f_code.co_filename.replace(os.sep, "/").split("/")[-2:])
+    return f"{file}:{frame.f_lineno}"
+
+
+def _way() -> Monitored | Copied:
+    """The way of this process to listen to its functions."""
+    if seam.way is None:
+        seam.way = Monitored() if Monitored.is_free() else Copied()
+    found: Monitored | Copied = seam.way
+    return found

@@ -1,0 +1,382 @@
+"""Copies of code that tell what they do: the way to listen to functions before Python 3.12, at no cost to others.
+
+A copy is compiled from a function's source, which has to give the code that the function has. A function without such
+a source gets a code that calls it, for its calls alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+import types
+import weakref
+
+from .sites import Site, codes_in, functions_of, parameters_of
+from .values import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from .sites import Listener
+
+MARK = "\0codriver "
+"""Begins the texts that stand for what a copy calls, while it is compiled."""
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+MANY, NAMED, GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
+"""Flags of a code: parameters with one star and two, and kinds."""
+
+
+class Source:
+    """The functions of one file, with copies of those that have listeners."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.sites: dict[types.CodeType, Site] = {}
+        """By the code as the source gives it."""
+        self._text = _text_of(file)
+        self._plain = compile(self._text, file, "exec", dont_inherit=True)
+        self._known = {one: one for one in codes_in(self._plain)}
+        self._of_copies: dict[int, types.CodeType] = {}
+        """By the id of each copy that was ever made, the code of the source."""
+        self._copies: list[types.CodeType] = []
+        """All of them, so that no id is another's."""
+        self._own: weakref.WeakKeyDictionary[types.FunctionType, types.CodeType] = weakref.WeakKeyDictionary()
+        """The codes that functions had, and get back."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the file is still as it was read."""
+        return bool(self.sites) or self._text == _text_of(self.file)
+
+    def find(self, code: types.CodeType) -> types.CodeType | None:
+        """The code of the source that a function's is, or is a copy of."""
+        return self._of_copies.get(id(code)) or self._known.get(code)
+
+    def apply(self) -> None:
+        """Give each function the copy that its listeners need, or its own code.
+
+        Raises:
+            Refusal: there is no such line, or no copy can be made.
+        """
+        copies = self._compile() if self.sites else {}
+        for function in functions_of(lambda code: code.co_filename == self.file):
+            code = function.__code__
+            known = self.find(code)
+            if known is None:
+                continue
+            if id(code) not in self._of_copies:
+                self._own[function] = code
+            function.__code__ = copies.get(known) or self._own.get(function, known)
+
+    def _compile(self) -> dict[types.CodeType, types.CodeType]:
+        """By code of the source the copy, where it differs."""
+        calls: dict[str, Callable[..., Any]] = {}
+        tree = ast.parse(self._text, self.file)
+        for code, site in self.sites.items():
+            _tell(_node_of(tree, code), site, calls)
+        try:
+            made = compile(ast.fix_missing_locations(tree), self.file, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError) as error:
+            raise Refusal("band-missing", f"no copy of the function can be made: {error}") from None
+        copies: dict[types.CodeType, types.CodeType] = {}
+        _join(self._plain, made, calls, copies)
+        for known, copy in copies.items():
+            self._of_copies[id(copy)] = known
+            self._copies.append(copy)
+        return copies
+
+
+def _text_of(file: str) -> str:
+    linecache.checkcache(file)
+    return "".join(linecache.getlines(file))
+
+
+def _join(
+    plain: types.CodeType, made: types.CodeType, calls: dict[str, Callable[..., Any]], copies: dict[Any, Any]
+) -> types.CodeType:
+    """A code with calls for its marks, and with the copies of the functions in it; noted where it differs."""
+    inner = iter([one for one in plain.co_consts if isinstance(one, types.CodeType)])
+    constants, is_copy = [], False
+    for one in made.co_consts:
+        if isinstance(one, types.CodeType):
+            known = next(inner)
+            joined: Any = _join(known, one, calls, copies)
+            is_copy = is_copy or known in copies
+        else:
+            joined = calls.get(one, one) if type(one) is str else one
+            is_copy = is_copy or joined is not one
+        constants.append(joined)
+    if not is_copy:
+        return plain
+    copy = copies[plain] = made.replace(co_consts=tuple(constants))
+    return copy
+
+
+def _node_of(tree: ast.Module, code: types.CodeType) -> Any:
+    for node in ast.walk(tree):
+        if isinstance(node, SCOPES[:2]) and (node.name, _first_line(node)) == (code.co_name, code.co_firstlineno):
+            return node
+    raise Refusal("band-missing", f"{code.co_name} is not made by def: before Python 3.12 name the function it is in")
+
+
+def _first_line(node: Any) -> int:
+    lines: list[int] = [node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))]
+    return min(lines)
+
+
+# What a copy tells
+
+
+def _tell(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> None:
+    """Put calls of a site's listeners into a function."""
+    for line in sorted(site.lines):
+        place = _place(node.body, line)
+        if place is None or (place == (node.body, 0) and ast.get_docstring(node, clean=False) is not None):
+            raise Refusal("path-not-found", f"no statement of {node.name} begins on line {line}")
+        statements, index = place
+        mark = _mark(calls, lambda line=line: site.reached(sys._getframe(1), line))  # noqa: SLF001  # it is how a frame is had
+        statements.insert(index, ast.copy_location(ast.Expr(_call(mark)), statements[index]))
+    if site.has_calls:
+        _tell_calls(node, site, calls)
+
+
+def _place(statements: list[Any], line: int) -> tuple[list[Any], int] | None:
+    """The list of statements, and the place in it, of the innermost statement that stands on a line."""
+    for index, one in enumerate(statements):
+        if not _first_line(one) <= line <= one.end_lineno:
+            continue
+        parts = [one.body] if isinstance(one, SCOPES) else list(_blocks(one))
+        for part in parts:
+            found = None if isinstance(one, SCOPES) else _place(part, line)
+            if found is not None:
+                return found
+        if any(_first_line(part[0]) <= line for part in parts):
+            return None
+        return statements, index
+    return None
+
+
+def _blocks(statement: Any) -> Iterator[list[Any]]:
+    for name in ("body", "orelse", "finalbody"):
+        if getattr(statement, name, None):
+            yield getattr(statement, name)
+    for name in ("handlers", "cases"):
+        for one in getattr(statement, name, ()):
+            yield one.body
+
+
+def _mark(calls: dict[str, Callable[..., Any]], call: Callable[..., Any]) -> str:
+    calls[MARK + str(len(calls))] = call
+    return MARK + str(len(calls) - 1)
+
+
+def _call(mark: str, *arguments: Any) -> Any:
+    # By the method, as a text that is called makes the compiler warn.
+    return ast.Call(ast.Attribute(ast.Constant(mark), "__call__", ast.Load()), list(arguments), [])
+
+
+def _tell_calls(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> None:
+    def returned(value: Any = None) -> Any:
+        site.ended(sys._getframe(1), "result", value)  # noqa: SLF001  # it is how a frame is had
+        return value
+
+    began = _mark(calls, lambda: site.began(sys._getframe(1)))  # noqa: SLF001  # as above
+    ended = _mark(calls, returned)
+    raised = _mark(calls, lambda: site.ended(sys._getframe(1), "raised", sys.exc_info()[1]))  # noqa: SLF001  # as above
+    start = 1 if ast.get_docstring(node, clean=False) is not None else 0
+    body = [_Returns(ended).visit(one) for one in node.body[start:]]
+    handler = ast.ExceptHandler(None, None, [ast.Expr(_call(raised)), ast.Raise(None, None)])
+    told = ast.Try(_flat(body) or [ast.Pass()], [handler], [ast.Expr(_call(ended))], [])
+    anchor = node.body[-1]
+    node.body[start:] = [ast.copy_location(one, anchor) for one in (ast.Expr(_call(began)), told)]
+
+
+def _flat(statements: list[Any]) -> list[Any]:
+    return [one for part in statements for one in (part if isinstance(part, list) else [part])]
+
+
+class _Returns(ast.NodeTransformer):
+    """Has each `return` of a function tell its value; those of functions in it are left alone."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, (*SCOPES, ast.Lambda)):
+            return node
+        if isinstance(node, ast.Return):
+            if node.value is not None:
+                node.value = ast.copy_location(_call(self._mark, node.value), node.value)
+                return node
+            # In an asynchronous generator nothing may be returned.
+            return [ast.copy_location(ast.Expr(_call(self._mark)), node), node]
+        return self.generic_visit(node)
+
+
+# A code that calls a function
+
+
+class Relay:
+    """A function by way of a code that tells its calls and then calls it."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        own = function.__code__
+        if own.co_flags & ASYNC_GENERATOR:
+            raise Refusal("band-missing", f"{own.co_name} is an asynchronous generator whose source is not at hand: "
+                          "before Python 3.12 its calls cannot be told")  # fmt: skip
+        self.listeners: tuple[Listener, ...] = ()
+        self.names = parameters_of(own)
+        self._own, self._function = own, function
+        self._inner = types.FunctionType(own, function.__globals__, function.__name__, None, function.__closure__)
+        generated = self._generated if own.co_flags & GENERATOR else None
+        self._code = _calling(own, generated or (self._awaited if own.co_flags & COROUTINE else self._called))
+        function.__code__ = self._code
+
+    def end(self) -> None:
+        """Give the function its own code."""
+        if self._function.__code__ is self._code:
+            self._function.__code__ = self._own
+
+    def _begin(self, values: tuple[Any, ...], caller: Any) -> list[tuple[Listener, Any]]:
+        named = dict(zip(self.names, values))
+        return [(one, begun) for one in self.listeners for begun in [one.begin(named, caller)] if begun is not None]
+
+    def _end(self, begun: list[tuple[Listener, Any]], values: tuple[Any, ...], word: str, value: Any) -> None:
+        for one, told in begun:
+            one.end(told, word, value, lambda: dict(zip(self.names, values)))
+
+    def _go(self, values: tuple[Any, ...]) -> Any:
+        """Call the function with the values of its parameters."""
+        own, rest = self._own, list(values)
+        named = rest.pop() if own.co_flags & NAMED else {}
+        more = rest.pop() if own.co_flags & MANY else ()
+        only = dict(zip(self.names[own.co_argcount :], rest[own.co_argcount :]))
+        return self._inner(*rest[: own.co_argcount], *more, **only, **named)
+
+    def _called(self, *values: Any) -> Any:
+        begun = self._begin(values, sys._getframe(2))  # noqa: SLF001  # it is how a frame is had
+        try:
+            value = self._go(values)
+        except BaseException as error:
+            self._end(begun, values, "raised", error)
+            raise
+        self._end(begun, values, "result", value)
+        return value
+
+    async def _awaited(self, *values: Any) -> Any:
+        begun = self._begin(values, sys._getframe(1).f_back)  # noqa: SLF001  # as above
+        try:
+            value = await self._go(values)
+        except BaseException as error:
+            self._end(begun, values, "raised", error)
+            raise
+        self._end(begun, values, "result", value)
+        return value
+
+    def _generated(self, *values: Any) -> Any:
+        begun = self._begin(values, sys._getframe(1).f_back)  # noqa: SLF001  # as above
+        try:
+            value = yield from self._go(values)
+        except BaseException as error:
+            self._end(begun, values, "raised", error)
+            raise
+        self._end(begun, values, "result", value)
+        return value
+
+
+def _calling(own: types.CodeType, call: Callable[..., Any]) -> types.CodeType:
+    """A code with the name, parameters and kind of another, which gives the values of its parameters to a call."""
+    names, free = list(parameters_of(own)), ", ".join(own.co_freevars)
+    count, only = own.co_argcount, own.co_kwonlyargcount
+    shown, after = names[:count], names[count + only :]
+    if own.co_posonlyargcount:
+        shown.insert(own.co_posonlyargcount, "/")
+    more = "*" + after.pop(0) if own.co_flags & MANY else "*" if only else ""
+    shown += [*([more] if more else []), *names[count : count + only], *["**" + name for name in after]]
+    word = "yield from " if own.co_flags & GENERATOR else "await " if own.co_flags & COROUTINE else ""
+    text = (
+        f"def outer({free}):\n"
+        f" {'async ' if own.co_flags & COROUTINE else ''}def inner({', '.join(shown)}):\n"
+        f"  if 0: ({free})\n"
+        f"  return ({word}{MARK.strip(chr(0))!r}.__call__({', '.join(names)}))\n"
+    )
+    outer = next(one for one in compile(text, own.co_filename, "exec", dont_inherit=True).co_consts if _is_code(one))
+    inner = next(one for one in outer.co_consts if _is_code(one))
+    mark = MARK.strip(chr(0))
+    constants = tuple([call if one == mark else one for one in inner.co_consts])
+    kept = ("co_name", "co_qualname", "co_filename", "co_firstlineno")
+    same: dict[str, Any] = {name: getattr(own, name) for name in kept if hasattr(own, name)}
+    code: types.CodeType = inner.replace(co_consts=constants, **same)
+    return code
+
+
+def _is_code(value: object) -> bool:
+    return isinstance(value, types.CodeType)
+
+
+class Copied:
+    """The sites of this process by copies of code."""
+
+    how = "copied"
+
+    def __init__(self) -> None:
+        self._sources: dict[str, Source] = {}
+        self._relays: dict[types.FunctionType, Relay] = {}
+
+    def listen(self, code: types.CodeType, listener: Listener) -> Callable[[], None]:
+        """Tell a listener of what a code does; how that is undone.
+
+        Raises:
+            Refusal: the source of the code is not at hand, or says otherwise.
+        """
+        source = self._source(code.co_filename)
+        known = source.find(code) if source is not None else None
+        if source is None or known is None:
+            raise Refusal("band-missing", f"before Python 3.12 a line needs the source that {code.co_name} was made "
+                          "of, and the file is not that: load it again, or name the function")  # fmt: skip
+        site = source.sites.setdefault(known, Site(known))
+        if listener in site.listeners:
+            return lambda: None
+        before, site.listeners = site.listeners, (*site.listeners, listener)
+
+        def undo() -> None:
+            site.listeners = tuple([one for one in site.listeners if one is not listener])
+            if not site.listeners:
+                source.sites.pop(known, None)
+            source.apply()
+
+        try:
+            source.apply()
+        except Refusal:
+            site.listeners = before
+            undo()
+            raise
+        return undo
+
+    def relay(self, function: types.FunctionType, listener: Listener) -> Callable[[], None]:
+        """Tell a listener of the calls of a function without a source; how that is undone."""
+        relay = self._relays.get(function)
+        if relay is None:
+            relay = self._relays[function] = Relay(function)
+        relay.listeners = (*relay.listeners, listener)
+
+        def undo() -> None:
+            relay.listeners = tuple([one for one in relay.listeners if one is not listener])
+            if not relay.listeners:
+                relay.end()
+                self._relays.pop(function, None)
+
+        return undo
+
+    def _source(self, file: str) -> Source | None:
+        """The source of a file; read anew where it changed, unless somebody listens to it."""
+        held = self._sources.get(file)
+        if held is None or not held.is_current:
+            try:
+                held = self._sources[file] = Source(file)
+            except (SyntaxError, ValueError, RecursionError):
+                return None
+        return held
