@@ -37,7 +37,7 @@ SLOW = {
     "repls/launch": "discovery recipes",
     "repls/nrepl": "late_answers leiningen",
     "repls/worker": "connections interpreters",
-    "seam": "applications shop",
+    "seam": "applications framework_forms re_frame2 shop",
     "settings": "reload_live",
     "setup": "doctor real_agents real_clients real_packages real_restarts shared_entries",
     "skills": "skills_live",

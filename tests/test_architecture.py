@@ -192,6 +192,7 @@ OPENERS = {
     "setup/reachability.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",
+    "repls/nrepl/seam_forms/__init__.py": "the forms that come with us",
     "repls/launch/watchdog.py": "/dev/null",
     "commands/server.py": "/dev/null",
     "commands/demo.py": "a folder of its own, made for the demonstration",

@@ -160,7 +160,8 @@ def _epoch_line(row: Told) -> str:
     by = "" if row["origin"] == "app" else f" by={row['origin']}"
     at = datetime.fromtimestamp(row["time"], UTC).strftime("%H:%M:%S")
     cause = f" d{row['dispatchId']}" if row.get("dispatchId") else ""
-    line = f"{row['epochId']} {row['eventId']} {row['outcome']}{cause} {row['ms']:.3g}ms {at}{by}"
+    took = f" {row['ms']:.3g}ms" if row.get("ms") is not None else ""
+    line = f"{row['epochId']} {row['eventId']} {row['outcome']}{cause}{took} {at}{by}"
     changes = row.get("changes", [])
     return line + " ".join([f" {change_line(one)}" for one in changes[:1]]) + _and_more(len(changes) - 1)
 
@@ -171,7 +172,8 @@ def _and_more(count: int) -> str:
 
 def _handler_line(row: Told) -> str:
     doc = f": {row['doc']}" if row.get("doc") else ""
-    return f"{row['kind']} {row['id']} {row['file']}:{row['line']}{doc}"
+    place = f" {row['file']}:{row['line']}" if row.get("file") else ""
+    return f"{row['kind']} {row['id']}{place}{doc}"
 
 
 def _machine_line(row: tuple[str, Told]) -> str:

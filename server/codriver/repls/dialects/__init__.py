@@ -235,7 +235,7 @@ CLOJURE: Final = Dialect(
 CLOJURESCRIPT: Final = Dialect(
     "clojurescript",
     json="(js/JSON.stringify (clj->js %s))",
-    facts="{:root nil :version *clojurescript-version*}",
+    facts="{:root nil :version *clojurescript-version* :seam $seam}",
     broken=frozenset({"interrupt"}),
     notes=("ClojureScript cannot be interrupted: its runtime has one thread; reload the runtime to end a loop",),
 )

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import codriver
 from codriver.repls import dialects
+from codriver.repls.nrepl import re_frame
 
 ANY: Final = "*"
 """The accessor whose form serves all that have none of their own."""
@@ -49,6 +50,8 @@ class Provider:
     """By accessor, an expression that is true where its form can be evaluated; asked together with the sentinel."""
     read: Callable[[str, object], Told] | None = None
     """Makes the contract's answer to an accessor from the data that its form gave; None: its form gives it as JSON."""
+    is_json: bool = False
+    """Its forms give their data as JSON already."""
     words: re.Pattern[str] | None = None
     """What code says that makes it appear."""
 
@@ -64,6 +67,7 @@ class Found:
 
 
 _OURS: Final = re.compile(r"codriver[._/]seam")
+_RE_FRAME: Final = re.compile(r"re-frame")
 _SEAM: Final = '(.get (.-modules (python/__import__ "sys")) "codriver_seam")'
 FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_seam" / "__init__.py"
 """The package that Python applications show themselves by, beside ours."""
@@ -74,6 +78,21 @@ _LAY_IN: Final = (
 """Python that brings the package into a process whose `sys.path` does not have it, and leaves that as it is."""
 _EXECUTE: Final[Mapping[str, str]] = {"basilisp": "(python/exec {code} (python/dict))", "hy": "(exec {code} {{}})"}
 """By dialect, the code that executes Python."""
+
+
+def _framework(name: str, dialect: str) -> Provider:
+    """A framework's own functions, asked by forms that give data."""
+    return Provider(
+        name,
+        frozenset({dialect}),
+        re_frame.SENTINELS[name, dialect],
+        re_frame.forms(name, dialect),
+        read=re_frame.read,
+        is_json=True,
+        words=_RE_FRAME,
+    )
+
+
 PROVIDERS: Final = (
     Provider(
         "codriver",
@@ -82,6 +101,7 @@ PROVIDERS: Final = (
         {ANY: "(codriver.seam/call $name $args $origin)"},
         words=_OURS,
     ),
+    *(_framework(name, dialect) for name, dialect in re_frame.SENTINELS),
     Provider(
         "codriver",
         frozenset({"basilisp"}),
@@ -182,7 +202,7 @@ def form(provider: Provider, dialect: str, accessor: str, asked: Told, origin: T
         return quoted(dialect, value if isinstance(value, str) else notation(dialect, value))
 
     code = _NAME.sub(literal, code)
-    return _JSON[dialect] % code if provider.read else code
+    return _JSON[dialect] % code if provider.read and not provider.is_json else code
 
 
 def notation(dialect: str, value: object) -> str:

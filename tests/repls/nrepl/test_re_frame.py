@@ -1,0 +1,239 @@
+"""re-frame and Causa: the contract's answers from those that their real functions gave, which were recorded.
+
+Recorded on the JVM, over applications of our own: the core of re-frame 2 as it was on 2026-05-21 and re-frame 1 of
+2026-05-04, as they are; Causa's runtime with its uses of the browser replaced, as it runs nowhere else.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from codriver.repls.nrepl import re_frame, seam_providers
+from codriver.repls.nrepl.seam_forms import BROWSER, closure, definitions, munged
+from codriver.tools.inspect_app import REASONS
+
+RECORDED = json.loads((Path(__file__).parents[2] / "seam" / "recorded" / "re_frame.json").read_text("utf-8"))
+SECRET = "badge-of-ada"
+
+
+def told(application, accessor, **asked):
+    """The answer to what was asked of an application."""
+    found = [row for row in RECORDED[application] if row["accessor"] == accessor and row["asked"] == asked]
+    assert len(found) == 1
+    return re_frame.read(accessor, found[0]["told"])
+
+
+@pytest.mark.parametrize("application", RECORDED)
+def test_every_answer_is_whole_or_a_refusal_of_the_closed_list(application):
+    for row in RECORDED[application]:
+        answer = re_frame.read(row["accessor"], row["told"])
+        assert answer["ok"] is True or (answer["reason"] in REASONS and answer["hint"].isprintable()), row
+
+
+@pytest.mark.parametrize("application", ["re-frame2", "causa", "two frames"])
+def test_what_the_application_declared_sensitive_is_in_no_answer(application):
+    assert SECRET not in json.dumps(RECORDED[application])
+    assert "badge-of-bob" not in json.dumps([row["told"] for row in RECORDED[application]])
+
+
+@pytest.mark.parametrize("application", ["re-frame2", "causa", "re-frame2 without epochs"])
+def test_a_failure_that_a_synchronous_dispatch_swallows_is_the_answer(application):
+    answer = told(application, "dispatch", event="[:depot/lose]", sync=True)
+    assert (answer["ok"], answer["reason"]) == (False, "handler-failed")
+    assert "ExceptionInfo: no keeper" in answer["hint"]
+    assert answer["hint"].endswith("in depot/lose at depot.clj:10.")
+
+
+def test_what_a_failed_event_had_changed_by_other_handlers_is_taken_back():
+    answer = told("re-frame2", "dispatch", event="[:depot/spill]", sync=True)
+    assert answer["hint"].endswith("The state is as before: what other handlers of this event did was taken back.")
+
+
+def test_an_event_without_a_handler_failed():
+    assert told("re-frame2", "dispatch", event="[:nobody]", sync=True)["reason"] == "handler-failed"
+    assert told("re-frame", "dispatch", event="[:nosuch]", sync=True)["reason"] == "missing-handler"
+    assert told("re-frame", "dispatch", event="[:boom]", sync=True)["reason"] == "handler-failed"
+
+
+@pytest.mark.parametrize(("application", "most"), [("re-frame2", 20), ("causa", 50)])
+def test_the_origin_of_a_change_is_on_every_event_of_its_dispatch(application, most):
+    [row] = [row for row in RECORDED[application] if row["asked"].get("filter") == {"origin": "claude-1"}]
+    answer = re_frame.read("trace", row["told"])
+    assert 3 < answer["count"] <= most
+    assert all(" by=claude-1/e12" in line for line in answer["lines"])
+    assert {line.split()[1] for line in answer["lines"]} >= {"event", "error"}
+
+
+def test_an_epoch_tells_its_cause_and_does_not_succeed_where_its_handler_failed():
+    rows = {row["eventId"]: row for row in told("re-frame2", "epochs")["epochs"]}
+    outcomes = {name: row["outcome"] for name, row in rows.items()}
+    assert outcomes == {
+        "depot/open": "ok",
+        "depot/note": "ok",
+        "depot/take": "ok",
+        "depot/lose": "failed",
+        "depot/spill": "failed",
+        "rf.epoch/db-replaced": "ok",
+        "nobody": "failed",
+        "depot/count": "ok",
+    }
+    assert [rows[name]["origin"] for name in ("depot/open", "depot/take", "rf.epoch/db-replaced")] == [
+        "app",
+        "claude-1/e12",
+        "?",
+    ]
+
+
+@pytest.mark.parametrize("application", ["re-frame2", "causa"])
+def test_a_handler_has_a_place_though_the_accessor_for_it_finds_none(application):
+    [row] = [row for row in RECORDED[application] if row["accessor"] == "handlers" and row["asked"].get("id")]
+    places = {(one["kind"], one["file"], one["line"]) for one in re_frame.read("handlers", row["told"])["handlers"]}
+    assert places == {("event", "depot.clj", 4), ("sub", "depot.clj", 16)}
+
+
+@pytest.mark.parametrize("accessor", ["epochs", "diff", "machines"])
+def test_what_is_not_loaded_is_refused_and_never_an_empty_list(accessor):
+    answer = told("re-frame2 without epochs", accessor)
+    assert (answer["ok"], answer["reason"]) == (False, "band-missing")
+    assert "the application does not load re-frame." in answer["hint"]
+
+
+def test_health_names_each_band_that_is_missing_and_what_brings_it():
+    bands = told("re-frame2 without epochs", "health")["bands"]
+    assert {name for name, words in bands.items() if words is True} == {"inspect", "trace", "mutate", "handlers"}
+    assert "day8/re-frame2-epoch" in bands["epochs"]
+    assert bands["sensitive"] == "no path is declared sensitive: nothing is hidden"
+    assert told("re-frame2", "health")["bands"]["machines"] == "no machine is registered"
+    old = told("re-frame", "health")["bands"]
+    assert {name for name, words in old.items() if words is True} == {"inspect", "mutate", "reset", "handlers"}
+
+
+@pytest.mark.parametrize(
+    ("has", "band"), [("trace", "trace"), ("restore", "restore"), ("db", "inspect"), ("dispatch", "mutate")]
+)
+def test_a_function_that_was_renamed_beyond_what_is_known_is_named_in_its_band(has, band):
+    [row] = [row for row in RECORDED["re-frame2"] if row["accessor"] == "health"]
+    renamed = {**row["told"], "has": {**row["told"]["has"], has: False}, "missing": {"stream": "no"}}
+    bands = re_frame.read("health", renamed)["bands"]
+    assert bands[band] == f"this version has no function for {has}"
+
+
+def test_a_framework_without_its_debug_mode_has_no_band():
+    [row] = [row for row in RECORDED["re-frame2"] if row["accessor"] == "health"]
+    bands = re_frame.read("health", {**row["told"], "enabled": False})["bands"]
+    assert all("debug mode" in str(words) for words in bands.values())
+
+
+def test_two_frames_are_never_silently_one():
+    for accessor, asked in [
+        ("state", {}),
+        ("dispatch", {"event": "[:depot/take 1]", "sync": True}),
+        ("restore", {"epochId": 1}),
+    ]:
+        answer = told("two frames", accessor, **asked)
+        assert answer == {
+            "ok": False, "reason": "ambiguous-frame", "hint": "give frame: :depot/second, :rf/default",
+        }  # fmt: skip
+    assert told("two frames", "health")["ambiguousFrame"] is True
+
+
+def _all(accessor, **asked):
+    rows = [row for row in RECORDED["re-frame2"] if row["accessor"] == accessor and row["asked"] == asked]
+    return [re_frame.read(accessor, row["told"]) for row in rows]
+
+
+@pytest.mark.parametrize("application", ["re-frame2", "causa"])
+def test_the_cause_of_a_refused_restore_is_taken_from_the_trace(application):
+    answer = told(application, "restore", epochId=99)
+    assert (answer["ok"], answer["reason"]) == (False, "unknown-epoch")
+    assert answer["hint"].startswith("rf.epoch/restore-unknown-epoch epoch-id=99")
+
+
+def test_a_restore_while_an_event_is_handled_is_refused_and_works_after_it():
+    during, after = _all("restore", epochId=1)
+    assert (during["ok"], during["reason"]) == (False, "during-drain")
+    assert after["ok"]
+    assert after["undoneBy"]
+    assert told("re-frame2", "reset", value="{:open 1}")["reason"] == "during-drain"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        ("rf.epoch/restore-non-ok-record", "non-ok-record"),
+        ("rf.epoch/restore-schema-mismatch", "schema-mismatch"),
+        ("rf.epoch/reset-frame-db-schema-mismatch", "schema-mismatch"),
+        ("rf.epoch/restore-missing-handler", "missing-handler"),
+        ("rf.epoch/restore-version-mismatch", "version-mismatch"),
+        ("rf.error/no-such-handler", "no-such-frame"),
+        ("rf.error/named-later", "accessor-failed"),
+    ],
+)
+def test_each_cause_of_a_refusal_has_a_reason_of_the_contract(error, reason):
+    answer = re_frame.read("restore", {"ok": False, "reason": "accessor-failed", "cause": error, "details": {"b": "1"}})
+    assert answer == {"ok": False, "reason": reason, "hint": f"{error} b=1"}
+    assert reason in REASONS
+
+
+@pytest.mark.parametrize("application", ["re-frame2", "causa"])
+def test_issues_are_not_flooded_by_warnings_of_missing_documentation(application):
+    answer = told(application, "issues")
+    kinds = [line.split()[1] for line in answer["lines"]]
+    assert kinds == ["error"] * (len(kinds) - 1) + ["warning"]
+    assert answer["lines"][-1].endswith("\N{MULTIPLICATION SIGN}3")
+    assert answer["total"] == len(kinds) + 2
+
+
+def test_causa_is_known_by_its_session_and_tells_whether_it_marks_places_in_the_page():
+    health = told("causa", "health")
+    assert (health["coordAnnotation"], len(health["sessionId"])) == (False, 36)
+    assert "coordAnnotation" not in told("re-frame2", "health")
+
+
+@pytest.mark.parametrize("data", [None, [], "text", 3])
+def test_an_answer_that_is_none_is_a_refusal(data):
+    assert re_frame.read("state", data)["reason"] == "accessor-failed"
+
+
+# The forms
+
+
+@pytest.mark.parametrize(("name", "dialect"), re_frame.SENTINELS)
+def test_a_form_has_what_it_mentions_and_nothing_to_fill_in_but_literals(name, dialect):
+    forms = re_frame.forms(name, dialect)
+    assert tuple(forms) == re_frame.ACCESSORS
+    for code in forms.values():
+        assert code.count("$") == code.count("$args") + code.count("$origin") == 2
+        assert len(code) < 16_000
+        assert "(defn" not in code
+    with pytest.raises(KeyError):
+        forms["subscribe"]
+
+
+def test_a_form_is_kept_in_the_process_under_a_name_that_changes_with_it():
+    names = [
+        code.split("'codriver.forms/")[1].split(")")[0] for code in re_frame.forms("re-frame2", "clojure").values()
+    ]
+    assert len(set(names)) == len(re_frame.ACCESSORS)
+    assert "codriver.forms" not in re_frame.forms("causa", BROWSER)["state"]
+
+
+def test_definitions_leave_words_out_and_keep_what_is_mentioned_in_order():
+    text = '(ns x "words")\n\n(defn a\n  "A \\"word\\"."\n  [x] (inc x))\n;; why\n(defn b [x] (a x))\n(defn c [] 1)\n'
+    defined = definitions(text)
+    assert defined == {"a": "(a [x] (inc x))", "b": "(b [x] (a x))", "c": "(c [] 1)"}
+    assert closure(defined, ["b"]) == ["a", "b"]
+
+
+def test_names_are_as_the_compiler_of_clojurescript_writes_them():
+    assert munged("re-frame.core/dispatch-sync*") == "re_frame.core.dispatch_sync_STAR_"
+    assert munged("re-frame.registrar/kind->id->handler") == "re_frame.registrar.kind__GT_id__GT_handler"
+    assert munged("a/b!?") == "a.b_BANG__QMARK_"
+
+
+def test_an_application_of_our_own_seam_is_asked_before_the_framework_below_it():
+    names = [row.name for row in seam_providers.PROVIDERS if "clojure" in row.dialects]
+    assert names == ["codriver", "re-frame2", "re-frame"]
+    browser = [row.name for row in seam_providers.PROVIDERS if BROWSER in row.dialects]
+    assert browser.index("causa") < browser.index("re-frame2") < browser.index("re-frame")

@@ -1,0 +1,292 @@
+"""The forms that ask a framework, run on the JVM and as ClojureScript (by nbb) over a framework of our own."""
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from needs import do_without
+
+from codriver.repls.launch import recipes
+from codriver.repls.nrepl import re_frame
+from codriver.repls.nrepl.seam_forms import BROWSER, Forms, Way, munged
+from codriver.repls.nrepl.seam_providers import Provider, edn, form, quoted
+
+HERE = Path(__file__).parent
+NBB = HERE.parent / "node" / "node_modules" / "nbb" / "cli.js"
+NAMES = {
+    "frames": "toy/frame-ids",
+    "db": "toy/db-of",
+    "enabled": "toy/enabled?",
+    "handlers": "toy/handlers",
+    "dispatch": "toy/dispatch-sync*",
+    "dispatch-sync": "toy/dispatch-sync*",
+    "trace": "toy/trace-buffer",
+    "listen": "toy/listen!",
+    "unlisten": "toy/unlisten!",
+    "epochs": "toy/history",
+    "restore": "toy/restore-epoch",
+    "reset": "toy/replace-app-db!",
+    "machines": "toy/machines",
+    "snapshots": "toy/snapshots",
+    "sensitive": "toy/sensitive",
+}
+ROLES = {
+    "read": re_frame.RE_FRAME2["read"],
+    **{role: (Way(("toy/renamed-away",)), Way((name,))) for role, name in NAMES.items()},
+}
+ME = {"who": "claude-1", "evaluation": "e12"}
+SINGLE: dict[str, list[object]] = {
+    "opType": ["fx", ":error"],
+    "operation": ["db/write"],
+    "frame": [":toy/other"],
+    "eventId": ["add"],
+    "handlerId": ["fail"],
+    "source": ["ui"],
+    "dispatchId": [7],
+    "severity": ["warning"],
+    "origin": ["app"],
+    "since": [400],
+    "sinceMs": [4500],
+    "between": [[1000, 2000]],
+}
+
+
+SINGLES = [{name: value} for name, values in SINGLE.items() for value in values]
+PAIRS = [{**one, **two} for one, two in itertools.combinations(SINGLES, 2) if one.keys() != two.keys()]
+FILTERS = [{}, *SINGLES, *PAIRS]
+ASKED = {
+    "health": ("health", {}),
+    "all": ("state", {}),
+    "hidden": ("state", {"path": "[:user :token]"}),
+    "below": ("state", {"path": "user.name"}),
+    "text": ("state", {"path": '["text"]'}),
+    "nowhere": ("state", {"path": "[:user :nobody]"}),
+    "no-path": ("state", {"path": "[:user"}),
+    "large": ("state", {"path": "long"}),
+    "whole": ("state", {"path": "long", "includeLarge": True}),
+    "part": ("state", {"path": "long", "includeLarge": True, "maxChars": 10, "from": 2995}),
+    "deep": ("state", {"path": "deep"}),
+    "strange": ("state", {"frame": "toy/nobody"}),
+    "no-filter": ("trace", {"filter": {"nothing": 1}}),
+    "predicate": ("trace", {"filter": {"pred": "mine"}}),
+    "added": ("dispatch", {"event": "[:add 3]", "sync": True}),
+    "diff": ("diff", {}),
+    "failed": ("dispatch", {"event": "[:fail 1]", "sync": True}),
+    "after failed": ("state", {"path": "n"}),
+    "spilled": ("dispatch", {"event": "[:spill 1]", "sync": True}),
+    "after spilled": ("state", {"path": "n"}),
+    "secret": ("dispatch", {"event": "[:secret]", "sync": True}),
+    "code": ("dispatch", {"event": "(toy/frame-ids)", "sync": True}),
+    "two": ("dispatch", {"event": "[:add 1] [:add 1]", "sync": True}),
+    "mine": ("trace", {"filter": {"origin": "claude-1", "dispatchId": 1000}}),
+    "evaluation": ("trace", {"filter": {"origin": "e12", "dispatchId": 1000}}),
+    "the app's": ("trace", {"filter": {"origin": "app", "dispatchId": 1000}}),
+    "last": ("trace", {"limit": 8}),
+    "issues": ("issues", {"since": 500}),
+    "epochs": ("epochs", {}),
+    "changed n": ("epochs", {"path": "n"}),
+    "changed name": ("epochs", {"path": "user.name"}),
+    "changed nobody": ("epochs", {"path": "user.nobody"}),
+    "handlers": ("handlers", {}),
+    "one handler": ("handlers", {"id": ":fail"}),
+    "machines": ("machines", {}),
+    "restored": ("restore", {"epochId": 1}),
+    "not restored": ("restore", {"epochId": 77}),
+    "reset": ("reset", {"value": '{:n 9, :user {:token "token-of-bob"}}'}),
+    "not reset": ("reset", {"value": "{:m 9}"}),
+    "after reset": ("state", {}),
+}  # fmt: skip
+
+
+def _program(dialect):
+    """The program that loads the framework and prints the answer to each question."""
+    forms = Forms(re_frame.FILES, ROLES, re_frame.MISSING2, re_frame.ACCESSORS, dialect)
+    provider = Provider("toy", frozenset({dialect}), "", forms, read=re_frame.read, is_json=True)
+    filters = " ".join(quoted(dialect, edn({"filter": one, "limit": 1000})) for one in FILTERS)
+    trace = forms["trace"].replace("$args", "asked").replace("$origin", "nil")
+    names = " ".join(f"{json.dumps(munged(name))} {name}" for name in sorted(set(NAMES.values())))
+    google = (
+        '(require \'[clojure.edn]) (set! (.-goog js/globalThis) (js-obj "getObjectByName" '
+        f'(fn [name] (get {{"cljs.reader.read_string" clojure.edn/read-string {names}}} name))))'
+    )
+    return "\n".join(
+        [
+            "(require 'toy)",
+            *([google] if dialect == BROWSER else []),
+            "(toy/noise)",
+            f'(doseq [asked [{filters}]] (println (str "answer:" {trace})))',
+            *(f'(println (str "answer:" {form(provider, dialect, *asked, ME)}))' for asked in ASKED.values()),
+        ]
+    )
+
+
+def _command(dialect, folder):
+    if dialect == BROWSER:
+        if shutil.which("node") is None or not NBB.exists():
+            do_without("install node, and run `npm install` in tests/node")
+        return ["node", str(NBB), "-cp", str(HERE / "frameworks"), str(folder / "program.cljs")]
+    jars = recipes._debian_jars()
+    if shutil.which("java") is None or jars is None:
+        do_without("apt-get install default-jre-headless clojure libnrepl-clojure")
+    path = os.pathsep.join([*jars, str(HERE / "frameworks")])
+    return ["java", "-cp", path, "clojure.main", str(folder / "program.cljs")]
+
+
+@pytest.fixture(scope="module", params=["clojure", BROWSER])
+def told(request, tmp_path_factory):
+    """The contract's answers by their names."""
+    folder = tmp_path_factory.mktemp("forms")
+    (folder / "program.cljs").write_text(_program(request.param))
+    run = subprocess.run(_command(request.param, folder), capture_output=True, text=True, timeout=240, check=False)
+    lines = [line[7:] for line in run.stdout.splitlines() if line.startswith("answer:")]
+    assert len(lines) == len(FILTERS) + len(ASKED), run.stderr
+    data = [json.loads(line, strict=False) for line in lines]
+    asked = zip(ASKED.items(), data[len(FILTERS) :], strict=True)
+    return Told({name: re_frame.read(accessor, one) for (name, (accessor, _)), one in asked}, data[: len(FILTERS)])
+
+
+@dataclass
+class Told:
+    answers: dict
+    """The contract's answers by the names of what was asked."""
+    filtered: list
+    """What the form of the trace gave for each filter."""
+
+    def __getitem__(self, name):
+        return self.answers[name]
+
+
+def _passes(row, wanted):
+    fields = {"severity": "opType"}
+    tests = {
+        "since": lambda value: row["id"] > value,
+        "sinceMs": lambda value: row["time"] * 1000 > value,
+        "between": lambda value: value[0] <= row["time"] * 1000 <= value[1],
+        "origin": lambda value: (row["origin"] or "app") == value,
+    }
+    plain = lambda value: str(value).removeprefix(":")  # noqa: E731
+    return all(
+        tests[name](value) if name in tests else plain(row[fields.get(name, name)]) == plain(value)
+        for name, value in wanted.items()
+    )
+
+
+def test_each_filter_and_each_pair_lets_through_what_a_plain_look_at_500_events_does(told):
+    everything, *rest = [one["events"] for one in told.filtered]
+    assert len(everything) == 500
+    for wanted, rows in zip([*SINGLES, *PAIRS], rest, strict=True):
+        assert [row["id"] for row in rows] == [row["id"] for row in everything if _passes(row, wanted)], wanted
+    assert all(rest[: len(SINGLES)])
+    assert (told["no-filter"]["reason"], told["predicate"]["reason"]) == ("accessor-failed", "no-such-predicate")
+
+
+def test_what_is_declared_sensitive_is_hidden_wherever_it_stands(told):
+    assert "token-of" not in json.dumps([told.answers, told.filtered])
+    assert told["hidden"] == {
+        "ok": True, "frame": ":toy/main", "path": "[:user :token]", "value": ":codriver/redacted", "redacted": 1,
+        "elided": 0,
+    }  # fmt: skip
+    assert '"it said <redacted>"' in told["all"]["value"]
+    assert "no <redacted>" in told["failed"]["hint"]
+    assert told["after reset"]["value"] == "{:n 9, :user {:token :codriver/redacted}}"
+
+
+def test_a_path_is_followed_in_any_notation_and_its_end_is_told_where_there_is_no_more(told):
+    assert (told["below"]["value"], told["text"]["value"]) == ('"Ada"', "#{:a}")
+    assert told["nowhere"]["hint"] == "the path exists up to [:user], where the keys are :name, :token"
+    assert {told[name]["reason"] for name in ("nowhere", "no-path")} == {"path-not-found"}
+    assert told["strange"] == {"ok": False, "reason": "no-such-frame", "hint": "frames: :toy/main, :rf/causa"}
+
+
+def test_what_is_large_is_marked_with_the_path_that_fetches_it(told):
+    mark = "#codriver/elided {:type string :count 3000 :path [:long]}"
+    assert (told["large"]["value"], told["large"]["elided"]) == (mark, 1)
+    assert mark in told["all"]["value"]
+    assert "#codriver/elided {:type vector :count 60 :path [:many]}" in told["all"]["value"]
+    assert told["deep"]["value"].startswith("[[[[[[[#codriver/elided")
+    assert told["whole"]["value"] == json.dumps("x" * 3000)
+    assert (told["part"]["value"], told["part"]["from"], told["part"]["total"]) == ('xxxxxx"', 2995, 3002)
+
+
+def test_an_event_that_is_handled_at_once_tells_what_it_changed_as_its_epoch_does(told):
+    changes = [{"op": "changed", "path": "[:n]", "before": "0", "after": "3"}]
+    assert (told["added"]["changes"], told["added"]["epochId"]) == (changes, 1)
+    assert (told["diff"]["changes"], told["diff"]["epochId"]) == (changes, 1)
+
+
+def test_a_failure_that_the_framework_swallows_is_told_with_its_place_and_undone(told):
+    assert told["failed"]["reason"] == told["spilled"]["reason"] == "handler-failed"
+    assert told["failed"]["hint"] == "ExceptionInfo: no <redacted>\\nhere {:n 1} in fail at other.cljc:9."
+    assert told["spilled"]["hint"].endswith(" was taken back.")
+    assert told["after failed"]["value"] == told["after spilled"]["value"] == "3"
+    outcomes = {row["eventId"]: row["outcome"] for row in told["epochs"]["epochs"]}
+    assert outcomes == {"add": "ok", "fail": "failed", "spill": "failed", "rf.epoch/db-replaced": "ok", "secret": "ok"}
+
+
+def test_all_events_of_a_change_say_who_made_it(told):
+    assert [line.split()[2:] for line in told["mine"]["lines"]] == [
+        ["event/dispatched", "toy/main", "add", "d1000", "by=claude-1/e12"],
+        ["event", "toy/main", "add", "d1000", "by=claude-1/e12"],
+    ]
+    assert told["mine"]["lines"] == told["evaluation"]["lines"]
+    assert told["the app's"]["lines"] == []
+    assert told["epochs"]["epochs"][0]["origin"] == "claude-1/e12"
+
+
+def test_the_epochs_that_changed_a_part_are_told_with_what_they_did(told):
+    rows = [
+        (row["eventId"], [(one["before"], one["after"]) for one in row["changes"]])
+        for row in told["changed n"]["epochs"]
+    ]
+    assert rows == [("add", [("0", "3")]), ("spill", [("3", "-1")]), ("rf.epoch/db-replaced", [("-1", "3")])]
+    assert told["changed name"]["epochs"] == []
+    assert told["changed nobody"]["reason"] == "path-not-found"
+
+
+def test_a_sensitive_event_is_counted_and_not_told(told):
+    assert not [line for line in told["last"]["lines"] if " event secret" in line]
+    assert told["last"]["redacted"] == 1
+
+
+def test_an_event_is_data_and_never_code(told):
+    assert {told[name]["reason"] for name in ("code", "two")} == {"not-an-event-vector"}
+
+
+def test_failures_are_one_line_each(told):
+    assert [line.split(" ", 1)[1] for line in told["issues"]["lines"]] == [
+        f"error rf.error/handler-exception toy/main {event} by=claude-1/e12 "
+        "ExceptionInfo: no <redacted>\\nhere {:n 1} at other.cljc:9"
+        for event in ("fail d1001", "spill d1002")
+    ]
+
+
+def test_a_handler_has_its_place_in_whatever_shape_the_framework_keeps_it(told):
+    places = {(row["kind"], row["id"]): (row.get("file"), row.get("line")) for row in told["handlers"]["handlers"]}
+    assert places == {
+        ("event", "add"): ("toy.cljc", 7),
+        ("event", "fail"): ("other.cljc", 9),
+        ("event", "spill"): (None, None),
+        ("sub", "n"): ("toy.cljc", 8),
+    }
+    assert [row["id"] for row in told["one handler"]["handlers"]] == ["fail"]
+
+
+def test_machines_tell_their_state_or_that_they_have_none(told):
+    assert told["machines"]["machines"] == {"door": {"state": "{:state :open}"}, "gate": {"state": "not started"}}
+
+
+def test_a_change_of_the_state_names_the_epoch_that_undoes_it(told):
+    assert (told["restored"]["undoneBy"], told["reset"]["undoneBy"]) == (5, 5)
+    assert told["reset"]["epochId"] == 6
+
+
+def test_the_cause_of_a_refusal_is_taken_from_the_trace(told):
+    assert told["not restored"] == {
+        "ok": False, "reason": "unknown-epoch", "hint": "rf.epoch/restore-unknown-epoch epoch-id=77",
+    }  # fmt: skip
+    assert told["not reset"]["reason"] == "schema-mismatch"
