@@ -13,6 +13,9 @@ from codriver.tools.manifest import BY_NAME
 
 LISP = "lpy"
 """The session of the examples that name none: they are Clojure, and this is the Clojure that needs no JVM."""
+GUIDE = "skill://live-app/SKILL.md"
+SESSIONS = {"live-app": "py"}
+"""Of the skills whose examples are in another language."""
 
 
 pytestmark = pytest.mark.served("python", "lisp")
@@ -25,15 +28,15 @@ def live(live):
     return live
 
 
-def with_session(call, arguments):
+def with_session(call, arguments, session):
     takes_one = "replSessionKey" in BY_NAME[call.tool].schema["properties"]
-    return {"replSessionKey": LISP, **arguments} if takes_one and "evaluationId" not in arguments else arguments
+    return {"replSessionKey": session, **arguments} if takes_one and "evaluationId" not in arguments else arguments
 
 
-def run_call(client, call, answers):
+def run_call(client, call, answers, session=LISP):
     where = f"SKILL.md line {call.line}: {call.tool}"
     assert call.tool in BY_NAME, f"{where}: there is no such tool"
-    answer = client.call(call.tool, **with_session(call, call.filled(answers)))
+    answer = client.call(call.tool, **with_session(call, call.filled(answers), session))
     assert answer["ok"] is call.answer.get("ok", "reason" not in call.answer), f"{where}: {answer}"
     assert {key: answer.get(key) for key in call.answer} == call.answer, where
     return answer
@@ -63,7 +66,7 @@ def test_every_example_of_a_skill_works_as_written(live, skill):
             elif isinstance(example, skill_examples.Command):
                 run_command(live, example)
             else:
-                answers.append(run_call(client, example, answers))
+                answers.append(run_call(client, example, answers, SESSIONS.get(skill, LISP)))
 
 
 def test_an_example_of_a_tool_that_does_not_exist_fails(live):
@@ -101,8 +104,29 @@ def test_what_lies_outside_a_skill_is_not_read_over_the_wire(live, path):
 
 def test_the_index_and_the_guides_are_listed_and_read_over_the_wire(live):
     with live.client() as client:
+        client.call("restart_repl", replSessionKey="py")
+        client.call("evaluate_code", replSessionKey="py", code="1")
         listed = [row["uri"] for row in client.request("resources/list")["result"]["resources"]]
-        for uri in ("skill://index.json", *(f"skill://{name}/SKILL.md" for name in skill_examples.skill_names())):
-            assert uri in listed
+        names = skill_examples.skill_names()
+        for uri in ("skill://index.json", *(f"skill://{name}/SKILL.md" for name in names)):
+            assert (uri in listed) is (uri != GUIDE)
             (content,) = client.request("resources/read", {"uri": uri})["result"]["contents"]
             assert content["text"]
+            assert uri != "skill://index.json" or "live-app" not in content["text"]
+
+
+def test_the_guide_to_applications_is_offered_where_one_shows_itself(live):
+    code = "import codriver_seam; codriver_seam.install(True)"
+    with live.client() as client:
+        client.call("restart_repl", replSessionKey="py")
+        client.call("evaluate_code", replSessionKey="py", code="1")
+        with live.client() as before:
+            assert "live-app" not in before.about["instructions"]
+        client.notifications.clear()
+        client.call("evaluate_code", replSessionKey="py", code=code)
+        client.await_notification("notifications/resources/list_changed")
+        assert GUIDE in [row["uri"] for row in client.request("resources/list")["result"]["resources"]]
+        index = client.request("resources/read", {"uri": "skill://index.json"})["result"]["contents"][0]["text"]
+        assert GUIDE in index
+        with live.client() as after:
+            assert GUIDE in after.about["instructions"]

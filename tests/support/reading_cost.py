@@ -216,6 +216,7 @@ def workspace_of(language, folder):
 
 
 SKILLS = ("skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md")
+SKILL_OF_APPS = "skill://live-app/SKILL.md"
 PAGES_OF_SKILLS = (*SKILLS, "skill://live-repl/REFERENCE.md", "skill://editing-lisp-files/REFERENCE.md")
 OTHER_PROFILES = tuple(READERS)[1:]
 OF_EVERY_PROFILE = ("1+2", "1/0")
@@ -229,6 +230,7 @@ def skills_of(live):
     with live.client(name=PROFILES["unknown"]) as client:
         reader = Reader(client, live.workspace)
         costs = {"the two skills": reader.resources(*SKILLS)}
+        costs["the skill of applications"] = reader.resources(SKILL_OF_APPS)
         return costs | {"the skills with all their pages": reader.resources(*PAGES_OF_SKILLS)}
 
 

@@ -113,14 +113,19 @@ def is_first(state: State, evaluation: Evaluation) -> bool:
 
 
 def announcing(handle: Handler) -> Handler:
-    """The handler, which also notifies the clients when tools come or go: by capability, or by language."""
+    """The handler, which also notifies the clients when tools come or go: by capability, or by language.
+
+    With an application that shows itself a guide comes as well, and goes with it.
+    """
 
     def announced(state: State, action: Action) -> Outcome:
         outcome = handle(state, action)
         after = outcome.state
         if after.capabilities() == state.capabilities() and after.languages() == state.languages():
             return outcome
-        return replace(outcome, effects=(*outcome.effects, NotifyClients(changed="tools")))
+        is_same = (SEAM in after.capabilities()) == (SEAM in state.capabilities())
+        guides = () if is_same else (NotifyClients(changed="resources"),)
+        return replace(outcome, effects=(*outcome.effects, NotifyClients(changed="tools"), *guides))
 
     return announced
 

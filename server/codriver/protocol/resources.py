@@ -26,6 +26,7 @@ from mcp_types.jsonrpc import INVALID_PARAMS
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.log.transcripts import read as read_texts
 from codriver.net.seen_clients import OWN_NAMES
+from codriver.skills import LIVE_APP
 from codriver.tools.backseat_driver import address
 from codriver.tools.base import client_slug, slug
 from codriver.tools.clojuredocs import describe_docs
@@ -98,7 +99,7 @@ class Resources:
         )
         skills = [
             types.Resource(uri=entry.uri, name=entry.name, description=entry.description, mime_type=entry.mime_type)
-            for entry in self._skills.list()
+            for entry in self._skills.list(self._hidden())
         ]
         return [log, handoff, *skills]
 
@@ -153,7 +154,7 @@ class Resources:
         try:
             if is_skill(uri):
                 # Skills are read from the disk.
-                return Found(*await anyio.to_thread.run_sync(self._skills.read, uri))
+                return Found(*await anyio.to_thread.run_sync(self._skills.read, uri, self._hidden()))
             split = urlsplit(uri)
             query = {key: values[0] for key, values in parse_qs(split.query).items()}
             parts = [unquote(part, errors="strict") for part in split.path.split("/")[1:]]
@@ -177,6 +178,10 @@ class Resources:
         except ValueError as error:
             raise MCPError(INVALID_PARAMS, f"since, offset and limit are whole numbers: {error}") from error
         raise _missing(UNKNOWN, uri, protocol)
+
+    def _hidden(self) -> tuple[str, ...]:
+        """The skills that teach nothing now: that of applications, where none shows itself."""
+        return () if "seam" in self._services.core.state.capabilities() else (LIVE_APP,)
 
     def _ours(self, uri: str) -> str:
         """The address that is meant, where it is one of Backseat Driver and no skill of that name is on offer."""

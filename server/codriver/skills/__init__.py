@@ -20,6 +20,7 @@ from codriver.skills.instructions import INSTRUCTIONS_CHARS, Connected, instruct
 from codriver.skills.library import (
     EDITING,
     INDEX_URI,
+    LIVE_APP,
     LIVE_REPL,
     Entry,
     Found,
@@ -36,6 +37,7 @@ __all__ = [
     "EDITING",
     "INDEX_URI",
     "INSTRUCTIONS_CHARS",
+    "LIVE_APP",
     "LIVE_REPL",
     "Connected",
     "Entry",

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codriver.skills.library import EDITING, INDEX_URI
+from codriver.skills.library import EDITING, INDEX_URI, LIVE_APP
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -27,8 +27,8 @@ LOOP: Final = (
     ("", "Never send code twice. A refusal's hint says what to do."),
 )
 """How to work, each sentence with the tool that it is about."""
-OF_LISP: Final = "balance_brackets"
-"""The tool that is there where Lisp is; elsewhere the skill of editing it teaches nothing."""
+TAUGHT: Final = {EDITING: "balance_brackets", LIVE_APP: "inspect_app"}
+"""By skill, the tool that is there where Lisp is, or an application; elsewhere the skill teaches nothing."""
 WITHOUT: Final = ("repl_output_log", "edit_files")
 """What works without evaluating."""
 NOT_LIVE: Final = frozenset({"stopped", "waiting"})
@@ -62,8 +62,8 @@ def instructions(
     however many REPLs and skills there are.
     """
     parts = [_say_connected(connected), _say_how(evaluates=evaluates, offered=offered)]
-    if offered is not None and OF_LISP not in offered:
-        skills = [skill for skill in skills if skill.id != EDITING]
+    if offered is not None:
+        skills = [skill for skill in skills if TAUGHT.get(skill.id) in (None, *offered)]
     budget = INSTRUCTIONS_CHARS - sum(len(part) + 1 for part in parts)
     return "\n".join([*parts, *_say_skills(skills, budget)])
 

@@ -20,18 +20,20 @@ from codriver.skills.skill_sources import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from codriver.skills.skill_sources import Folder
 
 LIVE_REPL: Final = "live-repl"
 EDITING: Final = "editing-lisp-files"
+LIVE_APP: Final = "live-app"
+"""Hidden where no application shows itself: it is read where its name is known."""
 INDEX_URI: Final = "skill://index.json"
 
 MAX_DESCRIPTION_CHARS: Final = 1024
 """Descriptions of all skills are read before any skill is."""
 
-_ORDER: Final = (LIVE_REPL, EDITING)
+_ORDER: Final = (LIVE_REPL, EDITING, LIVE_APP)
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _MIME: Final = {".md": "text/markdown", ".json": "application/json", ".txt": "text/plain"}
 
@@ -137,21 +139,24 @@ class SkillLibrary:
                 offered.setdefault(skill.id, skill)
         return tuple(offered.values())
 
-    def list(self) -> tuple[Entry, ...]:
-        """The resources to list: the index, and the guide of each skill on offer."""
+    def list(self, hidden: Collection[str] = ()) -> tuple[Entry, ...]:
+        """The resources to list: the index, and the guide of each skill on offer whose id is not `hidden`."""
         index = Entry(INDEX_URI, "Skills", "All skills on offer, with their addresses.", "application/json")
-        guides = (Entry(skill.uri, skill.id, skill.description, "text/markdown") for skill in self.skills())
-        return (index, *guides) if self.skills() else ()
+        shown = [skill for skill in self.skills() if skill.id not in hidden]
+        guides = (Entry(skill.uri, skill.id, skill.description, "text/markdown") for skill in shown)
+        return (index, *guides) if shown else ()
 
-    def read(self, uri: str) -> tuple[str, str]:
+    def read(self, uri: str, hidden: Collection[str] = ()) -> tuple[str, str]:
         """The MIME type and the text of a resource: `skill://NAME`, `skill://NAME/FILE` or `skill://index.json`.
+
+        The index leaves out the skills whose ids are `hidden`.
 
         Raises:
             NoSuchSkillError: there is none on offer, or no such text file in it.
             PathRefusedError: the path is absolute or leads out of the skill, also after decoding.
         """
         if uri == INDEX_URI and self.skills():
-            return "application/json", self._index()
+            return "application/json", self._index(hidden)
         scheme, _, rest = uri.partition("://")
         name, slash, path = rest.partition("/")
         name, path = unquote(name), unquote(path) if slash and path else FILE
@@ -193,16 +198,17 @@ class SkillLibrary:
             candidates += find_in_dependencies(self.workspace, self._jars)
         return _read_skills(candidates)
 
-    def _index(self) -> str:
+    def _index(self, hidden: Collection[str]) -> str:
         rows = [
             {"name": skill.id, "description": skill.description, "uri": skill.uri, "source": skill.source}
             for skill in self.skills()
+            if skill.id not in hidden
         ]
         return json.dumps({"skills": rows, "count": len(rows)}, ensure_ascii=False, indent=2)
 
 
 def _read_skills(candidates: Iterable[Candidate]) -> Found:
-    """Every skill, the two of Codriver first, then by name, then in the order of the places."""
+    """Every skill, those of Codriver first, then by name, then in the order of the places."""
     skills: list[Skill] = []
     problems: list[str] = []
     for candidate in candidates:
