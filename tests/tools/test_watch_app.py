@@ -90,7 +90,7 @@ def test_an_event_wakes_whoever_waits_for_it_and_is_in_no_evaluation(watching, o
     told = json.loads(other.answer(waiting)["result"]["content"][0]["text"])
     assert told["status"] == "found"
     [[_, text]] = told["result"]
-    assert text.endswith(" error ValueError message=no stock")
+    assert re.fullmatch(r"\d+ error ValueError by=\S+/\S+ message=no stock", text)
 
 
 def test_the_events_of_a_change_are_joined_with_the_evaluation_that_made_it(watching):
@@ -276,3 +276,44 @@ def test_requests_are_served_while_everything_is_streamed(web):
         thread.join(WAIT_S)
     assert client.call("evaluate_code", code="state['hits']")["result"] == "80"
     assert gained(client, watch)
+
+
+CALLED = """
+class Order:
+    def __init__(self, total):
+        self.total = total
+    def __repr__(self):
+        raise RuntimeError("a repr was run")
+
+def pay(order, card):
+    fee = order.total // 10
+    if order.total > 500:
+        raise ValueError("too much")
+    return order.total + fee
+"""
+
+
+def test_calls_of_a_function_that_knows_nothing_of_it_wake_whoever_waits_for_them(watching, other):
+    watching.call("evaluate_code", code=CALLED)
+    watch = begin(watching, "calls", filter={"of": "__main__:pay", "when": "order.total > 100", "hits": 2}, who="ann")
+    assert watch["lines"] == [line for line in watch["lines"] if line.startswith("pay at ") and "until 2 hits" in line]
+    waiting = other.begin_call("wait_for", query=watch["query"], since=watch["since"])
+    watching.call("evaluate_code", code="[pay(Order(n), 'x') for n in (50, 200)]", who="bob")
+    told = json.loads(other.answer(waiting)["result"]["content"][0]["text"])
+    [[_, text]] = told["result"]
+    assert "call pay " in text
+    assert "args=(order=Order(total=200), card='x') result=220" in text
+    assert watching.call("watch_app")["lines"][0].endswith("by ann: 1 sent, 0 dropped")
+    watching.call("evaluate_code", code="pay(Order(600), 'x')")
+    told = until(lambda: [line for line in lines(watching, "call") if "raised=" in line], "the second call")
+    assert "raised=ValueError('too much')" in told[0]
+    assert "ended=2 hits" in told[0]
+    until(lambda: not watching.call("watch_app")["lines"], "the end of the capture")
+    watching.call("evaluate_code", code="pay(Order(300), 'x')")
+    assert not any("total=300" in line for line in lines(watching))
+
+
+def test_a_capture_of_what_is_not_there_is_refused_with_the_reason(watching):
+    answer = watching.call("watch_app", topic="calls", filter={"of": "__main__:no_such"})
+    assert (answer["ok"], answer["reason"]) == (False, "path-not-found")
+    assert "no_such" in answer["hint"]

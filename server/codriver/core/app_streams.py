@@ -34,7 +34,8 @@ def renewed(state: State, action: AppStreamRenewed) -> Outcome:
         return Outcome(state, (_renewal(stream),))
     # Of one whose connection is over it is said that the REPL is lost.
     words = f"the stream {stream.id} ({stream.topic}) of {stream.who} ended: the application has it no more"
-    says = () if action.is_there is None else (Say(words, error=True),)
+    # A capture ends by itself when it has told enough.
+    says = () if action.is_there is None else (Say(words, error=stream.topic != "calls"),)
     return Outcome(without(state, stream), follow_ups=says)
 
 

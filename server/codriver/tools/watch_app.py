@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 QUERY: Final = "[:find ?l ?t :in $ $app :where [$app ?e :output/line ?l] [$app ?e :output/text ?t]%s]"
 """The query by which `wait_for` waits for events; of a topic other than `trace`, for those of its op-type."""
 
+OPS: Final = {"calls": "call"}
+"""By topic the op-type of its events, where it is another word."""
+
 
 class WatchArguments(Arguments):
     """Arguments of `watch_app`."""
 
-    topic: Literal["trace", "epoch", "fx", "error"] | None = Field(None, description="None: list the streams.")
-    filter: dict[str, Any] | None = Field(None, description="As in inspect_app.")
+    topic: Literal["trace", "epoch", "fx", "error", "calls"] | None = Field(None, description="None: list the streams.")
+    filter: dict[str, Any] | None = Field(
+        None, description="As in inspect_app; of calls also of (module:function or file:line), when (n > 3), hits."
+    )
     stop: str | None = Field(None, description="A subId to end.")
     repl_session_key: str | None = None
 
@@ -45,8 +50,16 @@ async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
         return refused(call, told)
     stream = AppStream(str(told["subId"]), repl.id, repl.generation, call.client, who, arguments.topic)
     call.dispatch(AppStreamBegan(stream))
-    op = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{arguments.topic}"]'
-    return Answer({"subId": stream.id, "since": since, "query": QUERY % op})
+    kind = OPS.get(arguments.topic, arguments.topic)
+    op = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{kind}"]'
+    captured = {"lines": [_captured(told["capture"])]} if "capture" in told else {}
+    return Answer({"subId": stream.id, "since": since, "query": QUERY % op, **captured})
+
+
+def _captured(told: Mapping[str, Any]) -> str:
+    """A capture as it begins, in a line: the function with its place, how it is listened to, and what is not told."""
+    untold = f"; not told: {told['untold']}" if told.get("untold") else ""
+    return f"{told['of']} at {told['at']}, {told['how']}, until {told['hits']} hits{untold}"
 
 
 async def _stop(call: Call, identity: str) -> Answer:
@@ -72,7 +85,9 @@ async def _list(call: Call, repl: Repl) -> Answer:
 
 def _line(stream: AppStream, row: Mapping[str, Any]) -> str:
     asked = f" {json.dumps(row['filter'])}" if row.get("filter") else ""
-    return f"{stream.id} {stream.topic}{asked} by {stream.who}: {row['sent']} sent, {row['dropped']} dropped"
+    told = f"{stream.id} {stream.topic}{asked} by {stream.who}: {row['sent']} sent, {row['dropped']} dropped"
+    failed = row.get("capture", {}).get("failed")
+    return told + (f", {failed} conditions failed: {row['capture']['why']}" if failed else "")
 
 
 async def _ask(call: Call, repl: str, accessor: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
