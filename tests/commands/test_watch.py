@@ -422,6 +422,7 @@ def test_what_a_watched_application_does_is_shown_and_listed_by_its_category(liv
     assert [(one["op"], one["name"], one["frame"]) for one in map(json.loads, listed.stdout.splitlines())] == [
         ("fx", "db/write", "shop")
     ]
+    assert "events of applications, beside these: 1; --category appEvent" in live.run("log").stderr
     refused = live.run("log", "--run", "-1", "--category", "appEvent")
     assert (refused.returncode, "until their server ends" in refused.stderr) == (2, True)
     with watching(live) as terminal:

@@ -13,7 +13,7 @@ from codriver.datalog.errors import Budget, QueryError
 from codriver.datalog.query import parse, parse_rules
 from codriver.datalog.solve import solve
 from codriver.datalog.value_types import from_json
-from codriver.log.output_log import SCHEMA
+from codriver.log.output_log import APP_SCHEMA, SCHEMA
 from datalog.reference import Reference, UnboundError
 
 RULES = """[
@@ -33,18 +33,15 @@ TEXTS = ("x", "y", "ann")
 WHOS = ("ann", "bob")
 EVALUATIONS = ("1", "2", "3")
 
-documents = st.lists(
-    st.fixed_dictionaries(
-        {"category": st.sampled_from(CATEGORIES), "text": st.sampled_from(TEXTS), "timestamp": st.integers(1, 4)},
-        optional={"who": st.sampled_from(WHOS), "evaluation": st.sampled_from(EVALUATIONS)},
-    ),
-    max_size=7,
-)
+REQUIRED = {"category": st.sampled_from(CATEGORIES), "text": st.sampled_from(TEXTS), "timestamp": st.integers(1, 4)}
+OPTIONAL = {"who": st.sampled_from(WHOS), "evaluation": st.sampled_from(EVALUATIONS)}
+documents = st.lists(st.fixed_dictionaries(REQUIRED, optional=OPTIONAL), max_size=7)
+events = st.lists(st.fixed_dictionaries(REQUIRED, optional={**OPTIONAL, "op": st.sampled_from(TEXTS)}), max_size=7)
 entity_terms = st.sampled_from([*ENTITIES, *ENTITIES, "_", "2"])
 line_terms = st.sampled_from([*LINES, *LINES, "?e", "3", "_"])
 value_terms = st.sampled_from([*VALUES, *VALUES, "_", '"x"', '"ann"', '"code"', '"1"', "2"])
-attributes = st.sampled_from(["category", "text", "timestamp", "who", "evaluation"]).map(":output/{}".format)
-sources = st.sampled_from(["", "", "", "$history "])
+attributes = st.sampled_from(["category", "text", "timestamp", "who", "evaluation", "op"]).map(":output/{}".format)
+sources = st.sampled_from(["", "", "", "$app "])
 
 
 def pick(names):
@@ -123,17 +120,16 @@ wheres = st.lists(st.one_of(patterns, pairs, clauses), min_size=1, max_size=5).m
 inputs = st.sampled_from([("?a", "ann"), ("[?a ...]", ["x", "ann"]), ("[[?l ?b]]", [[1, "x"], [3, "code"]]), ("?l", 2)])
 
 
-def stored(entities, lines):
-    store = EntityStore(SCHEMA)
+def stored(schema, entities, lines):
+    store = EntityStore(schema)
     for line, document in zip(lines, entities, strict=False):
-        store.add(SCHEMA.record({"line": line, **document}))
+        store.add(schema.record({"line": line, **document}))
     return store.snapshot()
 
 
 def plain(snapshot):
-    return [
-        {f":output/{name}": value for name, value in SCHEMA.document(record).items()} for record in snapshot.records
-    ]
+    documents = map(snapshot.schema.document, snapshot.records)
+    return [{f":output/{name}": value for name, value in document.items()} for document in documents]
 
 
 def starting_rows(binding, value):
@@ -145,16 +141,16 @@ def starting_rows(binding, value):
     return [{binding: value}]
 
 
-RULES_READ = parse_rules(RULES, SCHEMA)
+RULES_READ = parse_rules(RULES, APP_SCHEMA)
 
 
 def answers(text, snapshots, value):
     """What the fast solver gives, and the slow one: sorted rows, or that a variable is not bound."""
     try:
-        query = parse(text, SCHEMA)
+        query = parse(text, APP_SCHEMA)
     except QueryError:
         return None
-    start = starting_rows(text.split(":in $ $history % ")[1].split(" :where")[0], value)
+    start = starting_rows(text.split(":in $ $app % ")[1].split(" :where")[0], value)
     try:
         budget = Budget(count().__next__, 10**9)
         fast = solve(query, snapshots, [RULES, value], limit=10**6, budget=budget)
@@ -172,14 +168,14 @@ def answers(text, snapshots, value):
 
 
 @settings(max_examples=800, deadline=None, suppress_health_check=list(HealthCheck))
-@given(documents, documents, inputs, wheres, st.data())
-def compare(outcomes, log, history, taken, where, data):
-    """One random query on one random store, solved by both."""
-    snapshots = {"$": stored(log, range(1, 20)), "$history": stored(history, (1, 3, 4, 6, 7, 9, 10))}
+@given(documents, events, inputs, wheres, st.data())
+def compare(outcomes, log, app, taken, where, data):
+    """One random query on random stores, of which one has an attribute that the other lacks, solved by both."""
+    snapshots = {"$": stored(SCHEMA, log, range(1, 20)), "$app": stored(APP_SCHEMA, app, (1, 3, 4, 6, 7, 9, 10))}
     binding, value = taken
     names = mentioned(binding + where)
     find = joined(data.draw(st.lists(pick(names), min_size=1, max_size=3, unique=True)))
-    text = f"[:find {find} :in $ $history % {binding} :where {where}]"
+    text = f"[:find {find} :in $ $app % {binding} :where {where}]"
     result = answers(text, snapshots, value)
     if result is None:
         outcomes["refused"] += 1

@@ -163,6 +163,8 @@ def _newest(
         raise FollowError(answer)
     with reading("repl_output_log"):
         entries: list[dict[str, Any]] = answer["result"]
+        if events := answer.get("appEvents"):
+            say(f"events of applications, beside these: {events}; --category {APP_EVENT} prints them", err=True)
         return entries, max(answer["lastLine"] or 0, since or 0)
 
 
