@@ -353,7 +353,7 @@ def test_mypy_knows_every_room_of_the_tests_and_everything_that_supports_them():
 
 # A first sentence names its subject, as somebody who searches would: "The forms that are sent", not "What is sent".
 # So many of these clauses are left, and there may be fewer only: whoever rewrites some lowers the number.
-CLAUSES_LEFT = {"What": 12, "Who": 5, "How": 64, "Whether": 238}
+CLAUSES_LEFT = {"What": 0, "Who": 0, "How": 0, "Whether": 238}
 
 
 def opening_words():

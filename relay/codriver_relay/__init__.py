@@ -396,7 +396,7 @@ class SocketPoll:
         self.register, self.unregister = self.events.__setitem__, self.events.__delitem__
 
     def poll(self, wait_ms: float | None = None) -> list[tuple[int, int]]:
-        """What is ready, after waiting at most so long."""
+        """The descriptors that are ready, after waiting at most so long."""
         readers, writers = ([fd for fd, events in self.events.items() if events & kind] for kind in (POLLIN, POLLOUT))
         readers, writers, _ = select.select(readers, writers, [], None if wait_ms is None else wait_ms / 1000)
         return [(fd, POLLIN * (fd in readers) | POLLOUT * (fd in writers)) for fd in {*readers, *writers}]

@@ -188,7 +188,7 @@ def _server_above(workspace: Path) -> Path | None:
 
 
 def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
-    """How a server is, for a person."""
+    """The health of a server in lines, for a person."""
     yield Styled(
         f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}", bold=True
     )

@@ -163,7 +163,7 @@ class Board:
         return [row.evaluation for row in self.rows if row.evaluation and row.status in UNFINISHED]
 
     def settle(self, evaluation: str, answer: Mapping[str, Any]) -> None:
-        """How an evaluation stands, as `get_evaluation` answers; an answer that does not know is the end of asking."""
+        """Take the status that `get_evaluation` tells; an answer that does not know is the end of asking."""
         row = self._by_evaluation.get(evaluation)
         if row is None:
             return

@@ -46,7 +46,7 @@ def with_told(state: State, client: Client, who: str) -> Client:
 
 
 def seen(state: State, client: str, who: str, session: str) -> Seen | None:
-    """How the caller's last answer said that the session with this key stands; None if there was none."""
+    """The standing of the session with this key as the caller's last answer said it; None if there was none."""
     known = state.clients.get(client)
     told = known.told.get(who) if known else None
     return told.seen.get(session) if told else None

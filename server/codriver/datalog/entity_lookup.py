@@ -170,7 +170,7 @@ def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequen
 
 
 def _spread(snapshot: Snapshot, place: int) -> float:
-    """How many records share a value of the attribute, on average."""
+    """The number of records that share a value of the attribute, on average."""
     if place == LINE:
         return 0
     return len(snapshot) / max(1, snapshot.distinct_values(place)) if snapshot.is_indexed(place) else len(snapshot)

@@ -137,7 +137,7 @@ def in_order(values: Iterable[object]) -> list[Any]:
 
 
 def nested(value: object, levels: int = 0) -> int:
-    """How many levels of collections a value has; stops counting where there are too many."""
+    """The levels of collections in a value; stops counting where there are too many."""
     if isinstance(value, str) or not isinstance(value, Iterable) or levels > MAX_NESTING:
         return levels
     return max((nested(item, levels + 1) for item in _items(value)), default=levels + 1)

@@ -51,7 +51,7 @@ class LiveSide(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an act ended: what was written, and where a step failed and all is to be as before, what came of that."""
+    """The end of an act: what was written, and where a step failed and all is to be as before, what came of that."""
 
     outcome: Outcome
     put_back: PutBack | None = None

@@ -59,7 +59,7 @@ def cut(diff: str, max_chars: int) -> tuple[str, bool]:
 
 
 def _common(one: list[str], other: list[str]) -> int:
-    """How many lines both begin with."""
+    """The number of lines that both begin with."""
     count = 0
     for line, counterpart in zip(one, other, strict=False):
         if line != counterpart:

@@ -115,7 +115,7 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How the values of a cell are laid out: `indent` None for all in one line."""
+    """The layout of a cell's values: `indent` None for all in one line."""
 
     indent: str | None
     base: str

@@ -50,7 +50,7 @@ _CUT: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\])}, ])")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How a fresh value reproduces a recorded one. `pattern` is a regular expression of both; blank where they agree.
+    """The match of a fresh value with a recorded one. `pattern`: a regular expression of both; blank where they agree.
 
     `is_cut`: what was recorded is the beginning of it alone.
     """
@@ -60,7 +60,7 @@ class Match:
 
 
 def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match | None:
-    """How the fresh value reproduces the recorded one, which is of `time_ms`; None where it does not."""
+    """The match of the fresh value with the recorded one, which is of `time_ms`; None where there is none."""
     if len(recorded) <= _LONGEST and (varying := _pattern(recorded, fresh, time_ms)):
         return Match(varying)
     if recorded == fresh or are_equal(recorded, fresh, dialect):

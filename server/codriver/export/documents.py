@@ -58,7 +58,7 @@ class Page:
 
 
 def summary(checked: Sequence[Checked]) -> str:
-    """How much of it reproduces, in words."""
+    """The part of it that reproduces, in words."""
     counts = Counter(one.verdict for one in checked if not one.is_typo)
     typos = sum(one.is_typo for one in checked)
     words = [f"{counts['same'] + counts['ran']} of {len(checked) - typos} steps reproduce exactly"]

@@ -50,7 +50,7 @@ def place(text: str, base: str, ending: str, old: str = "") -> str:
 
 
 def width(text: str) -> int:
-    """How many columns `text` takes."""
+    """The number of columns that `text` takes."""
     return len(text) + text.count("\t")
 
 

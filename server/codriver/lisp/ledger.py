@@ -122,7 +122,7 @@ class Ledger:
 
 
 def _sure(evaluated: Evaluated, read: Definitions) -> int:
-    """How many of the definitions were made for sure."""
+    """The number of definitions that were made for sure."""
     if evaluated.is_done:
         return len(read.found)
     if evaluated.forms is not None:

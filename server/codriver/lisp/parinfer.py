@@ -216,7 +216,7 @@ class IndentPass:
         self._shift += columns
 
     def _ended(self) -> int:
-        """How many open brackets, from the last, end before code that begins at the current column.
+        """The number of open brackets, from the last, that end before code that begins at the current column.
 
         A line belongs into a bracket that stands left of it. Where that has changed because one of both moved, a line
         is kept in its bracket only if it did not move itself, and goes into a new one only if the bracket moved left

@@ -211,5 +211,5 @@ def check_beside(unit: Unit, new: str) -> None:
 
 
 def _count_forms(text: str) -> int:
-    """How many forms of `text` a reader would give."""
+    """The number of forms in `text`, as a reader gives them."""
     return sum(form.kind != "discard" for form in read(text).forms)

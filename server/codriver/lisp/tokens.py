@@ -72,7 +72,7 @@ class Places:
 
     @property
     def count(self) -> int:
-        """How many lines there are; a text that ends with a line end has an empty last one."""
+        """The number of lines; a text that ends with a line end has an empty last one."""
         return len(self._starts)
 
 

@@ -94,7 +94,7 @@ class Text:
 
     @property
     def dropped(self) -> int:
-        """How many characters, the oldest, are not held any more."""
+        """The number of characters, the oldest, that are not held any more."""
         if not self._written:
             return 0
         with self._store.lock:

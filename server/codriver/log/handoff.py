@@ -34,7 +34,7 @@ PART: Final = re.compile(r"[^\s./:]+")
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """How it is at this moment. `now`: epoch milliseconds. `on_disk`: the names that source files define."""
+    """The circumstances of this moment. `now`: epoch milliseconds. `on_disk`: the names that source files define."""
 
     now: int
     repls: tuple[str, ...] = ()

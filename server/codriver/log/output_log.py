@@ -221,7 +221,7 @@ class OutputLog:
 
     @property
     def entity_count(self) -> int:
-        """How many entities are held."""
+        """The number of entities held."""
         return len(self._store)
 
     @property
@@ -231,7 +231,7 @@ class OutputLog:
 
     @property
     def evicted(self) -> int:
-        """How many entities have left since the start."""
+        """The number of entities that have left since the start."""
         return self._evicted
 
     def caller(self, name: str) -> str:

@@ -88,7 +88,7 @@ class Transcript:
 
     @property
     def total(self) -> int:
-        """How many characters values, output and error output have together, with what was dropped."""
+        """The characters of values, output and error output together, with those that were dropped."""
         return self.result.total + self.out.total + self.err.total
 
     @property
@@ -181,7 +181,7 @@ class Late:
 
     @property
     def count(self) -> int:
-        """How many lines were printed, one that has begun among them."""
+        """The number of lines printed, one that has begun among them."""
         return self.newlines + (not self.is_ended)
 
 

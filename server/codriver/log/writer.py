@@ -135,7 +135,7 @@ class Logbook:
         self._redactor.forget(repl)
 
     def history_usage(self) -> Mapping[str, int]:
-        """How much the history takes, in entities and bytes."""
+        """The size of the history, in entities and bytes."""
         return self._history.usage()
 
     def remembered(self) -> tuple[Entry, ...]:

@@ -75,7 +75,7 @@ class _Share:
         return not self.waiting and not self.running
 
     def had_s(self, now: float) -> float:
-        """How long its work took of late: what is long ago counts little."""
+        """The time that its work took of late, in seconds: what is long ago counts little."""
         return self.used_s * math.exp2((self.used_at - now) / HALF_LIFE_S)
 
     def use(self, took_s: float, now: float) -> None:
@@ -102,7 +102,7 @@ class Shares:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a slot."""
+        """The number of those that wait for a slot."""
         return sum(len(share.waiting) for share in self._shares.values())
 
     def is_busy(self, client: str) -> bool:

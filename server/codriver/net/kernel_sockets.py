@@ -51,7 +51,7 @@ class KernelSilentError(OSError):
 
 
 def listener_of(connection: socket.socket) -> Peer | None:
-    """Who is behind a connection that was made from here: the user at its other end, and the socket that listened.
+    """The peer of a connection that was made from here: the user at its other end, and the socket that listened.
 
     None when the other end is not on this machine, or not in this container. The listener is asked for first: while the
     other end is not accepted yet, it has no user, and whoever listened before still does.

@@ -69,7 +69,7 @@ def noted_workspaces() -> tuple[Path, ...]:
 
 
 def ask_all(name: str) -> tuple[KnownServer, ...]:
-    """How each noted server is, asked side by side, as the client `name`. Blocks for a few seconds at most."""
+    """The noted servers, asked side by side, as the client `name`. Blocks for a few seconds at most."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # only for this list
 
     workspaces = noted_workspaces()

@@ -56,7 +56,7 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """How many lines wait."""
+        """The number of lines that wait."""
         return len(self._lines)
 
     @property

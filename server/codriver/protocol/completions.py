@@ -149,7 +149,7 @@ class Completions:
         return (one for one in newest_first if transcripts.get(one) is not None)
 
     def _callers(self) -> Iterable[str]:
-        """Who evaluated, the newest first."""
+        """The callers that evaluated, the newest first."""
         return dict.fromkeys(one.who for one in reversed(list(self._services.core.state.evaluations.values())))
 
     def _lines(self) -> Iterable[str]:

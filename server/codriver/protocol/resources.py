@@ -213,7 +213,7 @@ class Resources:
         raise _missing(UNKNOWN, uri, protocol)
 
     async def handoff(self, client: ClientSession, who: str | None) -> str:
-        """How things stand, for the caller `who`; without one, for the client's own, or for nobody by a command."""
+        """The handoff for the caller `who`; without one, for the client's own, or for nobody by a command."""
         is_command = client.name.startswith(OWN_NAMES)
         reader = slug(who or "") or ("" if is_command else client_slug(client.name))
         told = await handoff(

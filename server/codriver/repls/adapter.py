@@ -67,7 +67,7 @@ class KernelOperations(Protocol):
 
     @property
     def profile(self) -> Profile:
-        """What the REPL can do. Constant for the life of the connection."""
+        """The dialect and capabilities of the REPL. Constant for the life of the connection."""
         ...
 
     async def interrupt_others(self) -> Interruption:
@@ -305,7 +305,7 @@ def _refuse(profile: Profile, capability: str) -> NoReturn:
 
 
 class Connector(Protocol):
-    """How to connect to the REPLs of one protocol; one each stands in `codriver.app.wiring.CONNECTORS`."""
+    """A way to connect to the REPLs of one protocol; one each stands in `codriver.app.wiring.CONNECTORS`."""
 
     def __call__(
         self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool

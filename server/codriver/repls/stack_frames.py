@@ -58,7 +58,7 @@ def folded(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
 
 
 def _run_at(texts: Sequence[str], place: int) -> tuple[int, int]:
-    """How many frames from a place on repeat, and how often; one and once where none do."""
+    """The number of frames from a place on that repeat, and how often; one and once where none do."""
     for size in range(1, MOST_IN_CYCLE + 1):
         cycle, times = texts[place : place + size], 1
         if texts[place + size : place + 2 * size] != cycle:

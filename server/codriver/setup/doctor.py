@@ -196,7 +196,7 @@ def _say_no_server(file: Path, problem: str) -> Check:
 
 
 def _end_of(record: ServerRecord, folder: Path) -> str:
-    """How to end a server that hangs: its process is named only where the kernel says which one it is."""
+    """The way to end a server that hangs: its process is named only where the kernel says which one it is."""
     with contextlib.suppress(OSError, CodriverError):
         process = server_record.process_of(record, folder)
         if process is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
-    """How the entries of the clients stand that are found here."""
+    """Checks of the entries of the clients that are found here."""
     clients = found_clients(launch.workspace, environment)
     if not clients:
         yield Check("clients", "note", "none found in this workspace or on this machine", "codriver init --client NAME")
@@ -28,7 +28,7 @@ def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
 
 
 def _check_client(client: Client, launch: Launch, environment: Environment) -> Check:
-    """How the entry of one client stands: in the workspace, else in the user's own file."""
+    """The check of one client's entry: in the workspace, else in the user's own file."""
     changes = [plan([client], launch, environment, scope=scope)[0] for scope in client.scopes]
     good = next((change for change in changes if change.state == "same"), None)
     if good is not None:

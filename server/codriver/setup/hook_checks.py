@@ -32,7 +32,7 @@ PLACEHOLDER: Final = re.compile(r"\$\{([a-z_.A-Z]+)\}")
 
 
 def check_hooks(launch: Launch, environment: Environment, ask: Ask) -> Iterator[Check]:
-    """How the hooks stand that are installed in the workspace; nothing of clients without any."""
+    """Checks of the hooks that are installed in the workspace; none of clients without any."""
     recorded = json.loads(shipped_text(f"{FOLDER}/recorded.json"))
     for client_id, files in known_hooks().items():
         client = known_clients()[client_id]

@@ -104,7 +104,7 @@ def _named(repl: Connected) -> str:
 
 
 def _say_how(*, evaluates: bool, offered: Collection[str] | None) -> str:
-    """How to work with the tools that there are."""
+    """The way to work with the tools that there are."""
     if evaluates and (offered is None or "evaluate_code" in offered):
         return " ".join(words for tool, words in LOOP if not tool or offered is None or tool in offered)
     why = "until a REPL is connected, which its tools wait for" if evaluates else "as the settings say"

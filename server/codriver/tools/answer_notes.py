@@ -127,7 +127,7 @@ def with_notes(fields: dict[str, object], more: Sequence[str]) -> dict[str, obje
 
 
 async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> tuple[list[str], bool]:
-    """How an evaluation that is over compares with the one before of the same code in the same session.
+    """The comparison of an evaluation that is over with the one before of the same code in the same session.
 
     Beside it: whether result and output are the same, so that nobody will ask for more.
     """
@@ -190,7 +190,7 @@ def _differs(now: Text, then: Text) -> bool:
 
 
 def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:
-    """How many lines are other ones, wherever they stand, and of how many; zeros when there is too much to count."""
+    """The number of lines that are other ones, wherever they stand, and of all; zeros where there is too much."""
     if max(transcript.total, earlier.total) > MAX_COUNTED_CHARACTERS:
         return 0, 0
     changed = total = 0

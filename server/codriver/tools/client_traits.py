@@ -23,7 +23,7 @@ OWN_CHARACTERS = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """How a client differs from one of which nothing is known."""
+    """The differences of a client from one of which nothing is known."""
 
     answer_characters: int = 20_000
     """The longest answer, as JSON, that reaches the model whole; of a longer one it sees a part, or a file's name."""

@@ -193,7 +193,7 @@ def _header(url: str) -> str:
 
 
 def _age_s(file: Path, url: str) -> float | None:
-    """How old the kept export is; None when there is none that can be used, of that address."""
+    """The age of the kept export in seconds; None when there is none that can be used, of that address."""
     try:
         with _opened(file) as lines:
             header = lines.readline(MAX_HEADER_CHARACTERS)

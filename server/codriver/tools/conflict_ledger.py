@@ -276,7 +276,7 @@ def _qualified(said: Said, made: Making) -> str:
 
 
 def ago(ms: int) -> str:
-    """How long ago something was, in words."""
+    """The time since something happened, in words."""
     seconds = max(0, ms) // 1000
     if seconds < 120:
         return f"{seconds} s"

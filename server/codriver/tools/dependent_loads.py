@@ -36,7 +36,7 @@ class PythonRenewsError(RefusedError):
 
 
 class Loads(Protocol):
-    """How to load a file, and to evaluate forms in a namespace, in the session and within the time of the load."""
+    """Ways to load a file, and to evaluate forms in a namespace, in the session and within the time of the load."""
 
     async def file(self, path: Path) -> Evaluation:
         """The evaluation that loads a file, when it is over or its time is."""

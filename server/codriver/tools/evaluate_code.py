@@ -82,7 +82,7 @@ def check_room(unfinished: Iterable[Evaluation], client: str, request: Request) 
 
 
 def weight(request: Request) -> int:
-    """How many bytes a queued request holds, without walking through its forms."""
+    """The bytes that a queued request holds, without walking through its forms."""
     code = sys.getsizeof(request.code)
     return EVALUATION_BYTES + (2 * code + FORM_BYTES * len(request.forms) if request.forms else code)
 
@@ -257,7 +257,7 @@ class _Loads:
 
 
 def default_limits(call: Call, target: Target) -> PrintLimits | None:
-    """How much of a value is printed for who does not say; None where that is the settings' to say."""
+    """The limits to which a value is printed for who does not say; None where that is the settings' to say."""
     if not traits_of(call.client_name).reads_whole:
         return None
     # Python prints no collection without an end; a sequence of Lisp may have none.

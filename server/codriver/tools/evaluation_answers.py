@@ -264,7 +264,7 @@ def _values(transcript: Transcript, places: list[range], images: Images, max_cha
 
 
 def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
-    """How many of `max_bytes` each may have of what it wants: a fair part, and what is left over, the first first."""
+    """The bytes of `max_bytes` that each may have of what it wants: a fair part, and the rest of others, in order."""
     if sum(wanted.values()) <= max_bytes:
         return dict(wanted)
     fair = max_bytes // max(1, sum(size > 0 for size in wanted.values()))
@@ -283,7 +283,7 @@ def _size(text: str, most: int) -> int:
 
 
 def _repeated(result: str) -> str:
-    """How the last of several values stands among them, as it is the result: itself if short, else a mark."""
+    """The last of several values as it stands among them, being the result: itself if short, else a mark."""
     return result if _size(result, REPEATED_BYTES + 1) <= REPEATED_BYTES else "<<result>>"
 
 
@@ -336,7 +336,7 @@ def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
 
 
 def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, dropped: int) -> str:
-    """How much of a part is left out from a place on, and the call that gives it; how much before it is lost."""
+    """The length of a part that is left out from a place on, and the call that gives it; how much before it is lost."""
     lost = f"; {dropped} older ones were dropped, {transcript.loss}" if dropped else ""
     way = f": get_evaluation with part {part}, from {place}, length {omitted}" if omitted else ""
     return (

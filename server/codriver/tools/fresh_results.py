@@ -18,7 +18,7 @@ NEVER_LIVE: Final = "no test of these has run in the REPL: call without fresh, t
 
 
 def outcomes(report: Json) -> dict[tuple[str, str], str]:
-    """How each test of a report ended, by its file (its namespace where it has none) and name; the worst counts.
+    """The outcome of each test of a report, by its file (its namespace where it has none) and name; the worst counts.
 
     The same file may be named as a module in one run and as a path in another.
     """

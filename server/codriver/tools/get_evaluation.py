@@ -104,7 +104,7 @@ class InputArguments(Evaluating):
 
 
 async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
-    """How an evaluation stands, after waiting for it if asked to."""
+    """The standing of an evaluation, after waiting for it if asked to."""
     current = evaluation_of(call.state, arguments.evaluation_id)
     if arguments.wait_ms and not current.over:
         current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)

@@ -28,7 +28,7 @@ MOST_ENTITIES: Final = 4000
 async def handoff(
     services: Services, reader: str, *, client: str, is_for_another: bool, wait_s: float, most_bytes: int = MOST_BYTES
 ) -> str:
-    """How things stand, for the caller `reader`, whose client is `client`; empty where there is nothing to tell.
+    """The handoff for the caller `reader`, whose client is `client`; empty where there is nothing to tell.
 
     `is_for_another`: the client is a command or a hook's program, and one of the others may be the reader's own.
     """

@@ -70,7 +70,7 @@ class NoteEditArguments(Arguments):
 
     @property
     def wait_s(self) -> float:
-        """How long the hook can wait, in seconds."""
+        """The time that the hook can wait, in seconds."""
         by_itself = MOST_WAIT_MS if self.event == "stopping" else WAIT_MS
         return (by_itself if self.wait_ms is None else self.wait_ms) / 1000
 
@@ -103,7 +103,7 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
 
 
 async def _handoff(call: Call, arguments: NoteEditArguments) -> str:
-    """How things stand, whole for an agent that has forgotten them, and in short for one that begins."""
+    """The handoff, whole for an agent that has forgotten it, and in short for one that begins."""
     return await handoff(
         call.services,
         call.who(arguments.who),

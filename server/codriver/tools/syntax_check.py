@@ -115,7 +115,7 @@ _ASSIGNED = re.compile(r"[^=!%]+=\s*(?=[!%])")
 
 
 def _in_python(lines: list[str]) -> str:
-    """How to correct the line with the error: of IPython's own syntax, by what Python has for it."""
+    """The correction of the line with the error: of IPython's own syntax, by what Python has for it."""
     text = lines[0].strip() if lines else ""
     keeps = ""
     if assigned := _ASSIGNED.match(text):
@@ -135,7 +135,7 @@ def speaks_lisp(state: State, key: str | None) -> bool:
 
 
 def check_brackets(code: str) -> Reading:
-    """How a reader reads Lisp; refuse what it cannot read to its end.
+    """The reading of Lisp code; what cannot be read to its end is refused.
 
     Raises:
         UnbalancedError: says where, and what the indentation suggests.

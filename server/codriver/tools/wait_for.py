@@ -202,7 +202,7 @@ class _Wait:
                 return
 
     async def _ask(self, until: int, take: Callable[[QueryAnswer], T]) -> tuple[Cut | None, T]:
-        """How the query's answer was cut, if it was, and what `take` makes of it, once it is this client's turn.
+        """The cut of the query's answer, if there was one, and what `take` makes of it, once it is this client's turn.
 
         Raises:
             NoTurnError: it was not, in time.

@@ -73,7 +73,7 @@ class Decoder:
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes are still needed of a string that has begun: so many are taken at no cost but their copy."""
+        """The bytes that are still needed of a string that has begun: so many are taken at no cost but their copy."""
         return self._missing
 
     def feed(self, data: bytes) -> list[Value]:

@@ -1,4 +1,4 @@
-"""How much a line of JSON would become, told before anything is built of it.
+"""The memory that a line of JSON would take, told before anything is built of it.
 
 Four bytes of text become a hundred of objects: a line of brackets within the limit of bytes fills the memory and holds
 everybody up. So elements and nesting of a long line are counted first, in pieces.

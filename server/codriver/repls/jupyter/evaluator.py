@@ -79,7 +79,7 @@ class _Work:
 
 
 class FileLoads(Protocol):
-    """How a kernel loads files."""
+    """The way in which a kernel loads files."""
 
     def load_code(self, request: Request) -> str:
         """The code that loads the file of a request of that kind."""

@@ -97,7 +97,7 @@ class ServerKernels:
         return frozenset(self._led_to.values())
 
     def connectors(self) -> Mapping[str, Connector]:
-        """How to connect to such kernels, by protocol. See `codriver.repls.adapter.Connector`."""
+        """The connectors of such kernels, by protocol. See `codriver.repls.adapter.Connector`."""
         return {FILES: self._connect_by_file, **{protocol: partial(self._connect, protocol) for protocol in PROTOCOLS}}
 
     async def end(self) -> None:

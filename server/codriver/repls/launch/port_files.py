@@ -108,7 +108,7 @@ def _read_all(workspace: Path, places: Iterable[Path]) -> tuple[Found, ...]:
 
 
 def _read(workspace: Path, path: Path) -> Found | None:
-    """What the file at `path` says; None when there is none."""
+    """The port that the file at `path` tells; None when there is none."""
     key = _suggest_key(workspace, path)
     try:
         data, status = read_port_file(path, workspace)
@@ -126,7 +126,7 @@ def _read(workspace: Path, path: Path) -> Found | None:
 
 
 def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
-    """What a port file holds, and its status. One that the user's settings name may lie outside of the workspace.
+    """The bytes of a port file, and its status. One that the user's settings name may lie outside of the workspace.
 
     Raises:
         OSError: there is none, or it is a link or no regular file.

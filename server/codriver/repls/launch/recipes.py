@@ -58,7 +58,7 @@ class RecipeError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to start one REPL. `env` is whole: nothing is to be added to it."""
+    """A command that starts one REPL. `env` is whole: nothing is to be added to it."""
 
     command: tuple[str, ...]
     env: Mapping[str, str]
@@ -87,7 +87,7 @@ class Project:
 def recipe(
     words: str, workspace: Path, environ: Mapping[str, str], *, is_accepted: bool = True, python: str = AUTO
 ) -> Recipe:
-    """How to start what `words` name: a known REPL, or any command line. `python`: the setting of that name.
+    """The recipe for what `words` name: a known REPL, or any command line. `python`: the setting of that name.
 
     Without `is_accepted`, which says that the user has accepted the workspace, no program is started that lies in it:
     whoever made the checkout made the program too. Only the interpreter that runs the server may lie there.

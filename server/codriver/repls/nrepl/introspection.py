@@ -314,7 +314,7 @@ class Introspection:
 
 
 def require(profile: Profile, capability: str) -> Capability:
-    """How the REPL supports `capability`.
+    """The REPL's support of `capability`.
 
     Raises:
         CapabilityMissingError: not at all.

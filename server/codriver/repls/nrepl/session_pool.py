@@ -208,7 +208,7 @@ class SessionPool:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """How long a REPL may be silent before it is asked, and then before it counts as gone: 25 s together."""
+    """The times for which a REPL may be silent before it is asked, and then before it counts as gone: 25 s together."""
 
     silence_s: float = 10.0
     answer_s: float = 15.0

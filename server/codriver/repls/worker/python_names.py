@@ -168,7 +168,7 @@ def _modules(here: types.ModuleType, home: types.ModuleType) -> list[tuple[str, 
 
 
 def _distance(module: types.ModuleType) -> int:
-    """How far a module is from the user's code."""
+    """The distance of a module from the user's code."""
     file = module.__dict__.get("__file__")
     if not isinstance(file, str):
         return INSTALLED
