@@ -6,12 +6,12 @@ from codriver.core import app_streams, effects
 from codriver.core.actions import (
     AppStreamBegan,
     AppStreamEnded,
-    AppStreamRenewed,
     ClientConnected,
     ClientGone,
     ReplConnected,
     ReplFound,
     ReplLost,
+    RestartRepl,
 )
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
@@ -67,22 +67,34 @@ def test_a_stream_is_renewed_again_and_again_while_the_application_has_it(server
     assert server.core.state.app_streams == (FIRST,)
 
 
-def test_of_one_that_the_application_ended_people_are_told(server):
+def test_of_one_that_the_application_ended_whoever_waits_is_told(server):
     server.renewed(is_there=False)
     assert server.core.state.app_streams == ()
-    [said] = [effect.text for effect in server.effects if isinstance(effect, effects.Append)]
-    assert "s1-a (error) of ann ended" in said
-    assert server.of(effects.RenewAppStream) == []
+    [told] = server.effects
+    assert (told.stream, told.why) == (FIRST, "the application ended it")
 
 
-def test_one_whose_connection_is_over_is_not_listed_and_forgotten_without_a_word(server):
+def test_one_whose_connection_is_over_is_over_and_is_not_there_again_with_the_next(server):
+    begun = list(server.effects)
     server.do(ReplLost("r1", "gone"))
-    assert app_streams.live(server.core.state) == []
+    [told] = [effect for effect in server.effects if isinstance(effect, effects.TellAppStreamOver)]
+    assert (told.stream, told.why) == (FIRST, "the REPL py is lost (gone)")
     server.do(ReplConnected("r1", PROFILE, "x:1"))
     assert app_streams.live(server.core.state) == []
-    server.do(AppStreamRenewed(FIRST, None))
-    assert server.core.state.app_streams == ()
+    server.effects[:] = begun
+    server.renewed(is_there=True)
     assert server.effects == []
+
+
+def test_a_restart_ends_the_streams_of_a_repl_that_is_ours_to_restart_alone(server):
+    server.do(RestartRepl("r1", "for a test"))
+    assert server.core.state.app_streams == (FIRST,)
+    server.do(ReplFound("r2", "own", Origin("process", "python")), ReplConnected("r2", PROFILE, "x:2"))
+    own = AppStream("s1-b", "r2", 1, "c1", "ann", "fx")
+    server.do(AppStreamBegan(own))
+    server.do(RestartRepl("r2", "for a test"))
+    assert server.of(effects.TellAppStreamOver) == [own]
+    assert server.core.state.app_streams == (FIRST,)
 
 
 def test_a_client_that_leaves_ends_its_own_streams_alone(server):

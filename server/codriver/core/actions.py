@@ -179,10 +179,10 @@ class AppStreamBegan(Action):
 
 @dataclass(frozen=True)
 class AppStreamRenewed(Action):
-    """The renewal of a stream: whether the application still has it, None where its connection is over."""
+    """The renewal of a stream: whether the application still has it."""
 
     stream: AppStream
-    is_there: Later[bool | None] = from_result()
+    is_there: Later[bool] = from_result()
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,25 @@ The application ends by itself what nobody renews: see the lease in `codriver_se
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
-from codriver.core.actions import AppStreamRenewed, Say
+from codriver.core.actions import AppStreamRenewed, RestartRepl
 from codriver.core.dispatch import Outcome
-from codriver.core.effects import EndAppStream, RenewAppStream
+from codriver.core.effects import EndAppStream, RenewAppStream, TellAppStreamOver
 from codriver.core.values import replace
 
 if TYPE_CHECKING:
-    from codriver.core.actions import AppStreamBegan, AppStreamEnded
-    from codriver.core.state import AppStream, State
+    from collections.abc import Callable, Mapping
+
+    from codriver.core.actions import AppStreamBegan, AppStreamEnded, ReplLost
+    from codriver.core.state import AppStream, Repl, State
+
+
+CALLS: Final = "calls"
+"""The topic of a capture, which ends when it has told enough."""
+OPS: Final[Mapping[str, str]] = MappingProxyType({CALLS: "call"})
+"""By topic the op-type of its events, where it is another word."""
 
 
 def began(state: State, action: AppStreamBegan) -> Outcome:
@@ -26,30 +35,41 @@ def began(state: State, action: AppStreamBegan) -> Outcome:
 
 
 def renewed(state: State, action: AppStreamRenewed) -> Outcome:
-    """Renew a stream again later, or forget it."""
+    """Renew a stream again later, or forget it where the application has."""
     stream = action.stream
     if stream not in state.app_streams:
         return Outcome(state)
     if action.is_there:
         return Outcome(state, (_renewal(stream),))
-    # Of one whose connection is over it is said that the REPL is lost.
-    words = f"the stream {stream.id} ({stream.topic}) of {stream.who} ended: the application has it no more"
-    # A capture ends by itself when it has told enough.
-    says = () if action.is_there is None else (Say(words, error=stream.topic != "calls"),)
-    return Outcome(without(state, stream), follow_ups=says)
+    # A capture ends by itself.
+    why = "it has told enough, or the application ended it" if stream.topic == CALLS else "the application ended it"
+    return _over(state, [stream], why)
+
+
+def over_with(handle: Callable[[State, Repl, Any], Outcome]) -> Callable[[State, Repl, Any], Outcome]:
+    """The handler of the end of a REPL's connection, with which its streams are over."""
+
+    def handled(state: State, repl: Repl, action: ReplLost | RestartRepl) -> Outcome:
+        outcome = handle(state, repl, action)
+        left = [stream for stream in state.app_streams if stream.repl == repl.id]
+        if not left or outcome.state.repls[repl.id].phase == "connected":
+            return outcome
+        why = f"the REPL {repl.key} " + ("restarts" if isinstance(action, RestartRepl) else f"is lost ({action.cause})")
+        told = _over(outcome.state, left, why)
+        return replace(outcome, state=told.state, effects=(*outcome.effects, *told.effects))
+
+    return handled
 
 
 def ended(state: State, action: AppStreamEnded) -> Outcome:
     """Forget a stream."""
-    return Outcome(without(state, action.stream))
+    return Outcome(_without(state, [action.stream]))
 
 
 def leave(state: State, client: str) -> Outcome:
     """End the streams of a client that is gone."""
     left = [stream for stream in state.app_streams if stream.client == client]
-    for stream in left:
-        state = without(state, stream)
-    return Outcome(state, tuple(EndAppStream(stream=stream) for stream in left))
+    return Outcome(_without(state, left), tuple(EndAppStream(stream=stream) for stream in left))
 
 
 def live(state: State) -> list[AppStream]:
@@ -58,9 +78,13 @@ def live(state: State) -> list[AppStream]:
     return [stream for stream in state.app_streams if (stream.repl, stream.generation) in standing]
 
 
-def without(state: State, stream: AppStream) -> State:
-    """The state without a stream."""
-    return replace(state, app_streams=tuple(one for one in state.app_streams if one != stream))
+def _over(state: State, streams: list[AppStream], why: str) -> Outcome:
+    """The end of streams that nobody asked for, which whoever waits for their events is told."""
+    return Outcome(_without(state, streams), tuple(TellAppStreamOver(stream=stream, why=why) for stream in streams))
+
+
+def _without(state: State, streams: list[AppStream]) -> State:
+    return replace(state, app_streams=tuple(one for one in state.app_streams if one not in streams))
 
 
 def _renewal(stream: AppStream) -> RenewAppStream:

@@ -137,6 +137,14 @@ class EndAppStream(Effect):
 
 
 @dataclass(frozen=True)
+class TellAppStreamOver(Effect):
+    """Tell whoever waits for the events of a stream that no more come, and why."""
+
+    stream: AppStream
+    why: str
+
+
+@dataclass(frozen=True)
 class SettleEvaluation(Effect):
     """Wake whoever waits for the evaluation: it is over, or its status changed."""
 

@@ -208,7 +208,7 @@ class State:
     """The languages that files of the workspace are written in; None before they were looked at."""
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
     app_streams: tuple[AppStream, ...] = ()
-    """In the order in which they came; one whose connection is over stays until its next renewal."""
+    """In the order in which they came."""
 
     def unfinished(self) -> list[Evaluation]:
         """The evaluations that are not over, in the order in which they came."""

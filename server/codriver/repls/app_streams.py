@@ -6,20 +6,22 @@ import json
 import logging
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver.core.app_streams import OPS
 from codriver.errors import CodriverError
 from codriver.log.app_log import AppEvent
 from codriver.repls.errors import OpTimedOutError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
 
     from codriver.core.dispatch import Core
-    from codriver.core.effects import EndAppStream, RenewAppStream
+    from codriver.core.effects import EndAppStream, RenewAppStream, TellAppStreamOver
     from codriver.core.state import Repl
     from codriver.log.app_log import AppLog
     from codriver.repls.adapter import Adapter
@@ -54,11 +56,15 @@ class AppEventRecorder:
     streams bring is recorded once.
     """
 
-    def __init__(self, core: Core, log: AppLog, later: Later) -> None:
-        """`later` runs a coroutine function with an argument, in a task of its own, named for its faults."""
+    def __init__(self, core: Core, log: AppLog, later: Later, workspace: Path) -> None:
+        """`later` runs a coroutine function with an argument, in a task of its own, named for its faults.
+
+        Files in the `workspace` are named from there.
+        """
         self._core = core
         self._log = log
         self._later = later
+        self._workspace = f"{workspace}/"
         self._intakes: dict[str, _Intake] = {}
 
     def heard(self, repl: Repl, frame: Mapping[str, object]) -> None:
@@ -73,7 +79,8 @@ class AppEventRecorder:
         intake.unkept[stream] += _whole(frame.get("dropped")) or 0
         for told in events if isinstance(events, list) else ():
             if (event := read_event(told, repl.key)) is not None:
-                self._take(intake, stream, event)
+                near = event.text.replace(self._workspace, "")
+                self._take(intake, stream, replace(event, text=near))
 
     def _take(self, intake: _Intake, stream: str, event: AppEvent) -> None:
         if event.app_id is not None and event.app_id in intake.known:
@@ -103,6 +110,14 @@ class AppEventRecorder:
                 key = repl.key if repl else None
                 now = self._core.now()
                 self._log.record(AppEvent(text, now, op="stream", name="not-kept", session_key=key))
+
+    def over(self, effect: TellAppStreamOver) -> None:
+        """Record that a stream ended, as an event of its topic: that wakes whoever waits for its events."""
+        stream, repl = effect.stream, self._core.state.repls.get(effect.stream.repl)
+        text = f"{stream.id} ({stream.topic}) of {stream.who} is over: {effect.why}; watch_app again once it is back"
+        op = "stream" if stream.topic == "trace" else OPS.get(stream.topic, stream.topic)
+        key = repl.key if repl else None
+        self._log.record(AppEvent(text, self._core.now(), op=op, name="stream-over", session_key=key))
 
 
 def read_event(told: object, session_key: str) -> AppEvent | None:
@@ -155,7 +170,7 @@ class AppStreamKeeper:
         if stream not in self._core.state.app_streams:
             return
         repl, adapter = self._core.state.repls.get(stream.repl), self._adapters.get(stream.repl)
-        is_there: bool | None = None
+        is_there = False
         if repl is not None and adapter is not None and repl.generation == stream.generation:
             try:
                 told = json.loads(await adapter.ask_seam("subscriptions", json.dumps({"renew": [stream.id]})))

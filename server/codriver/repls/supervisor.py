@@ -86,8 +86,8 @@ class Repls:
         self._adapters: dict[str, Adapter] = {}
         self._core = core
         self._faults = Faults(core)
-        app_events = AppEventRecorder(core, logbook.app, self._begin)
-        self._events = EventRecorder(core, logbook, transcripts, app_events)
+        self._app_events = AppEventRecorder(core, logbook.app, self._begin, workspace)
+        self._events = EventRecorder(core, logbook, transcripts, self._app_events)
         self._streams = AppStreamKeeper(core, self._adapters)
         self._interrupter = Interrupter(core, self._adapters, transcripts)
         self._runner = Runner(core, self._faults, self._adapters, self._interrupter, self._begin, self._events.cleared)
@@ -118,6 +118,7 @@ class Repls:
             effects.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
             effects.SettleEvaluation: self._events.settle,
             effects.RenewAppStream: partial(self._begin, "renewing a stream", self._streams.renew),
+            effects.TellAppStreamOver: self._app_events.over,
             effects.EndAppStream: partial(self._begin, "ending a stream", self._streams.end),
         }
 

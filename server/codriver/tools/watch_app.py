@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 QUERY: Final = "[:find ?l ?t :in $ $app :where [$app ?e :output/line ?l] [$app ?e :output/text ?t]%s]"
 """The query by which `wait_for` waits for events; of a topic other than `trace`, for those of its op-type."""
 
-OPS: Final = {"calls": "call"}
-"""By topic the op-type of its events, where it is another word."""
-
 
 class WatchArguments(Arguments):
     """Arguments of `watch_app`."""
@@ -50,7 +47,7 @@ async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
         return refused(call, told)
     stream = AppStream(str(told["subId"]), repl.id, repl.generation, call.client, who, arguments.topic)
     call.dispatch(AppStreamBegan(stream))
-    kind = OPS.get(arguments.topic, arguments.topic)
+    kind = app_streams.OPS.get(arguments.topic, arguments.topic)
     op = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{kind}"]'
     captured = {"lines": [_captured(told["capture"])]} if "capture" in told else {}
     return Answer({"subId": stream.id, "since": since, "query": QUERY % op, **captured})
