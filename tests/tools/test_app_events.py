@@ -52,9 +52,9 @@ class Logs:
     def tell(self, text="1 fx db/write", **known):
         return self.app_log.record(AppEvent(text, 0, **known))
 
-    async def listed(self, **given):
+    async def listed(self, client="bare", **given):
         arguments = LogArguments.model_validate(given)
-        return (await repl_output_log(Call(self, "c1", "bare", None), arguments)).fields
+        return (await repl_output_log(Call(self, "c1", client, None), arguments)).fields
 
     async def awaited(self, query, **given):
         arguments = WaitArguments.model_validate({"query": query, "timeoutMs": 60_000, **given})
@@ -88,14 +88,22 @@ async def test_events_are_listed_by_their_category_in_line_order_with_the_rest()
         logs.tell(f"event {number}", op="fx", who="ann")
     logs.append("evaluationResults", "1")
     answer = await logs.listed(category=["appEvent"])
-    assert answer["result"][0] == {
-        "line": 2, "category": "appEvent", "text": "event 0", "timestamp": 0, "who": "ann", "op": "fx",
-    }  # fmt: skip
     assert (lines(answer), answer["firstLine"], answer["lastLine"]) == ([2, 4, 6], 1, 7)
     assert lines(await logs.listed(category=["appEvent", "evaluatedCode"])) == [1, 2, 3, 4, 5, 6]
     assert lines(await logs.listed(category=["appEvent", "evaluatedCode"], limit=2)) == [5, 6]
     assert lines(await logs.listed(category=["appEvent"], since=2, limit=1)) == [6]
     assert lines(await logs.listed(category=["appEvent"], by="bob")) == []
+
+
+async def test_a_model_reads_what_an_events_text_says_once_and_a_program_gets_all_of_it():
+    logs = Logs()
+    logs.tell("342 fx db/write app d86 0.25ms", op="fx", name="db/write", frame="app", cause=86, ms=0.25, app_id=342)
+    lean = {"line": 1, "category": "appEvent", "text": "342 fx db/write app d86 0.25ms", "timestamp": 0}
+    parts = {"op": "fx", "name": "db/write", "frame": "app", "cause": 86, "ms": 0.25, "app-id": 342}
+    assert (await logs.listed(category=["appEvent"]))["result"] == [lean]
+    assert (await logs.listed("codriver-log", category=["appEvent"]))["result"] == [lean | parts]
+    query = "[:find (pull $app ?e [*]) . :in $ $app :where [$app ?e :output/line]]"
+    assert (await logs.listed(query=query))["result"] == {"id": 1, **lean, **parts}
 
 
 async def test_a_wait_for_an_event_ends_when_it_comes():

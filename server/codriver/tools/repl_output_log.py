@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 from pydantic import Field, WithJsonSchema
 
 from codriver.log.app_log import APP_EVENT
-from codriver.log.output_log import Category, Question
+from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
 from codriver.tools.answer_budget import Images, budget, budget_asked, fit, shorten
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.client_traits import traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,9 @@ Input = Annotated[Any, WithJsonSchema({"anyOf": [*_SCALARS, _COLLECTION]})]
 AnyCategory = Annotated[
     Category | Literal["appEvent"], WithJsonSchema({"enum": list(get_args(Category)), "type": "string"})
 ]
+
+IN_TEXT: Final = frozenset(APP_SCHEMA.attributes) - frozenset(SCHEMA.attributes)
+"""Attributes of an event that its text says as well: a model need not read them twice, and a query gives them."""
 
 MAX_TEXT_BYTES: Any = Field(None, ge=1024, le=16 * 2**20)
 
@@ -79,6 +83,8 @@ def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
     if category is None or APP_EVENT not in category:
         return found
     of_apps = call.services.app_log.entries(since=since, who=who, limit=limit)
+    if not traits_of(call.client_name).wants_detail:
+        of_apps = [{name: value for name, value in event.items() if name not in IN_TEXT} for event in of_apps]
     return sorted([*found, *of_apps], key=lambda entity: entity["line"])[-limit:]
 
 
