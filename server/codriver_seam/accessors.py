@@ -114,7 +114,7 @@ def health(_asked: Json) -> Json:
         "contract": CONTRACT, "sessionId": seam.session_id, "installedMs": seam.installed_ms, "buildTick": seam.loads,
         "language": "python", "enabled": True, "frames": [one.name for one in frames],
         "ambiguousFrame": len(frames) > 1, "pid": os.getpid(), "bands": bands, "lastId": seam.last_id(),
-        "events": len(seam.events), "handlers": len(seam.handlers),
+        "events": len(seam.events), "handlers": len(seam.handlers), "issues": issues({})["total"],
     }  # fmt: skip
 
 

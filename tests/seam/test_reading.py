@@ -13,7 +13,9 @@ from codriver_seam.accessors import FILTERS, as_map
 
 
 def test_health_names_frames_and_bands_and_changes_nothing(shop):
+    seam.emit("error", "orders", message="none left")
     first, second = ask("health"), ask("health")
+    assert first["issues"] == 1
     assert first == second
     assert first["frames"] == ["shop"]
     assert first["sessionId"] == seam.session_id

@@ -129,7 +129,11 @@ def test_an_application_that_shows_itself_by_itself_is_found_by_the_list_of_sess
 
 def test_health_names_the_bands_and_changes_nothing(client):
     assert look(client, "health") == look(client, "health")
-    assert look(client, "health")["frames"] == ["shop"]
+    health = look(client, "health")
+    assert health["frames"] == ["shop"]
+    assert health["handlers"] == 1
+    assert set(health["bands"]) == {"inspect", "mutate", "stream", "epochs", "machines"}
+    assert len(json.dumps(health)) < 330
 
 
 def test_an_event_is_handled_and_its_changes_are_those_of_its_epoch(client):

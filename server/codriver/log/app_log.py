@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -32,6 +33,7 @@ MAX_TEXT_CHARACTERS: Final = 4000
 MAX_NAME_CHARACTERS: Final = 300
 RECORD_BYTES: Final = 400
 """Roughly what an event takes beside its texts."""
+LIBRARY: Final = re.compile(r"(?<![^\s=])/\S*/(?:site|dist)-packages/")
 WHO: Final = APP_SCHEMA.attributes.index("who")
 
 
@@ -60,6 +62,11 @@ class AppEvent:
         known = (line, APP_EVENT, self.text, self.timestamp, self.who, None, self.session_key, self.evaluation)
         # `ns`, `run` and `notebook` are of evaluations.
         return (*known, None, None, self.op, self.name, self.frame, self.cause, self.ms, self.app_id)
+
+
+def near(text: str, workspace: object) -> str:
+    """A line with its places as they are named from the workspace, and those of libraries from where they lie."""
+    return LIBRARY.sub("", text.replace(f"{workspace}/", ""))
 
 
 Listener = Callable[[int], None]

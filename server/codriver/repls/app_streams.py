@@ -13,7 +13,7 @@ import anyio
 
 from codriver.core.app_streams import OPS
 from codriver.errors import CodriverError
-from codriver.log.app_log import AppEvent
+from codriver.log.app_log import AppEvent, near
 from codriver.repls.errors import OpTimedOutError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class AppEventRecorder:
         self._core = core
         self._log = log
         self._later = later
-        self._workspace = f"{workspace}/"
+        self._workspace = workspace
         self._intakes: dict[str, _Intake] = {}
 
     def heard(self, repl: Repl, frame: Mapping[str, object]) -> None:
@@ -79,8 +79,7 @@ class AppEventRecorder:
         intake.unkept[stream] += _whole(frame.get("dropped")) or 0
         for told in events if isinstance(events, list) else ():
             if (event := read_event(told, repl.key)) is not None:
-                near = event.text.replace(self._workspace, "")
-                self._take(intake, stream, replace(event, text=near))
+                self._take(intake, stream, replace(event, text=near(event.text, self._workspace)))
 
     def _take(self, intake: _Intake, stream: str, event: AppEvent) -> None:
         if event.app_id is not None and event.app_id in intake.known:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
+from codriver.log.app_log import near
 from codriver.settings.model import spelled
 from codriver.tools.answer_budget import budget, fit
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
@@ -113,18 +113,14 @@ def read_told(call: Call, text: str, *, shows_told: bool = False) -> Told:
 def refused(call: Call, told: Told) -> Answer:
     """The answer for what the seam refused."""
     reason = told.get("reason") if told.get("reason") in REASONS else "accessor-failed"
-    at = {"at": near(call, told["at"])} if "at" in told else {}
+    at = {"at": near(told["at"], call.services.workspace)} if "at" in told else {}
     return Answer({**{key: value for key, value in told.items() if key != "ok"}, "reason": reason, **at}, ok=False)
-
-
-def near(call: Call, text: str) -> str:
-    """A line with its places as they are named from the workspace, and those of libraries from where they lie."""
-    return _LIBRARY.sub("", text.replace(f"{call.services.workspace}/", ""))
 
 
 def _shown(call: Call, what: str, told: Told, most: int) -> dict[str, object]:
     """The answer's fields: lines where there are many of a kind."""
-    fields = {key: value for key, value in told.items() if key not in ("ok", *_ROWS) and value not in (0, "", [])}
+    hidden = ("ok", *_ABOUT) if what == "health" else ("ok", *_ROWS)
+    fields = {key: value for key, value in told.items() if key not in hidden and value not in (0, "", [])}
     if what == "state":
         if "total" in fields:
             after = told["from"] + len(told["value"])
@@ -138,7 +134,7 @@ def _shown(call: Call, what: str, told: Told, most: int) -> dict[str, object]:
     rows = told[key].items() if isinstance(told[key], dict) else told[key]
     lines = [line_of(row) for row in rows]
     if what in _PLACED:
-        lines = [near(call, line) for line in lines]
+        lines = [near(line, call.services.workspace) for line in lines]
     kept, note, omitted = fit(lines, most, newest=True)
     # What is told of all of them stands behind the lines.
     shown: dict[str, object] = {"lines": kept, "count": len(kept)}
@@ -193,8 +189,9 @@ _LINES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "machines": ("machines", _machine_line),
 }
 """By what is asked for: where the seam's answer has its rows, and a row in one line."""
+_ABOUT: Final = frozenset({"contract", "enabled", "installedMs", "language"})
+"""What health tells for programs: it is the same in every answer to an agent, or of no use to one."""
 _PLACED: Final = frozenset({"trace", "issues", "handlers"})
-_LIBRARY: Final = re.compile(r"(?<![^\s=])/\S*/(?:site|dist)-packages/")
 _ROWS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "machines")
 
 
