@@ -47,7 +47,7 @@ def live(tmp_path_factory):
 
 def test_flask_is_found_used_and_found_again_after_its_reloader(live, client):
     (live.workspace / "shop.py").write_text(SHOP)
-    with application(live, client, "flask", "--app", "shop", "run", "--debug") as app:
+    with application(live, client, "flask", "--app", "shop", "run", "--debug", "--port", "PORT") as app:
         serving_process = app.get("/add/7")
         assert app.result_of("import shop; print('by the agent'); shop.orders") == "[7]"
         assert app.result_of("import os; str(os.getpid())") == repr(serving_process)
@@ -67,7 +67,7 @@ def test_flask_is_found_used_and_found_again_after_its_reloader(live, client):
 
 def test_an_asyncio_application_is_awaited_on_its_own_loop(live, client):
     (live.workspace / "web.py").write_text(WEB)
-    with application(live, client, "uvicorn", "web:app") as app:
+    with application(live, client, "uvicorn", "web:app", "--port", "PORT") as app:
         serving_process = app.get("/add/5")
         assert app.result_of("import os; str(os.getpid())") == repr(serving_process)
         assert app.result_of("import web; await web.queue.get()") == "5"
@@ -79,3 +79,45 @@ def test_an_asyncio_application_is_awaited_on_its_own_loop(live, client):
         assert ended["status"] == "interrupted"
         assert app.get("/add/6")
         assert app.result_of("await web.queue.get()") == "6"
+
+
+PRELOADED = """
+def post_fork(server, worker):
+    import codriver_seam
+    codriver_seam.start_repl(True)
+"""
+
+
+@pytest.mark.parametrize("way", ["each worker loads it", "it is loaded before the fork"])
+def test_each_worker_of_gunicorn_has_a_repl_of_its_own(live, client, way):
+    is_preloaded = way.endswith("fork")
+    (live.workspace / "shop.py").write_text(
+        SHOP.replace("codriver_seam.start_repl(True)", "") if is_preloaded else SHOP
+    )
+    (live.workspace / "conf.py").write_text(PRELOADED if is_preloaded else "")
+    words = ["gunicorn", "--workers", "2", "--bind", "127.0.0.1:PORT", "--config", "conf.py"]
+    with application(live, client, *words, *["--preload"] * is_preloaded, "shop:app") as app:
+        rows = until(lambda: len(app.sessions()) == 2 and app.sessions(), "both workers to be found")
+        processes = {row["processId"] for row in rows}
+        assert app.process.pid not in processes
+        assert len(processes) == 2
+        for row in rows:
+            code = "import os; print('by the agent'); os.getpid()"
+            answer = client.call("evaluate_code", code=code, replSessionKey=row["key"])
+            assert answer["result"] == str(row["processId"])
+        assert int(app.get("/add/7")) in processes
+    assert app.printed.split() == ["added"]
+
+
+def test_what_an_application_prints_is_the_same_with_a_repl_and_without(live, client):
+    (live.workspace / "shop.py").write_text(SHOP.replace("start_repl(True)", "start_repl()"))
+    printed = []
+    for environ in ({"CODRIVER_SEAM": "1"}, {"CODRIVER_SEAM": "0"}):
+        with application(live, client, "flask", "--app", "shop", "run", "--port", "PORT", **environ) as app:
+            app.get("/add/7")
+            if environ["CODRIVER_SEAM"] == "1":
+                assert app.result_of("import shop; print('by the agent'); shop.orders") == "[7]"
+            app.get("/add/8")
+        printed.append(app.printed)
+    assert printed[0] == printed[1]
+    assert printed[0].count("added") == 2

@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -34,7 +36,8 @@ def shop(tmp_path_factory):
     environment()
     with serving(tmp_path_factory.mktemp("shop"), "--repl", "none") as live:
         shutil.copy(SHOP / "shop.py", live.workspace)
-        with live.relay() as client, application(live, client, "flask", "--app", "shop", "run", "--debug") as shop:
+        words = ["flask", "--app", "shop", "run", "--debug", "--port", "PORT"]
+        with live.relay() as client, application(live, client, *words) as shop:
             numbers = [order(shop, customer=name) for name in ("ada", "bob", "cy", "dan", "eve", "flo")]
             numbers.append(order(shop, customer="ada", product="tea", coupon="TEN"))
             last = order(shop, customer="gus")
@@ -92,3 +95,16 @@ def test_an_agent_finds_the_place_in_six_calls_at_most_and_reads_no_source(shop,
     assert [word for word in words if word not in said] == [], said
     assert len(made) <= MOST_CALLS
     assert set(made) <= {"inspect_app", "change_app"}
+
+
+def test_a_request_that_fails_wakes_another_client_with_its_place_in_the_shop(shop):
+    watched = shop.client.call("watch_app", topic="error")
+    with shop.live.client(name="other") as other:
+        waiting = other.begin_call("wait_for", query=watched["query"], since=watched["since"], timeoutMs=60_000)
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(f"http://127.0.0.1:{shop.port}/orders/999")
+        told = json.loads(other.answer(waiting)["result"]["content"][0]["text"])
+    number = next(number for number, text in enumerate(SOURCE, 1) if 'state["orders"][number]["status"])' in text)
+    assert "error KeyError - /orders/999 " in str(told["result"])
+    assert f" at=shop.py:{number}" in str(told["result"])
+    assert shop.client.call("watch_app", stop=watched["subId"])["existed"]

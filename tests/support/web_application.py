@@ -27,6 +27,8 @@ class Application:
 
     def __init__(self, live, client, process, port):
         self.live, self.client, self.process, self.port = live, client, process, port
+        self.printed = ""
+        """All of it, once the application has ended."""
 
     def get(self, path, body=None):
         """What it answers, as soon as it does; to a POST where a `body` is given, JSON."""
@@ -58,11 +60,14 @@ def free_port():
 
 
 @contextlib.contextmanager
-def application(live, client, *words, port_option="--port", **environ):
-    """The application that a module of Python runs in the workspace, at a port of its own, until it is interrupted."""
+def application(live, client, *words, **environ):
+    """The application that a module of Python runs in the workspace, until it is interrupted.
+
+    It gets a port of its own, which stands for PORT in its words.
+    """
     port = free_port()
     process = subprocess.Popen(
-        [environment(), "-m", *words, port_option, str(port)],
+        [environment(), "-m", *[word.replace("PORT", str(port)) for word in words]],
         cwd=live.workspace,
         env={**os.environ, "PYTHONPATH": str(SEAM), **environ},
         stdout=subprocess.PIPE,
@@ -70,11 +75,12 @@ def application(live, client, *words, port_option="--port", **environ):
         text=True,
         start_new_session=True,
     )
+    serving = Application(live, client, process, port)
     try:
-        yield Application(live, client, process, port)
+        yield serving
     finally:
         # As Ctrl+C does, which all processes at a terminal get.
         os.killpg(process.pid, signal.SIGINT)
-        printed = process.communicate(timeout=60)[0]
-    assert "by the agent" not in printed
+        serving.printed = process.communicate(timeout=60)[0]
+    assert "by the agent" not in serving.printed
     until(lambda: not (live.workspace / ".nrepl-port").exists(), "the port file to be removed")
