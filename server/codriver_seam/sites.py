@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
         line: int | None
         """The line that it is about; None: the calls."""
+        is_over: bool
+        """Whether it wants to be told nothing any more."""
 
         def begin(self, values: Any, caller: Any) -> Any:
             """A call begins, with these variables, from the frame `caller`; what `end` is given, or None."""
@@ -62,7 +64,7 @@ class Site:
         """A call begins."""
         begun = []
         for one in self.listeners:
-            if one.line is None:
+            if one.line is None and not one.is_over:
                 told = one.begin(frame.f_locals, frame.f_back)
                 if told is not None:
                     begun.append((one, told))
@@ -80,7 +82,8 @@ class Site:
         for one in self.listeners:
             if one.line == line:
                 is_wanted = True
-                one.at(frame.f_locals, frame.f_back)
+                if not one.is_over:
+                    one.at(frame.f_locals, frame.f_back)
         return is_wanted
 
 
