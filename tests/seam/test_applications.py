@@ -1,5 +1,9 @@
 """Real applications with a REPL in them, found and used through a running server: Flask and its reloader, uvicorn."""
 
+import json
+import urllib.error
+import urllib.request
+
 import pytest
 from live_server import serving, until
 from web_application import application, environment
@@ -35,6 +39,24 @@ async def add(request):
 
 app = Starlette(routes=[Route("/add/{amount}", add)])
 codriver_seam.start_repl(True)
+"""
+FAILING = """\
+from flask import Flask
+import codriver_seam as seam
+
+app = Flask(__name__)
+
+@app.get("/")
+def index():
+    return "well"
+
+@app.get("/fail")
+def fail():
+    raise ValueError("no stock")
+
+seam.install(True)
+seam.watch_flask(app)
+seam.start_repl()
 """
 
 
@@ -121,3 +143,26 @@ def test_what_an_application_prints_is_the_same_with_a_repl_and_without(live, cl
         printed.append(app.printed)
     assert printed[0] == printed[1]
     assert printed[0].count("added") == 2
+
+
+def test_a_failing_request_in_flask_wakes_an_agent_that_waits_and_nothing_is_evaluated(live, client):
+    (live.workspace / "failing.py").write_text(FAILING)
+    with (
+        application(live, client, "flask", "--app", "failing", "run", "--port", "PORT") as app,
+        live.relay() as watching,
+    ):
+        assert app.get("/") == "well"
+        until(lambda: "watch_app" in watching.tools(), "the application to show itself")
+        watch = watching.call("watch_app", topic="error", who="watcher")
+        evaluated = client.call("server_health")["evaluations"]["accepted"]
+        waiting = client.begin_call("wait_for", query=watch["query"], since=watch["since"])
+        with pytest.raises(urllib.error.HTTPError, match="500"):
+            urllib.request.urlopen(f"http://127.0.0.1:{app.port}/fail")
+        told = json.loads(client.answer(waiting)["result"]["content"][0]["text"])
+        # The request itself, with its status, may come in the same moment.
+        text = told["result"][0][1]
+        assert "error ValueError - /fail " in text
+        assert text.endswith(" message=no stock at=failing.py:12")
+        assert "by=" not in text, "nobody of ours caused it"
+        assert client.call("server_health")["evaluations"]["accepted"] == evaluated
+        assert app.get("/") == "well"
