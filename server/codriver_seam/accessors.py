@@ -123,7 +123,7 @@ def state(asked: Json) -> Json:
     found, path = frame_of(asked), _path_of(asked.get("path"))
     hidden = () if asked.get("includeSensitive") else found.sensitive
     egress = Egress(hidden, is_whole=bool(asked.get("includeLarge")))
-    text = egress.show(part_at(found.get(), path), path)
+    text = egress.show_asked(part_at(found.get(), path), path)
     return {"frame": found.name, "path": repr(list(path)), "value": text, "redacted": egress.redacted,
             "elided": egress.elided}  # fmt: skip
 

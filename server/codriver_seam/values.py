@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 TEXT, ITEMS, DEPTH, SHOWN = 2048, 50, 8, 20_000
 """Shown at most: characters of a text, elements of a collection, levels, and characters of all."""
+END = ITEMS // 2
+"""Elements at either end of a collection that was asked for and is larger."""
 SECRET = 8
 """The shortest text that is looked for as a secret."""
 TORN = 4
@@ -43,7 +45,13 @@ class Egress:
 
     def __init__(self, hidden: Sequence[Path] = (), *, is_whole: bool = False) -> None:
         self._hidden, self._is_whole, self._left = hidden, is_whole, SHOWN
+        self._asked: Path | None = None
         self.redacted = self.elided = 0
+
+    def show_asked(self, value: Any, path: Path) -> str:
+        """The value at a path that was asked for: where it is large, its ends, as the path alone tells nothing new."""
+        self._asked = path
+        return self.show(value, path)
 
     def show(self, value: Any, path: Path = ()) -> str:
         """A value that stands at a path of the state."""
@@ -59,7 +67,8 @@ class Egress:
         is_text = type(value) is str
         size = len(value) if is_text else 0
         if size > TEXT and not self._is_whole:
-            return self._mark("str", size, path)
+            head = f"{printed(value[:TEXT] + '…')} " if path == self._asked else ""
+            return head + self._mark("str", size, path)
         text = printed(value)
         if len(text) > 6 * TEXT and not self._is_whole:
             return self._mark(type(value).__name__, len(text), path)
@@ -67,8 +76,13 @@ class Egress:
 
     def _branch(self, value: Any, parts: list[tuple[Any, Any]], path: Path) -> str:
         kind = type(value)
-        if parts and not self._is_whole and (len(parts) > ITEMS or len(path) >= DEPTH or self._left <= 0):
+        level = len(path) - len(self._asked or ())
+        if parts and not self._is_whole and (level >= DEPTH or self._left <= 0):
             return self._mark(kind.__name__, len(parts), path)
+        if len(parts) > ITEMS and not self._is_whole:
+            if path != self._asked:
+                return self._mark(kind.__name__, len(parts), path)
+            return self._ends(kind.__name__, parts, path)
         shown = [(key, self.show(part, (*path, key))) for key, part in parts]
         if isinstance(value, Mapping):
             return "{" + ", ".join([f"{printed(key)}: {text}" for key, text in shown]) + "}"
@@ -80,6 +94,15 @@ class Egress:
         if kind in (set, frozenset):
             return f"{{{texts}}}" if shown else "set()"
         return f"{kind.__name__}({', '.join([f'{key}={text}' for key, text in shown])})"
+
+    def _ends(self, kind: str, parts: list[tuple[Any, Any]], path: Path) -> str:
+        """The elements at both ends, each by the last step of its path."""
+        first, last = (
+            ", ".join([f"{printed(key)}: {self.show(part, (*path, key))}" for key, part in some])
+            for some in (parts[:END], parts[-END:])
+        )
+        self.elided += 1
+        return f"{first}, <{len(parts) - 2 * END} more of {kind} {len(parts)}>, {last}"
 
     def _mark(self, kind: str, count: int, path: Path) -> str:
         self.elided += 1

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 import pytest
-from seam_shop import TOKEN, ask, refused
+from seam_shop import START, TOKEN, ask, refused
 
 import codriver_seam as seam
 from codriver_seam.accessors import FILTERS, as_map
@@ -214,6 +214,32 @@ def test_who_changed_a_part_is_refused_where_nobody_knows():
     with seam.epoch("bare", "add"):
         state["n"] = 2
     refused("epochs", "band-missing", frame="bare", path="n")
+
+
+def test_a_large_part_that_is_asked_for_is_told_by_its_ends(shop):
+    shop.state = {"orders": {n: {"n": n} for n in range(500)}, "text": "x" * 2000 + TOKEN * 10, "user": START["user"]}
+    assert "<elided dict 500 ['orders']>" in ask("state")["value"]
+    orders = ask("state", path="orders")
+    assert orders["value"].startswith("0: {'n': 0}, 1: {'n': 1}, ")
+    assert "24: {'n': 24}, <450 more of dict 500>, 475: {'n': 475}" in orders["value"]
+    assert orders["value"].endswith(", 499: {'n': 499}")
+    assert orders["elided"] == 1
+    text = ask("state", path="text")["value"]
+    assert text.startswith("'" + "x" * 2000)
+    assert text.endswith(f"…' <elided str {2000 + 10 * len(TOKEN)} ['text']>")
+    assert TOKEN[:6] not in text
+    assert ask("state", path="orders", includeLarge=True)["value"].count("{'n': ") == 500
+
+
+def test_a_path_leads_as_deep_as_one_asks(shop):
+    deep = leaf = {}
+    for _ in range(30):
+        leaf["in"] = leaf = {}
+    leaf["end"] = 1
+    shop.state = deep
+    path = ["in"] * 30
+    assert ask("state", path=path)["value"] == "{'end': 1}"
+    assert "<elided dict 1 ['in', 'in', 'in', 'in', 'in', 'in', 'in', 'in']>" in ask("state")["value"]
 
 
 def test_a_diff_compares_types_and_takes_what_cannot_be_compared_for_changed(shop):
