@@ -45,8 +45,14 @@ class Target:
         self.function: types.FunctionType | None = None
         self.line: int | None = None
         before, colon, after = text.rpartition(":")
+        if not colon and "/" in text:
+            self.function = _function_in(_value_in_lisp(*text.split("/", 1)), text)
+            self.codes = [self.function.__code__]
+            return
         if not colon or not before or not after:
-            raise Refusal("path-not-found", f"of is module:function, module:Class.method or file:line, not {text!r}")
+            raise Refusal(
+                "path-not-found", f"of is module:function, module:Class.method ns/fn or file:line, not {text!r}"
+            )
         if after.isdigit():
             self.codes = self._at(before, int(after))
         else:
@@ -104,6 +110,16 @@ class Target:
             raise Refusal("path-not-found", f"no code begins on line {line} of {file}; it does on {near or lines[:10]}")
         self.line = line
         return found
+
+
+def _value_in_lisp(namespace: str, name: str) -> Any:
+    """The value of a var of Basilisp's."""
+    runtime, symbols = (sys.modules.get(f"basilisp.lang.{name}") for name in ("runtime", "symbol"))
+    found: Any = runtime.Namespace.get(symbols.symbol(namespace)) if runtime and symbols else None
+    var = found.find(symbols.symbol(name)) if found and symbols else None
+    if var is None:
+        raise Refusal("path-not-found", f"there is no var {namespace}/{name}; of Python it is module:function")
+    return var.value
 
 
 def _owners(value: Any) -> tuple[Any, ...]:
@@ -189,7 +205,17 @@ class Capture:
     def row(self) -> Json:
         """The capture as it is listed."""
         told: Json = {"of": self.target.name, "hits": self.hits, "left": self._most - self.hits}
+        if self._is_replaced():
+            told["replaced"] = "it was defined anew: begin again"
         return {**told, **({"failed": self.failed, "why": self.failure} if self.failed else {})}
+
+    def _is_replaced(self) -> bool:
+        """Whether the function of that name is another by now, as its code was loaded anew."""
+        try:
+            now = Target(self.target.text).function if self.target.function is not None else None
+        except Refusal:
+            return True
+        return now is not None and not self.is_over and not _way().hears(now)
 
     # On the application's threads
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 
-from .plain import comparable, fields_of
+from .plain import LISP, comparable, fields_of
 from .values import Refusal
 
 TYPE_CHECKING = False
@@ -26,7 +26,8 @@ OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
 class Condition:
     """A condition on variables, by a text such as `order.total > 100 and status in ("new", "paid")`.
 
-    Fields are those that an object holds itself, items those of lists, tuples and dictionaries.
+    Fields are those that an object holds itself, items those of lists, tuples and dictionaries, and of Basilisp's maps,
+    whose keywords are written as texts.
 
     Raises:
         Refusal: the text is something else.
@@ -91,6 +92,8 @@ def _value(values: Mapping[str, Any], name: str, steps: tuple[tuple[bool, Any], 
             value = dict.get(value, key)
         elif type(value) in (list, tuple):
             value = value[key]
+        elif type(value).__module__ == LISP + "map":
+            value = next(part for name, part in value.items() if getattr(name, "name", name) == key)
         else:
             raise LookupError(f"{name} has no item {key!r}")
     return value

@@ -55,6 +55,10 @@ class Source:
         """The code of the source that a function's is, or is a copy of."""
         return self._of_copies.get(id(code)) or self._known.get(code)
 
+    def is_copy(self, code: types.CodeType) -> bool:
+        """Whether a code is one that we made."""
+        return id(code) in self._of_copies
+
     def apply(self) -> None:
         """Give each function the copy that its listeners need, or its own code.
 
@@ -232,12 +236,12 @@ class Relay:
         self._own, self._function = own, function
         self._inner = types.FunctionType(own, function.__globals__, function.__name__, None, function.__closure__)
         generated = self._generated if own.co_flags & GENERATOR else None
-        self._code = _calling(own, generated or (self._awaited if own.co_flags & COROUTINE else self._called))
-        function.__code__ = self._code
+        self.code = _calling(own, generated or (self._awaited if own.co_flags & COROUTINE else self._called))
+        function.__code__ = self.code
 
     def end(self) -> None:
         """Give the function its own code."""
-        if self._function.__code__ is self._code:
+        if self._function.__code__ is self.code:
             self._function.__code__ = self._own
 
     def _begin(self, values: tuple[Any, ...], caller: Any) -> list[tuple[Listener, Any]]:
@@ -335,8 +339,9 @@ class Copied:
         source = self._source(code.co_filename)
         known = source.find(code) if source is not None else None
         if source is None or known is None:
+            why = "is not that: load it again, or" if source is not None else "is no Python:"
             raise Refusal("band-missing", f"before Python 3.12 a line needs the source that {code.co_name} was made "
-                          "of, and the file is not that: load it again, or name the function")  # fmt: skip
+                          f"of, and the file {why} name the function")  # fmt: skip
         site = source.sites.setdefault(known, Site(known))
         if listener in site.listeners:
             return lambda: None
@@ -370,6 +375,12 @@ class Copied:
                 self._relays.pop(function, None)
 
         return undo
+
+    def hears(self, function: types.FunctionType) -> bool:
+        """Whether somebody is told of a function."""
+        code, relay = function.__code__, self._relays.get(function)
+        source = self._sources.get(code.co_filename)
+        return (relay is not None and relay.code is code) or (source is not None and source.is_copy(code))
 
     def _source(self, file: str) -> Source | None:
         """The source of a file; read anew where it changed, unless somebody listens to it."""

@@ -29,6 +29,9 @@ HIDDEN = "<not shown>"
 ATOMS = (float, complex, bool, type(None), type(Ellipsis), range)
 LIBRARY = ("datetime", "decimal", "uuid", "fractions", "pathlib")
 """Modules of the standard library whose values are printed, and compared, as they do it themselves."""
+LISP = "basilisp.lang."
+LISP_BRACKETS = {"map": "{}", "vector": "[]", "set": "#{}", "list": "()"}
+"""By module of Basilisp, where that is used, what is around its collections."""
 BRACKETS: Mapping[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -75,7 +78,26 @@ class Plain:
             return f"{kind.__name__}.{value._name_}"
         if isinstance(value, (dict, *BRACKETS)):
             return self._collection(value, kind, level)
+        if kind.__module__.startswith(LISP):
+            return self._lisp(value, kind, level)
         return self._record(value, kind, level)
+
+    def _lisp(self, value: Any, kind: type, level: int) -> str:
+        """A keyword, symbol or collection of Basilisp; a sequence that is computed as it is read is left alone."""
+        name = kind.__module__[len(LISP) :]
+        if name in ("keyword", "symbol"):
+            return str(value)
+        if name not in LISP_BRACKETS or level >= LEVELS:
+            return f"<{kind.__name__}>"
+        size, pairs = len(value), value.items() if name == "map" else ()
+        texts = [self.text(key, LEVELS) + " " + self._of_key(key, part, level) for key, part in self._some(iter(pairs))]
+        texts = texts or [self.text(part, level + 1) for part in self._some(iter(value))]
+        brackets = LISP_BRACKETS[name]
+        return brackets[:-1] + " ".join(texts) + (f" …+{size - len(texts)}" if size > len(texts) else "") + brackets[-1]
+
+    def _of_key(self, key: Any, part: Any, level: int) -> str:
+        name = getattr(key, "name", "") or str(key)
+        return HIDDEN if SECRET.search(name.replace("-", "_")) else self.text(part, level + 1)
 
     def _collection(self, value: Any, kind: type, level: int) -> str:
         base: Any = next(one for one in (dict, *BRACKETS) if isinstance(value, one))
@@ -159,6 +181,8 @@ def comparable(value: Any) -> Any:
         for part in [*value.values(), *value] if kind is dict else value:
             comparable(part)
         return value
+    if kind.__module__ == LISP + "keyword":
+        return value.name
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, (int, float)):

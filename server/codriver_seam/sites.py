@@ -119,6 +119,10 @@ class Monitored:
 
         return undo
 
+    def hears(self, function: types.FunctionType) -> bool:
+        """Whether somebody is told of a function."""
+        return id(function.__code__) in self._sites
+
     def _begin(self) -> None:
         events = self._monitoring.events
         self._monitoring.use_tool_id(TOOL, __name__)

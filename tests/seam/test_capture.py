@@ -206,6 +206,7 @@ REFUSED = {
     "captured_shop.py:4000": "in no function",
     "captured_shop.py:1": "in no function",
     "captured_shop": "of is module:function",
+    "captured-shop/pay": "there is no var captured-shop/pay",
 }
 
 

@@ -319,3 +319,46 @@ def test_a_capture_of_what_is_not_there_is_refused_with_the_reason(watching):
     answer = watching.call("watch_app", topic="calls", filter={"of": "__main__:no_such"})
     assert (answer["ok"], answer["reason"]) == (False, "path-not-found")
     assert "no_such" in answer["hint"]
+
+
+def test_a_function_that_is_defined_anew_is_said_to_be_another(watching):
+    watching.call("evaluate_code", code=CALLED)
+    begin(watching, "calls", filter={"of": "__main__:pay", "when": "order.total.cents > 1"})
+    watching.call("evaluate_code", code="pay(Order(2), 'x')")
+    [line] = watching.call("watch_app")["lines"]
+    assert "1 conditions failed: KeyError('cents')" in line
+    assert "anew" not in line
+    watching.call("evaluate_code", code="def pay(order, card): return 0")
+    [line] = watching.call("watch_app")["lines"]
+    assert line.endswith("; it was defined anew: begin again")
+
+
+LISP = """
+(import codriver_seam)
+(codriver_seam/install true)
+(defn pay ([order] (pay order 1)) ([order n] (+ n (:total order))))
+(defn twice [order] (assoc order :total (* 2 (:total order))))
+"""
+
+
+@pytest.mark.slow
+def test_calls_of_functions_in_lisp_are_told_in_its_notation(tmp_path):
+    with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
+        until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+        assert client.call("evaluate_code", code=LISP)["ok"]
+        watch = begin(client, "calls", filter={"of": "user/twice", "when": "order['total'] > 3"})
+        begin(client, "calls", filter={"of": "user/pay"})
+        code = "[(pay {:total 3 :api-key 4}) (twice {:total 2}) (twice {:total 5 :status [:paid]})]"
+        assert client.call("evaluate_code", code=code)["result"].startswith("[4 ")
+        told = until(lambda: (rows := gained(client, watch)) and len(rows) == 3 and rows, "three calls")
+        text = json.dumps(told)
+        assert ":total 3" in text
+        assert ":api-key <not shown>" in text
+        assert ", 1)) result=4 from=" in text
+        assert ":status [:paid]" in text
+        assert ":total 10" in text
+        refused = client.call("watch_app", topic="calls", filter={"of": "user/no-such"})
+        assert (refused["ok"], refused["reason"]) == (False, "path-not-found")
+        again = client.call("evaluate_code", code="(defn twice [x] x)")
+        assert again["ok"]
+        assert "it was defined anew" in client.call("watch_app")["lines"][0]

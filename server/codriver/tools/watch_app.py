@@ -83,8 +83,9 @@ async def _list(call: Call, repl: Repl) -> Answer:
 def _line(stream: AppStream, row: Mapping[str, Any]) -> str:
     asked = f" {json.dumps(row['filter'])}" if row.get("filter") else ""
     told = f"{stream.id} {stream.topic}{asked} by {stream.who}: {row['sent']} sent, {row['dropped']} dropped"
-    failed = row.get("capture", {}).get("failed")
-    return told + (f", {failed} conditions failed: {row['capture']['why']}" if failed else "")
+    capture = row.get("capture", {})
+    told += f", {capture['failed']} conditions failed: {capture['why']}" if "failed" in capture else ""
+    return told + (f"; {capture['replaced']}" if "replaced" in capture else "")
 
 
 async def _ask(call: Call, repl: str, accessor: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
