@@ -23,7 +23,7 @@ from mcp_types.jsonrpc import INVALID_PARAMS
 from codriver.core.evaluation_queue import session_key
 from codriver.core.values import HELD
 from codriver.errors import CodriverError
-from codriver.protocol.resources import DOCS, EVALUATION, HANDOFF_FOR, LOG_SINCE, PARTS, SKILL, SYMBOL
+from codriver.protocol.resources import DOCS, EVALUATION, HANDOFF_FOR, LOG_SINCE, PARTS, SKILL, SYMBOL, hidden_skills
 from codriver.tools.session_choice import resolve
 from codriver.tools.symbol_answers import SPACES
 
@@ -126,7 +126,7 @@ class Completions:
             return await self._namespaces(question)
         listed: Mapping[str, Callable[[], Iterable[str]]] = {
             "sessions": self._sessions,
-            "skills": lambda: (skill.id for skill in self._skills.skills()),
+            "skills": self._skill_names,
             "evaluations": self._evaluations,
             "parts": lambda: PARTS,
             "lines": self._lines,
@@ -141,6 +141,10 @@ class Completions:
             for session in repl.sessions.values():
                 if not session.is_leaving:
                     yield session_key(repl, session.name)
+
+    def _skill_names(self) -> Iterable[str]:
+        hidden = hidden_skills(self._services.core.state)
+        return (skill.id for skill in self._skills.skills() if skill.id not in hidden)
 
     def _evaluations(self) -> Iterable[str]:
         """The ids of the evaluations whose texts are held, the newest first."""

@@ -36,6 +36,7 @@ from codriver.tools.symbol_answers import describe_symbol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from codriver.core.state import State
     from codriver.log.transcripts import Part
     from codriver.net.client_sessions import ClientSession
     from codriver.skills import SkillLibrary
@@ -99,7 +100,7 @@ class Resources:
         )
         skills = [
             types.Resource(uri=entry.uri, name=entry.name, description=entry.description, mime_type=entry.mime_type)
-            for entry in self._skills.list(self._hidden())
+            for entry in self._skills.list(hidden_skills(self._services.core.state))
         ]
         return [log, handoff, *skills]
 
@@ -154,7 +155,9 @@ class Resources:
         try:
             if is_skill(uri):
                 # Skills are read from the disk.
-                return Found(*await anyio.to_thread.run_sync(self._skills.read, uri, self._hidden()))
+                return Found(
+                    *await anyio.to_thread.run_sync(self._skills.read, uri, hidden_skills(self._services.core.state))
+                )
             split = urlsplit(uri)
             query = {key: values[0] for key, values in parse_qs(split.query).items()}
             parts = [unquote(part, errors="strict") for part in split.path.split("/")[1:]]
@@ -178,10 +181,6 @@ class Resources:
         except ValueError as error:
             raise MCPError(INVALID_PARAMS, f"since, offset and limit are whole numbers: {error}") from error
         raise _missing(UNKNOWN, uri, protocol)
-
-    def _hidden(self) -> tuple[str, ...]:
-        """The skills that teach nothing now: that of applications, where none shows itself."""
-        return () if "seam" in self._services.core.state.capabilities() else (LIVE_APP,)
 
     def _ours(self, uri: str) -> str:
         """The address that is meant, where it is one of Backseat Driver and no skill of that name is on offer."""
@@ -258,6 +257,11 @@ class Resources:
             about |= {f"{ABOUT}totalCharacters": piece.total, f"{ABOUT}nextOffset": end}
             notes.append(f"{piece.total} characters in all: go on with ?offset={end}")
         return Found("text/plain", piece.text, "; ".join(notes), about)
+
+
+def hidden_skills(state: State) -> tuple[str, ...]:
+    """The skills that teach nothing now: that of applications, where none shows itself."""
+    return () if "seam" in state.capabilities() else (LIVE_APP,)
 
 
 def is_skill(uri: str) -> bool:
