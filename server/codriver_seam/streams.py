@@ -38,7 +38,7 @@ from .recording import (
     seam,
 )
 from .sensitive import secrets
-from .values import TEXT, Refusal, cut, one_line, without
+from .values import TEXT, Refusal, cut, one_line, without, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ class Subscription:
         self._most_bytes = int(asked.get("maxBytes") or QUEUED_BYTES)
         most = max(1, min(int(asked.get("maxEvents") or QUEUED), QUEUED))
         self._queue: collections.deque[tuple[int, Event]] = collections.deque(maxlen=most)
-        self._taken = self._newest = self._told = 0
+        self._taken = self._newest = self._told = self.failed = 0
+        self.failure = ""
+        """The words of its filter's first failure."""
         self._unsent: tuple[str, int] | None = None
         self._rest_s, self.due = REST_S, 0.0
         """The pause after the next frame, and when that may be written."""
@@ -111,7 +113,9 @@ class Subscription:
             try:
                 if test is not None and not test(event):
                     return
-            except Exception:  # noqa: BLE001  # a predicate is the application's, which goes on
+            except Exception as error:  # noqa: BLE001  # a predicate is the application's, which goes on
+                self.failed += 1
+                self.failure = self.failure or f"{type(error).__name__}: {words_of(error)}"
                 return
             append((next(numbers), event))
             if not self.is_awake:
@@ -141,6 +145,7 @@ class Subscription:
         return {"id": self.id, "topic": self.topic, "filter": self.filter, "origin": self.origin,
                 "createdAt": self.created, "queueDepth": depth, "queueBytes": sum(map(_size, waiting)),
                 "dropped": self.dropped, "sent": self.sent,
+                **({"failed": self.failed, "why": self.failure} if self.failed else {}),
                 **({"capture": self.capture.row()} if self.capture else {})}  # fmt: skip
 
     def flush(self, now: float) -> None:

@@ -1,18 +1,23 @@
 """Frames of an application's events, recorded: each event once, so many a second, the rest by number."""
 
+import contextlib
+import json
 from pathlib import Path
 
 import pytest
+from worker_client import Repl
 
 from codriver.core import effects
-from codriver.core.actions import ReplConnected, ReplFound, ReplLost
+from codriver.core.actions import AppStreamBegan, ClientConnected, ReplConnected, ReplFound, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import AppStream, Life, Origin, State
 from codriver.core.values import Profile
 from codriver.log.app_log import AppLog
 from codriver.log.output_log import OutputLog
-from codriver.repls.app_streams import MOST_IN_WINDOW, AppEventRecorder
+from codriver.repls.adapter_values import Endpoint
+from codriver.repls.app_streams import MOST_IN_WINDOW, AppEventRecorder, AppStreamKeeper
+from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.settings.model import Settings
 
 PROFILE = Profile(dialect="python")
@@ -22,9 +27,10 @@ class Recording:
     """A recorder whose seconds end when a test says so."""
 
     def __init__(self):
+        self.performers = dict.fromkeys(effects.EFFECTS, [].append)
         self.core = Core(
             state=State(life=Life(phase="started", session_id="abcdef")), settings=Settings(), now=lambda: 5000,
-            handlers=HANDLERS, performers=lambda _: dict.fromkeys(effects.EFFECTS, [].append),
+            handlers=HANDLERS, performers=lambda _: self.performers,
         )  # fmt: skip
         self.core.report(
             ReplFound("r1", "py", Origin("address", "x:1"), "x:1"),
@@ -51,6 +57,15 @@ class Recording:
     @property
     def texts(self):
         return [row["text"] for row in self.rows]
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory):
+    with contextlib.closing(Repl(tmp_path_factory.mktemp("app"))) as repl:
+        repl.connect()
+        repl.evaluate("import codriver_seam as seam; seam.install(True)")
+        repl.socket.close()
+        yield repl
 
 
 @pytest.fixture
@@ -129,3 +144,25 @@ def test_the_end_of_a_stream_is_an_event_of_its_topic(recording, topic, op):
     [row] = recording.rows
     assert (row["op"], row["name"]) == (op, "stream-over")
     assert row["text"].startswith(f"s1 ({topic}) of ann is over: the REPL py restarts; watch_app again")
+
+
+@pytest.mark.anyio
+async def test_a_stream_is_renewed_while_the_application_has_it_and_then_known_to_be_over(
+    recording, worker, monkeypatch
+):
+    monkeypatch.setattr("codriver.repls.app_streams.RENEW_S", 0)
+    core, begun, over = recording.core, [], []
+    recording.performers |= {effects.TellAppStreamOver: over.append, effects.RenewAppStream: begun.append}
+    async with connect(Endpoint("127.0.0.1", worker.port), listener=lambda *_: None) as adapter:
+        keeper = AppStreamKeeper(core, {"r1": adapter})
+        told = json.loads(await adapter.ask_seam("subscribe", json.dumps({"topic": "fx", "leaseS": 600})))
+        stream = AppStream(told["subId"], "r1", 1, "c1", "ann", "fx")
+        core.report(ClientConnected("c1"), AppStreamBegan(stream))
+        for _ in range(2):
+            await keeper.renew(begun.pop())
+            assert core.state.app_streams == (stream,)
+        await keeper.end(effects.EndAppStream(stream=stream))
+        assert json.loads(await adapter.ask_seam("subscriptions", "{}"))["subs"] == []
+        await keeper.renew(begun.pop())
+    assert core.state.app_streams == ()
+    assert [effect.stream for effect in over] == [stream]

@@ -109,6 +109,9 @@ def test_a_filter_is_asked_in_the_application_and_one_that_fails_does_not_reach_
         assert seam.emit("fx", name)
     assert [event["operation"] for event in reader.events(2)] == ["b", "b"]
     assert (quiet.row()["sent"], quiet.row()["queueDepth"]) == (0, 0)
+    assert quiet.row()["failed"] == 4
+    assert quiet.row()["why"].startswith("ValueError: ")
+    assert "failed" not in reader.row()
 
 
 def test_what_cannot_be_subscribed_to_is_refused_and_leaves_nothing():

@@ -159,6 +159,13 @@ def test_what_cannot_be_watched_is_refused(watching, arguments, reason):
     assert watching.call("watch_app")["count"] == 0
 
 
+def test_a_filter_that_fails_is_told_where_the_streams_are_listed(watching):
+    begin(watching, "fx", filter={"since": "yesterday"})
+    watching.call("evaluate_code", code="seam.emit('fx', 'a')")
+    [line] = watching.call("watch_app")["lines"]
+    assert "0 sent, 0 dropped, 1 conditions failed: TypeError: " in line
+
+
 def test_an_eleventh_stream_is_refused_with_those_that_could_end(watching):
     begun = [begin(watching, "fx")["subId"] for _ in range(10)]
     refused = watching.call("watch_app", topic="fx")

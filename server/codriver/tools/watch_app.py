@@ -84,7 +84,8 @@ def _line(stream: AppStream, row: Mapping[str, Any]) -> str:
     asked = f" {json.dumps(row['filter'])}" if row.get("filter") else ""
     told = f"{stream.id} {stream.topic}{asked} by {stream.who}: {row['sent']} sent, {row['dropped']} dropped"
     capture = row.get("capture", {})
-    told += f", {capture['failed']} conditions failed: {capture['why']}" if "failed" in capture else ""
+    failing = [one for one in (row, capture) if "failed" in one]
+    told += "".join([f", {one['failed']} conditions failed: {one['why']}" for one in failing])
     return told + (f"; {capture['replaced']}" if "replaced" in capture else "")
 
 

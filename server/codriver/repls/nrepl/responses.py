@@ -134,7 +134,7 @@ class Reply:
         """Pass on what the application did, which belongs to no evaluation. What is no frame says nothing."""
         try:
             frame = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         if isinstance(frame, dict):
             self._listener(None, AppEvents(frame))
