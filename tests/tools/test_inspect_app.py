@@ -105,6 +105,10 @@ def test_without_an_application_nothing_is_listed_and_a_call_is_told_how_to_show
         assert set(client.tools()) - set(before) == APP_TOOLS
         client.call("evaluate_code", code="seam.frame('box', lambda: box)")
         assert look(client, "state", path="n")["value"] == "1"
+        [note] = look(client, "issues")["notes"]
+        assert "no event yet; watch_logging()" in note
+        client.call("evaluate_code", code="seam.emit('info', 'begun')")
+        assert "notes" not in look(client, "issues")
         health = look(client, "health")
         client.notifications.clear()
         client.call("restart_repl", replSessionKey="py")
@@ -155,6 +159,23 @@ def test_an_epoch_that_changed_a_part_is_one_line_with_how(client):
     [line] = look(client, "epochs", path="user", limit=1)["lines"]
     assert line.endswith(" and 1 more")
     assert TOKEN not in line
+
+
+OLDER = """
+from codriver_seam import accessors
+whole = accessors.READING["epochs"]
+accessors.READING["epochs"] = lambda asked: whole({name: asked[name] for name in asked if name != "path"})
+"""
+
+
+def test_all_epochs_are_not_told_for_those_that_changed_a_part(client):
+    change(client, "dispatch", event="['order/add', 4]", sync=True)
+    client.call("evaluate_code", code=OLDER, who="setup")
+    refused = client.call("inspect_app", what="epochs", path="orders")
+    client.call("evaluate_code", code="accessors.READING['epochs'] = whole", who="setup")
+    assert refused["reason"] == "band-missing"
+    assert "diff" in refused["hint"]
+    assert look(client, "epochs", path="orders")["count"]
 
 
 def test_what_is_queued_is_found_by_its_dispatch_id_with_who_and_evaluation(client):

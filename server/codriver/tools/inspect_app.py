@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Told = Mapping[str, Any]
 
 SEAM: Final = "seam"
+NO_EVENTS: Final = "no event yet; watch_logging(), watch_threads() … note some"
+"""An empty list may mean that nobody looks, as where a seam was given to an application that runs."""
 REASONS: Final = frozenset(
     {
         "no-such-accessor",
@@ -83,8 +85,17 @@ async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
         arguments.what, json.dumps({**asked, "maxChars": most})
     )
     told = read_told(call, answer, shows_told=shows_told)
+    told = _unanswered(arguments, told) or told
     given = Answer(_shown(call, arguments.what, told, most)) if told["ok"] else refused(call, told)
     return replace(given, shows_told=shows_told)
+
+
+def _unanswered(arguments: InspectArguments, told: Told) -> Told | None:
+    """The refusal where a seam told all epochs for those that changed a part, as it knows no better."""
+    if arguments.what != "epochs" or not arguments.path or all("changes" in row for row in told.get("epochs", [])):
+        return None
+    hint = "this seam does not tell which epochs changed a part: ask for epochs, then for the diff of one by epochId"
+    return {"ok": False, "reason": "band-missing", "hint": hint}
 
 
 def app_repl(call: Call, key: str | None) -> Repl:
@@ -141,6 +152,8 @@ def _shown(call: Call, what: str, told: Told, most: int) -> dict[str, object]:
     shown |= {name: value for name, value in fields.items() if name != "count"}
     if shown.get("total") == len(kept):
         del shown["total"]
+    if what in _OF_EVENTS and told.get("lastId") == 0:
+        shown["notes"] = [NO_EVENTS]
     if note or omitted:
         shown["notes"] = [note or f"{omitted} older lines are left out: filter, or ask for fewer"]
     return shown
@@ -191,7 +204,8 @@ _LINES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
 """By what is asked for: where the seam's answer has its rows, and a row in one line."""
 _ABOUT: Final = frozenset({"contract", "enabled", "installedMs", "language"})
 """What health tells for programs: it is the same in every answer to an agent, or of no use to one."""
-_PLACED: Final = frozenset({"trace", "issues", "handlers"})
+_OF_EVENTS: Final = frozenset({"trace", "issues"})
+_PLACED: Final = _OF_EVENTS | {"handlers"}
 _ROWS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "machines")
 
 
