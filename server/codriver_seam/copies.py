@@ -29,6 +29,13 @@ MANY, NAMED, GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x2
 """Flags of a code: parameters with one star and two, and kinds."""
 
 
+class CopyOf:
+    """The last constant of a copy: by it the code that it is a copy of is known to whoever compares code."""
+
+    def __init__(self, code: types.CodeType) -> None:
+        self.code = code
+
+
 class Source:
     """The functions of one file, with copies of those that have listeners."""
 
@@ -115,7 +122,7 @@ def _join(
         constants.append(joined)
     if not is_copy:
         return plain
-    copy = copies[plain] = made.replace(co_consts=tuple(constants))
+    copy = copies[plain] = made.replace(co_consts=(*constants, CopyOf(plain)))
     return copy
 
 
@@ -310,7 +317,7 @@ def _calling(own: types.CodeType, call: Callable[..., Any]) -> types.CodeType:
     outer = next(one for one in compile(text, own.co_filename, "exec", dont_inherit=True).co_consts if _is_code(one))
     inner = next(one for one in outer.co_consts if _is_code(one))
     mark = MARK.strip(chr(0))
-    constants = tuple([call if one == mark else one for one in inner.co_consts])
+    constants = (*[call if one == mark else one for one in inner.co_consts], CopyOf(own))
     kept = ("co_name", "co_qualname", "co_filename", "co_firstlineno")
     same: dict[str, Any] = {name: getattr(own, name) for name in kept if hasattr(own, name)}
     code: types.CodeType = inner.replace(co_consts=constants, **same)

@@ -293,6 +293,24 @@ def test_requests_are_served_while_everything_is_streamed(web):
     assert gained(client, watch)
 
 
+def test_a_request_is_captured_in_an_application_that_runs_and_its_code_is_nobodys_edit(web):
+    shop, _, client = web
+    line = 1 + next(place for place, line in enumerate(APP.splitlines()) if 'state["hits"] += 1' in line)
+    calls = begin(client, "calls", filter={"of": "__main__:Shop.do_GET", "when": "self.path == '/fail'"})
+    begin(client, "calls", filter={"of": f"shop.py:{line}", "hits": 1})
+    assert client.call("what_changed")["differences"] == []
+    assert (shop.get("/"), shop.get("/"), shop.get("/fail")) == (200, 200, 500)
+    rows = until(lambda: (found := lines(client, "call")) and len(found) == 2 and found, "a call and a line")
+    assert gained(client, calls)
+    [at_line] = [text for text in rows if "locals=(self=Shop(" in text]
+    [whole] = [text for text in rows if "args=(self=Shop(" in text]
+    assert "ended=1 hits" in at_line
+    assert "GET /fail" in whole
+    assert "result=None" in whole
+    client.call("evaluate_code", code="None")
+    assert client.call("what_changed")["differences"] == []
+
+
 CALLED = """
 class Order:
     def __init__(self, total):
