@@ -1,15 +1,18 @@
 """An application in a REPL that is not ours, which is asked for its seam by evaluation: found, inspected, changed."""
 
-import contextlib
 import json
+from pathlib import Path
 
 import pytest
+import real_kernels
+import real_repls
+from jsonschema import validate
 from live_server import serving, until
-from real_repls import fresh
 
 import codriver_seam
+from codriver.tools.manifest import BY_NAME
 
-APP_TOOLS = {"inspect_app", "change_app"}
+APP_TOOLS = {"inspect_app", "change_app", "watch_app"}
 CHANGED = "notifications/tools/list_changed"
 TOKEN = "t0ken-of-ada-1234"
 APPS = {
@@ -36,48 +39,127 @@ APPS = {
 (codriver_seam.frame "shop" :get (fn [] db) :set put :dispatch handle :snapshot "none"
   :sensitive [#("user" "token")])
 """,
+    "jvm": """
+(ns shop (:require [codriver.seam :as seam]))
+(seam/install! true)
+(def db (atom {:count 0 :user {:name "Ada" :token (str "t0ken-of-ada" "-1234")}}))
+(defn handle [[id amount]]
+  (if (= id :add)
+    (swap! db update :count + amount)
+    (do (swap! db assoc :count -1) (throw (ex-info (str "no " (get-in @db [:user :token])) {})))))
+(seam/watch-atom! :shop db {:dispatch handle :sensitive [[:user :token]]})
+""",
 }
-SUFFIXES = {"basilisp": ".lpy", "hy": ".hy"}
+APPS["nbb"] = APPS["jvm"]
+APPS["ipykernel"] = """
+import codriver_seam as seam
+
+seam.install(True)
+state = {"count": 0, "user": {"name": "Ada", "token": "t0ken-of-ada" + "-1234"}}
+
+
+def put(value):
+    global state
+    state = value
+
+
+def handle(event):
+    if event[0] == "add":
+        put({**state, "count": state["count"] + event[1]})
+    else:
+        put({**state, "count": -1})
+        raise ValueError("no " + state["user"]["token"])
+
+
+seam.frame("shop", lambda: state, put, dispatch=handle, snapshot="none", sensitive=[("user", "token")])
+"""
+PYTHON = {
+    "seam": codriver_seam.__file__, "frame": "shop", "add": "['add', 3]", "pay": "['pay']",
+    "changed": "changed ['count']: 0 -> 3", "count": "count", "token": "user.token", "reset": "{'user': open('x')}",
+    "redacted": "<redacted>",
+}  # fmt: skip
+CLOJURE = {
+    "seam": str(Path(codriver_seam.__file__).parent / "clojure" / "codriver" / "seam.cljc"), "frame": ":shop",
+    "add": "[:add 3]", "pay": "[:pay]", "changed": "changed [:count]: 0 -> 3", "count": "[:count]",
+    "token": "[:user :token]", "reset": "{:user #=(pr 1)}", "redacted": ":codriver/redacted",
+}  # fmt: skip
+WORDS = {
+    "basilisp": {**PYTHON, "file": "shop.lpy"},
+    "hy": {**PYTHON, "file": "shop.hy"},
+    "jvm": {**CLOJURE, "file": "shop.clj"},
+    "nbb": {**CLOJURE, "file": "shop.cljs"},
+    "ipykernel": {**PYTHON, "file": "shop.py"},
+}
+"""By REPL, what is asked and answered, in the notation of its application."""
+
+
+class Attached:
+    """A server with a REPL that somebody else started, and a client of it."""
+
+    def __init__(self, name, live, found):
+        self.words, self.live, self.found = WORDS[name], live, found
+        self.file = live.workspace / self.words["file"]
+        self.file.write_text(APPS[name])
+        self.client = live.client()
+        until(lambda: self.client.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
+        self.listed = self.client.tools()
+
+    def look(self, what="health", **arguments):
+        answer = self.client.call("inspect_app", what=what, **arguments)
+        validate(answer, BY_NAME["inspect_app"].output)
+        assert answer["ok"], answer
+        return answer
+
+    def dispatch(self, event, **arguments):
+        return self.client.call("change_app", what="dispatch", event=self.words[event], sync=True, **arguments)
+
+    def count(self):
+        return self.look("state", path=self.words["count"])["value"]
+
+    def bring(self):
+        """Have the application there."""
+        for file in (self.words["seam"], str(self.file)):
+            assert self.client.call("load_file", filePath=file)["ok"]
+
+
+def option_of(found):
+    """How a server is told of a REPL or a kernel."""
+    if found.name in real_kernels.NAMES:
+        return ("--kernel", f"own={found.file}")
+    return ("--nrepl", found.address)
 
 
 @pytest.fixture(scope="module", params=APPS)
 def attached(request, tmp_path_factory):
-    """A server with a REPL that somebody else started, and the path of the application's file."""
-    folder = tmp_path_factory.mktemp(request.param)
-    with contextlib.ExitStack() as stack:
-        found = stack.enter_context(fresh(request.param))
-        live = stack.enter_context(serving(folder, "--nrepl", found.address, "--repl", "none"))
-        client = stack.enter_context(live.client())
-        until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
-        file = live.workspace / f"shop{SUFFIXES[request.param]}"
-        file.write_text(APPS[request.param])
-        listed = client.request("tools/list")["result"]["tools"]
-        yield client, file, found, live, listed
+    start = real_kernels if request.param in real_kernels.NAMES else real_repls
+    with start.fresh(request.param) as found:
+        folder = tmp_path_factory.mktemp(request.param)
+        with serving(folder, *option_of(found), "--repl", "none") as live:
+            own = Attached(request.param, live, found)
+            with own.client:
+                yield own
 
 
 @pytest.fixture(scope="module")
 def shop(attached):
-    """A client of the server, where the application is there."""
-    client, file, *_ = attached
-    assert client.call("load_file", filePath=codriver_seam.__file__)["ok"]
-    assert client.call("load_file", filePath=str(file))["ok"]
-    return client
+    """The same, where the application is there."""
+    attached.bring()
+    return attached
 
 
 def test_without_an_application_it_is_told_how_one_shows_itself(attached):
-    client, *_, listed = attached
-    assert not APP_TOOLS & {tool["name"] for tool in listed}
-    refused = client.call("inspect_app", what="health")
+    assert not APP_TOOLS & set(attached.listed)
+    refused = attached.client.call("inspect_app", what="health")
     assert refused["reason"] == "capability-missing"
-    assert codriver_seam.__file__ in refused["hint"]
+    assert attached.words["seam"] in refused["hint"]
 
 
 def test_an_application_that_a_file_brings_is_there_when_the_load_is_over(attached):
-    client, file, *_ = attached
-    assert client.call("load_file", filePath=codriver_seam.__file__)["ok"]
+    client = attached.client
+    assert client.call("load_file", filePath=attached.words["seam"])["ok"]
     assert not APP_TOOLS & set(client.tools()), "it is there, and switched off"
     client.notifications.clear()
-    assert client.call("load_file", filePath=str(file))["ok"]
+    assert client.call("load_file", filePath=str(attached.file))["ok"]
     assert set(client.tools()) >= APP_TOOLS
     client.await_notification(CHANGED)
     [row] = client.call("list_sessions")["sessions"]
@@ -85,44 +167,58 @@ def test_an_application_that_a_file_brings_is_there_when_the_load_is_over(attach
 
 
 def test_health_changes_nothing(shop):
-    health = shop.call("inspect_app")
-    assert health["frames"] == ["shop"]
-    assert health == shop.call("inspect_app")
+    health = shop.look()
+    assert health["frames"] == [shop.words["frame"]]
+    assert health == shop.look()
 
 
 def test_an_event_is_handled_with_its_changes_and_who_sent_it(shop):
-    answer = shop.call("change_app", what="dispatch", event="['add', 3]", sync=True, who="ann")
+    answer = shop.dispatch("add", who="ann")
     assert answer["ok"], answer
-    assert answer["changes"] == ["changed ['count']: 0 -> 3"]
-    assert shop.call("inspect_app", what="diff", epochId=answer["epochId"])["lines"] == answer["changes"]
-    assert shop.call("inspect_app", what="epochs")["lines"][-1].endswith(" by=ann")
-    assert shop.call("inspect_app", what="state", path="count")["value"] == "3"
-    assert shop.call("change_app", what="restore", epochId=answer["epochId"])["ok"]
+    assert answer["changes"] == [shop.words["changed"]]
+    assert shop.look("diff", epochId=answer["epochId"])["lines"] == answer["changes"]
+    assert shop.look("epochs")["lines"][-1].endswith(" by=ann")
+    assert shop.count() == "3"
+    assert shop.client.call("change_app", what="restore", epochId=answer["epochId"])["ok"]
 
 
 def test_a_handler_that_fails_leaves_the_state_as_it_was(shop):
-    before = shop.call("inspect_app", what="state", path="count")["value"]
-    refused = shop.call("change_app", what="dispatch", event="['pay']", sync=True)
+    before = shop.count()
+    refused = shop.dispatch("pay")
     assert (refused["ok"], refused["reason"]) == (False, "handler-failed")
-    assert shop.call("inspect_app", what="state", path="count")["value"] == before
+    assert shop.count() == before
 
 
 def test_what_is_sensitive_is_in_no_byte_that_is_sent(shop):
-    shop.call("change_app", what="dispatch", event="['pay']", sync=True)
-    shop.call("change_app", what="reset", value="{'user': {}")
-    told = [shop.call("inspect_app", what=what) for what in ("state", "diff", "epochs", "trace", "issues", "health")]
-    told.append(shop.call("inspect_app", what="state", path="user.token"))
-    told.append(shop.call("repl_output_log"))
+    told = [shop.dispatch("pay"), shop.client.call("change_app", what="reset", value=shop.words["reset"])]
+    told += [shop.look(what) for what in ("state", "diff", "epochs", "trace", "issues", "health")]
+    told.append(shop.look("state", path=shop.words["token"]))
+    told.append(shop.client.call("repl_output_log"))
     assert TOKEN not in json.dumps(told)
-    assert told[-2]["value"] == "<redacted>"
+    assert told[-2]["value"] == shop.words["redacted"]
 
 
-def test_an_application_that_was_there_before_is_found_at_connect_and_goes_with_its_repl(attached, shop, tmp_path):
-    _, _, found, live, _ = attached
-    del shop
-    live.stop()
-    with serving(tmp_path, "--nrepl", found.address, "--repl", "none") as later, later.client() as new:
+def test_what_it_does_is_pushed_into_the_log_and_wakes_who_waits_with_who_did_it(shop):
+    watch = shop.client.call("watch_app", topic="epoch")
+    assert watch["ok"], watch
+    with shop.live.client() as other:
+        waiting = other.begin_call("wait_for", query=watch["query"], since=watch["since"])
+        changed = shop.dispatch("add", who="ann", detail=True)
+        told = json.loads(other.answer(waiting)["result"]["content"][0]["text"])
+    assert told["status"] == "found"
+    [[_, line]] = told["result"]
+    assert f" by=ann/{changed['evaluationId']}" in line
+    log = shop.client.call("repl_output_log")["result"]
+    assert not any("\x1e" in row["text"] for row in log)
+    assert shop.client.call("watch_app", stop=watch["subId"])["existed"] is True
+    assert shop.client.call("watch_app")["count"] == 0
+
+
+def test_an_application_that_was_there_before_is_found_at_connect_and_goes_with_its_repl(shop, tmp_path):
+    shop.client.close()
+    shop.live.stop()
+    with serving(tmp_path, *option_of(shop.found), "--repl", "none") as later, later.client() as new:
         until(lambda: "inspect_app" in new.tools(), "the application's tools")
-        assert new.call("inspect_app")["frames"] == ["shop"]
-        found.kill()
+        assert new.call("inspect_app")["frames"] == [shop.words["frame"]]
+        shop.found.kill()
         until(lambda: not APP_TOOLS & set(new.tools()), "their going")

@@ -24,7 +24,7 @@ from codriver.repls.jupyter.failures import failure_of, not_run, report_of
 from codriver.repls.jupyter.kernel import EXECUTE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from codriver.core.values import Request
     from codriver.repls.adapter_values import Ended, Event, Listener
@@ -93,10 +93,19 @@ class FileLoads(Protocol):
 class Evaluator:
     """Runs the evaluations of one adapter, for its life."""
 
-    def __init__(self, kernel: Kernel, listener: Listener, loads: FileLoads) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        listener: Listener,
+        loads: FileLoads,
+        *,
+        after: Callable[[Request], Awaitable[None]] | None = None,
+    ) -> None:
+        """`after` is awaited when a request was evaluated, before its end is told."""
         self._kernel = kernel
         self._listener = listener
         self._loads = loads
+        self._after = after
         self._quirks = kernel.info.quirks
         self._works: list[_Work] = []
         """In their order; the first is under way."""
@@ -133,6 +142,8 @@ class Evaluator:
         try:
             async with self._order:
                 how = self._misplaced(work.request) or await self._evaluate(work)
+                if self._after is not None:
+                    await self._after(work.request)
         except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
             how = error
         finally:

@@ -22,6 +22,7 @@ from codriver.repls.jupyter.kept_bundles import KeptBundles
 from codriver.repls.jupyter.kernel import open_kernel
 from codriver.repls.jupyter.kernel_introspection import KernelIntrospection, runs_expressions
 from codriver.repls.jupyter.kernel_profile import ONE_NAMESPACE, profile_of
+from codriver.repls.jupyter.kernel_seam import KernelSeam
 from codriver.repls.jupyter.kernel_test_runner import KernelTestRunner
 from codriver.repls.jupyter.others import OthersEvaluations
 from codriver.repls.jupyter.zmq_channel import open_zmq
@@ -76,9 +77,12 @@ async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | Non
     async with open_kernel(carrier, on_foreign=lambda message: others[0].take(message) if others else None) as kernel:
         others.append(OthersEvaluations(listener, kernel.info))
         is_python = await runs_expressions(kernel)
-        profile = await profile_of(kernel, answers_expressions=is_python)
         introspection = KernelIntrospection(kernel, is_python=is_python, workspace=workspace)
-        adapter = JupyterAdapter(kernel, profile, listener, introspection)
+        seam = KernelSeam(kernel, introspection.questions, listener) if is_python else None
+        if seam is not None:
+            await seam.look()
+        profile = await profile_of(kernel, answers_expressions=is_python, seam=seam.shown() if seam else None)
+        adapter = JupyterAdapter(kernel, profile, listener, introspection, seam)
         try:
             yield adapter
         finally:
@@ -92,14 +96,20 @@ class JupyterAdapter(Adapter):
     """Our side of one kernel. Lives as long as the context of `connect`."""
 
     def __init__(
-        self, kernel: Kernel, profile: Profile, listener: Listener, introspection: KernelIntrospection
+        self,
+        kernel: Kernel,
+        profile: Profile,
+        listener: Listener,
+        introspection: KernelIntrospection,
+        seam: KernelSeam | None = None,
     ) -> None:
         self._kernel = kernel
         self._profile = profile
         self._listener = listener
         self._kept = KeptBundles()
         self._introspection = introspection
-        self._evaluator = Evaluator(kernel, self._heard, introspection)
+        self._seam = seam
+        self._evaluator = Evaluator(kernel, self._heard, introspection, after=seam.look_after if seam else None)
         self._tests: KernelTestRunner | None = None
         if introspection.python is not None:
             self._tests = KernelTestRunner(kernel, introspection.python, listener, self._evaluator.interrupt_kernel)
@@ -121,6 +131,7 @@ class JupyterAdapter(Adapter):
         if request.kind == "run-tests":
             self._require_tests().start(request, ended)
         else:
+            request = self._seam.laid_in(request) if self._seam else request
             self._evaluator.start(request, self._introspection.noting(ended))
 
     async def wait_closed(self) -> str:
@@ -158,6 +169,12 @@ class JupyterAdapter(Adapter):
     def cell_run(self, evaluation: str) -> CellRun | None:
         """The outputs of a notebook cell's evaluation. See `Adapter.cell_run`."""
         return self._evaluator.cell_run(evaluation)
+
+    async def ask_seam(self, accessor: str, arguments: str) -> str:
+        """The answer of the application's seam, as JSON. See `Adapter.ask_seam`."""
+        if self._seam is None:
+            raise CapabilityMissingError("seam", self._profile.missing.get("seam"))
+        return await self._seam.ask(accessor, arguments)
 
     async def restart(self) -> None:
         """Restart the kernel by what carries its messages. See `Adapter.restart`."""

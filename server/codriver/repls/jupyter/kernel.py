@@ -113,6 +113,8 @@ class Kernel:
         self._on_foreign = on_foreign
         self._exchanges: OrderedDict[str, Exchange] = OrderedDict()
         self._past: OrderedDict[str, Exchange] = OrderedDict()
+        self.kept: dict[str, Exchange] = {}
+        """By their ids: those that are over and still told what comes of them, however many others follow."""
         self._running: dict[str, Message] = {}
         """By its id: the request that the main shell works on, as the kernel told of it."""
         self._changed = anyio.Event()
@@ -133,7 +135,8 @@ class Kernel:
             return
         if message.state:
             self._note_state(message)
-        exchange = self._exchanges.get(message.parent_id) or self._past.get(message.parent_id)
+        parent = message.parent_id
+        exchange = self._exchanges.get(parent) or self._past.get(parent) or self.kept.get(parent)
         if exchange is not None:
             exchange.take(message)
         elif message.socket == "iopub":
@@ -272,8 +275,9 @@ class Kernel:
         socket: Socket = "shell",
         timeout_s: float,
         while_busy: bool = False,
+        exchange: Exchange | None = None,
     ) -> Message:
-        """The reply to a question. No code of the user's is sent by it.
+        """The reply to a question, whose messages an `exchange` takes. No code of the user's is sent by it.
 
         On the main shell it waits for its turn; `while_busy`, and the kernel is: it is asked in a subshell where there
         is one. The time counts from the call.
@@ -284,11 +288,11 @@ class Kernel:
         """
         with anyio.move_on_after(timeout_s):
             if socket != "shell":
-                return await self._exchange(socket, type, content)
+                return await self._exchange(socket, type, content, exchange)
             if while_busy and self.is_busy and (subshell := await self.subshell()):
-                return await self._exchange(socket, type, content, subshell=subshell)
+                return await self._exchange(socket, type, content, exchange, subshell=subshell)
             async with self.turn():
-                return await self._exchange(socket, type, content)
+                return await self._exchange(socket, type, content, exchange)
         raise OpTimedOutError(type, timeout_s)
 
     async def subshell(self) -> str | None:
@@ -314,10 +318,11 @@ class Kernel:
         socket: Socket,
         type: str,  # noqa: A002
         content: Mapping[str, object],
+        exchange: Exchange | None,
         *,
         subshell: str | None = None,
     ) -> Message:
-        exchange = self.post(socket, type, content, Exchange(), subshell=subshell)
+        exchange = self.post(socket, type, content, exchange or Exchange(), subshell=subshell)
         try:
             await exchange.replied.wait()
         finally:

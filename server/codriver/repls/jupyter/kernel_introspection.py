@@ -67,11 +67,11 @@ class KernelIntrospection:
     """The questions of the contract to one kernel, for the life of its connection."""
 
     def __init__(self, kernel: Kernel, *, is_python: bool, workspace: Path | None) -> None:
-        self._questions = Questions(kernel, op_timeout_s=OP_S)
+        self.questions = Questions(kernel, op_timeout_s=OP_S)
         self.python: PythonQuestions | None = None
         """Where the kernel answers expressions."""
         if is_python:
-            self.python = PythonQuestions(kernel, self._questions, op_timeout_s=OP_S, workspace=workspace)
+            self.python = PythonQuestions(kernel, self.questions, op_timeout_s=OP_S, workspace=workspace)
         self._failure: Failure | None = None
 
     async def prepare_load(self) -> None:
@@ -99,13 +99,13 @@ class KernelIntrospection:
         """Completions of `prefix`. See `Adapter.complete`."""
         if self.python is not None:
             return await self.python.complete(prefix, namespace)
-        return await self._questions.complete(prefix)
+        return await self.questions.complete(prefix)
 
     async def lookup(self, symbol: str, namespace: str | None) -> Symbol | None:
         """The documentation and place of a symbol. See `Adapter.lookup`."""
         if self.python is not None:
             return await self.python.lookup(symbol, namespace)
-        return await self._questions.inspect(symbol)
+        return await self.questions.inspect(symbol)
 
     async def names(self, wanted: str, namespace: str | None) -> Names | None:
         """The names in a module, or those that match. See `Adapter.names`."""
@@ -117,7 +117,7 @@ class KernelIntrospection:
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
         """Why the kernel cannot read `code`. See `Adapter.fault_of`."""
-        return await (self.python or self._questions).fault_of(code)
+        return await (self.python or self.questions).fault_of(code)
 
     async def drift(self, root: Path, only: OnlyOf) -> tuple[Difference, ...]:
         """The differences of the loaded modules from their files. See `Adapter.drift`."""

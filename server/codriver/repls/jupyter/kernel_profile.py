@@ -9,6 +9,7 @@ from codriver.core.values import Capability, Profile
 from codriver.repls.errors import OpTimedOutError
 from codriver.repls.jupyter.kernel_introspection import abilities
 from codriver.repls.jupyter.kernel_process import KernelProcess
+from codriver.repls.nrepl import seam_providers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,14 +38,22 @@ MISSING: Final = {
 NO_INPUT: Final = "code that reads from stdin gets nothing in this kernel, and may wait for ever: interrupt it then"
 
 
-async def profile_of(kernel: Kernel, *, answers_expressions: bool) -> Profile:
-    """The profile of a kernel that is connected. Asks it for its process, if nothing else tells."""
+async def profile_of(
+    kernel: Kernel, *, answers_expressions: bool, seam: tuple[str, Capability] | None = None
+) -> Profile:
+    """The profile of a kernel that is connected. Asks it for its process, if nothing else tells.
+
+    `seam`: the session id of the application's, if one was found in it, and how it is asked.
+    """
     information, channel = kernel.info, kernel.channel
     process = channel.process_id or await _told_process(kernel)
     is_python = information.language == PYTHON
     capabilities, missing = _abilities(kernel, is_python=is_python)
     asked, not_asked = abilities(kernel, is_python=answers_expressions)
     capabilities, missing = {**capabilities, **asked}, {**missing, **not_asked}
+    missing["seam"] = seam_providers.WAYS[PYTHON] if answers_expressions else seam_providers.NO_WAY
+    if seam is not None:
+        capabilities["seam"] = seam[1]
     return Profile(
         dialect=PYTHON if is_python else "unknown",
         versions={
@@ -60,6 +69,7 @@ async def profile_of(kernel: Kernel, *, answers_expressions: bool) -> Profile:
         project_root=KernelProcess(process, leads=False).folder if process else None,
         notebook=channel.notebook,
         notes=information.quirks.notes,
+        seam=seam[0] if seam else None,
     )
 
 

@@ -63,7 +63,6 @@ MISSING: Final[Mapping[str, str]] = {
     "test": "run the project's test command in a shell",
     "stacktrace": "its server sends the message alone; print the error's stack in the code",
     "drift": "load_file what may have changed: this REPL does not tell where its definitions are from",
-    "seam": "codriver has no seam for its language: look at the application by evaluating code",
     "restore": "leave onFailure out, look at what failed, and use undo_edit and load_file",
 }
 """By capability, what would provide it, in one line; where nothing would, what to do instead."""
@@ -82,11 +81,7 @@ BY_CIDER: Final[Mapping[str, str]] = {
 MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "clojure": BY_CIDER,
     "unknown": BY_CIDER,
-    "python": {
-        "macroexpand": "Python has no macros",
-        "seam": "no application in it shows itself: evaluate import codriver_seam as seam; seam.install(True); "
-        f"seam.frame('app', get=lambda: state); where the import fails, load_file {seam_providers.FILE} first",
-    },
+    "python": {"macroexpand": "Python has no macros"},
     "squint": {
         "test": "update squint-cljs, which brings clojure.test along today, or run the tests in a shell",
         "drift": "load_file what may have changed: squint has JavaScript's objects, which name no file",
@@ -97,21 +92,17 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "hy": {
         "drift": "load_file what may have changed: Hy compiles to Python and keeps no forms; "
-        "what is evaluated is apart from the modules of files",
-        "seam": f"no application in it shows itself: load_file {seam_providers.FILE}, then evaluate "
-        '(import codriver_seam) (codriver_seam.install True) (codriver_seam.frame "app" (fn [] state))',
+        "what is evaluated is apart from the modules of files"
     },
-    "basilisp": {
-        "drift": "`codriver serve --repl lisp` runs Basilisp so that it is compared; else load_file",
-        "seam": f"no application in it shows itself: load_file {seam_providers.FILE}, then evaluate "
-        '(import codriver_seam) (codriver_seam/install true) (codriver_seam/frame "app" (fn [] @db))',
-    },
+    "basilisp": {"drift": "`codriver serve --repl lisp` runs Basilisp so that it is compared; else load_file"},
 }
 """What the other table says otherwise for some dialects."""
 
 
 def missing(capability: str, dialect: str) -> str | None:
     """The line that tells how a REPL of a dialect would get a capability."""
+    if capability == "seam":
+        return seam_providers.WAYS.get(dialect, seam_providers.NO_WAY)
     return MISSING_IN.get(dialect, {}).get(capability) or MISSING.get(capability)
 
 

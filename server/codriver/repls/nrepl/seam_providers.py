@@ -71,12 +71,35 @@ _RE_FRAME: Final = re.compile(r"re-frame")
 _SEAM: Final = '(.get (.-modules (python/__import__ "sys")) "codriver_seam")'
 FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_seam" / "__init__.py"
 """The package that Python applications show themselves by, beside ours."""
+CLOJURE_FILE: Final = FILE.parent / "clojure" / "codriver" / "seam.cljc"
+"""The namespace that those of Clojure do."""
+_NAMESPACE: Final = (
+    f"no application in it shows itself: load_file {CLOJURE_FILE}, then evaluate "
+    "(codriver.seam/install! true) (codriver.seam/watch-atom! :app db)"
+)
+NO_WAY: Final = "codriver has no seam for its language: look at the application by evaluating code"
+WAYS: Final[Mapping[str, str]] = {
+    "python": "no application in it shows itself: evaluate import codriver_seam as seam; seam.install(True); "
+    f"seam.frame('app', get=lambda: state); where the import fails, load_file {FILE} first",
+    "hy": f"no application in it shows itself: load_file {FILE}, then evaluate "
+    '(import codriver_seam) (codriver_seam.install True) (codriver_seam.frame "app" (fn [] state))',
+    "basilisp": f"no application in it shows itself: load_file {FILE}, then evaluate "
+    '(import codriver_seam) (codriver_seam/install true) (codriver_seam/frame "app" (fn [] @db))',
+    **dict.fromkeys(("clojure", "babashka", "nbb"), _NAMESPACE),
+}
+"""By dialect, the way to have an application there show itself."""
 _LAY_IN: Final = (
     "import importlib.util as u, sys; n = 'codriver_seam'; s = u.spec_from_file_location(n, {file!r}); "
     "n in sys.modules or s.loader.exec_module(sys.modules.setdefault(n, u.module_from_spec(s)))"
 )
 """Python that brings the package into a process whose `sys.path` does not have it, and leaves that as it is."""
-_EXECUTE: Final[Mapping[str, str]] = {"basilisp": "(python/exec {code} (python/dict))", "hy": "(exec {code} {{}})"}
+KERNEL: Final = "kernel"
+"""In the place of a dialect: a Jupyter kernel that runs Python."""
+_EXECUTE: Final[Mapping[str, str]] = {
+    "basilisp": "(python/exec {code} (python/dict))",
+    "hy": "(exec {code} {{}})",
+    KERNEL: "exec({code}, {{}})",
+}
 """By dialect, the code that executes Python."""
 
 
@@ -180,6 +203,15 @@ def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) ->
         return None
     able = ", ".join(sorted(provider.accessors.keys() - {*lacking, ANY}))
     return {"ok": False, "reason": "no-such-accessor", "hint": f"the seam {provider.name} has: {able}"}
+
+
+def over(accessor: str, asked: Told, told: Told, known: Collection[str]) -> set[str]:
+    """Those of the `known` subscriptions that are over, by what an accessor was asked and told."""
+    if accessor == "unsubscribe":
+        return {str(asked.get("subId"))}.intersection(known)
+    if accessor != "subscriptions" or not told["ok"]:
+        return set()
+    return set(known) - {str(row["id"]) for row in told["subs"]}
 
 
 def form(provider: Provider, dialect: str, accessor: str, asked: Told, origin: Told | None = None) -> str:

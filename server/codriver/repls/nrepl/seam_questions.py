@@ -31,13 +31,11 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.connection import NreplConnection
     from codriver.repls.nrepl.message import Message
     from codriver.repls.nrepl.probe import ProbeResult
-    from codriver.repls.nrepl.seam_providers import Provider, Told
+    from codriver.repls.nrepl.seam_providers import Provider
     from codriver.repls.nrepl.session_pool import SessionPool
     from codriver.wire.bencode import Value
 
 SEAM: Final = "the application's seam"
-ENDING: Final = frozenset({"unsubscribe", "subscriptions"})
-"""The accessors that tell of subscriptions which are over."""
 LOOK_S: Final = 1.0
 """How long the end of an evaluation waits for the question whether an application came by it."""
 
@@ -72,8 +70,8 @@ class SeamQuestions:
         if accessor == "subscribe":
             return await self._subscribe(provider, code)
         told = self._read(provider, accessor, await self._evaluate(code))
-        if accessor in ENDING:
-            self._forget(accessor, asked, json.loads(told))
+        for identity in seam_providers.over(accessor, asked, json.loads(told), self._streams):
+            self._streams.pop(identity).end()
         return told
 
     def laid_in(self, request: Request) -> Request:
@@ -136,14 +134,6 @@ class SeamQuestions:
         else:
             self._streams[identity] = stream
         return told
-
-    def _forget(self, accessor: str, asked: Told, told: Told) -> None:
-        """Let go of the output of subscriptions that are over, by what the application tells of them."""
-        gone = {str(asked.get("subId"))}
-        if accessor == "subscriptions":
-            gone = set(self._streams) - {str(row["id"]) for row in told["subs"]} if told["ok"] else set()
-        for identity in gone.intersection(self._streams):
-            self._streams.pop(identity).end()
 
     async def _evaluate(self, code: str) -> list[Message]:
         tool = await self._sessions.open(TOOL_SESSION)

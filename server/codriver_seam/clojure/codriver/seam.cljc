@@ -61,7 +61,7 @@
 ;; Texts
 
 (defn- cut "A text, or so many of its characters and a mark that there were more." [text chars]
-  (if (<= (count text) chars) text (str (subs text 0 chars) "…")))
+  (if (<= (count text) chars) text (str (subs text 0 chars) "\u2026")))
 
 (defn- words-of "The message of an error." [error]
   (cut (str (or (ex-message error) #?(:cljs (when-not (instance? js/Error error) (pr-str error))) "")) (:text most)))
@@ -269,7 +269,7 @@
               {:op "added", :path (conj path step), :new is}))))))))
 
 (defn- untorn "The text without the beginnings of secrets that end where it was cut." [text secrets]
-  (let [[end & pieces] (reverse (str/split text #"…" -1))
+  (let [[end & pieces] (reverse (str/split text #"\u2026" -1))
         whole (fn [piece]
                 (or (some (fn [secret]
                             (some #(when (str/ends-with? piece (subs secret 0 %))
@@ -277,7 +277,7 @@
                                   (range (count secret) (dec torn-chars) -1)))
                           secrets)
                     piece))]
-    (str/join "…" (concat (map whole (reverse pieces)) [end]))))
+    (str/join "\u2026" (concat (map whole (reverse pieces)) [end]))))
 
 (defn- without "An answer with each secret taken out of its texts, as it is and as it is printed; the longest first." [value secrets]
   (cond
@@ -286,7 +286,7 @@
                                   (let [inner (printed secret), inner (subs inner 1 (dec (count inner)))]
                                     (distinct [secret inner (one-line secret) (one-line inner)])))
                           text (reduce #(str/replace %1 %2 redacted) value (mapcat forms secrets))]
-                      (if (str/includes? text "…") (untorn text secrets) text))
+                      (if (str/includes? text "\u2026") (untorn text secrets) text))
     (map? value) (into (empty value) (for [[k v] value] [k (without v secrets)]))
     (coll? value) (mapv #(without % secrets) value)
     :else value))
@@ -631,7 +631,7 @@
 (defn- epoch-of "The epoch of that number, or the newest where none is given; refused where it is not kept." [{:keys [epochs]} number reason]
   (cond
     (empty? epochs) (refuse (if number reason "band-missing")
-                            "none is kept: no change was seen since, and the application has handled no event in (epoch …)")
+                            "none is kept: no change was seen since, and the application has handled no event in (epoch \u2026)")
     (nil? number) (peek epochs)
     :else (or (some #(when (= number (:id %)) %) epochs)
               (refuse reason (str "the epochs " (:id (first epochs)) " to " (:id (peek epochs)) " are kept")))))
@@ -726,7 +726,7 @@
                     (clojure.core/filter #(and (contains? #{"error" "warning"} (:op-type %)) (< (or since 0) (:id %)) (test %)))
                     (group-by #(select-keys % [:op-type :operation :frame :event-id :tags]))
                     vals (sort-by (comp :id peek)) vec)
-        lines (mapv #(str (line-of (peek %)) (when (next %) (str " ×" (count %)))) (newest groups (limit-of asked 50)))]
+        lines (mapv #(str (line-of (peek %)) (when (next %) (str " \u00d7" (count %)))) (newest groups (limit-of asked 50)))]
     {:lines lines, :count (count lines), :total (count groups), :last-id (last-id)}))
 
 (defn- handlers "The handlers, with their places." [{:keys [kind id]}]
@@ -954,7 +954,11 @@
               (.flush out)
               (when (and (instance? java.io.PrintWriter out) (.checkError ^java.io.PrintWriter out))
                 (throw (ex-info "the output is closed" {})))))
-     :cljs (let [print-fn *print-fn*] (fn [text] (print-fn text)))))
+     ; Whose output it is, nbb tells by the asynchronous context, which is else that of whoever emits.
+     :cljs (let [print-fn *print-fn*
+                 built-in (some-> js/globalThis .-process .-getBuiltinModule)
+                 in-context (if built-in (.. (built-in "async_hooks") -AsyncResource -bind) identity)]
+             (in-context (fn [text] (print-fn text))))))
 
 (defn- end-subscriptions! "Ends the subscriptions that a test picks." [ended?]
   (swap! state update :subscriptions #(into {} (remove (comp ended? val)) %)))
