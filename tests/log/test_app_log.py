@@ -127,6 +127,15 @@ def test_pulls_know_the_attributes_of_both(log, app):
     assert asked(log, app, given, "[:output/op]") == {"id": 6, "op": "fx"}
 
 
+@pytest.mark.parametrize("wrong", ["[?e :output/nope]", "[?e :output/line] [(missing? $ ?e :output/nope)]"])
+def test_an_unknown_attribute_is_answered_with_those_of_events_only_where_they_are_asked_for(log, app, wrong):
+    for sources, is_told in (("$", False), ("$ $app", True)):
+        with pytest.raises(QueryError) as error:
+            log.query(f"[:find ?e :in {sources} :where {wrong}]", app=app)
+        assert ":output/notebook" in error.value.expected
+        assert (":output/op" in error.value.expected) == is_told
+
+
 def test_a_rule_may_look_into_events(log, app):
     app.record(event(op="error"))
     rules = '[[(failed ?e) [?e :output/op "error"]]]'

@@ -29,12 +29,14 @@ class Schema:
 
     `attributes` are names without their namespace; the first is the unique int that rises from entity to entity and is
     the entity's id. `required` ones are on every entity. `indexed` ones get an index by value as entities arrive.
+    From `only_in[1]` on they are of the source `only_in[0]` alone, where that is given.
     """
 
     namespace: str
     attributes: tuple[str, ...]
     required: frozenset[str]
     indexed: frozenset[str]
+    only_in: tuple[str, int] | None = None
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
@@ -45,6 +47,12 @@ class Schema:
     def keywords(self) -> tuple[str, ...]:
         """The attributes' keywords, in their order."""
         return tuple(self.positions)
+
+    def keywords_for(self, question: str) -> tuple[str, ...]:
+        """The keywords to choose from in a question: those of one source alone where it names that."""
+        if self.only_in is None or self.only_in[0] in question:
+            return self.keywords
+        return self.keywords[: self.only_in[1]]
 
     @cached_property
     def required_places(self) -> frozenset[int]:

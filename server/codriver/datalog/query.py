@@ -209,7 +209,7 @@ def _pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribute:
             options[option.value] = value.value
     # Inputs come from JSON, where a keyword can only be a string.
     if attribute.tag not in ("keyword", "string") or attribute.value not in schema.positions:
-        raise text.error(f"{PULL}, of the attributes {' '.join(schema.keywords)}", form)
+        raise text.error(f"{PULL}, of the attributes {' '.join(schema.keywords_for(text.text))}", form)
     key = str(options.get(":as", attribute.value.rpartition("/")[2])).removeprefix(":")
     return PullAttribute(attribute.value, key, options.get(":default"))
 

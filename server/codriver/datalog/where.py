@@ -139,7 +139,8 @@ class Parser:
         return Pattern(source, entity, attribute, value, form)
 
     def _unknown_attribute(self, form: Form) -> Exception:
-        return self.text.error(f"an attribute ({' '.join(self._schema.keywords)})", form)
+        keywords = self._schema.keywords_for(self.text.text)
+        return self.text.error(f"an attribute ({' '.join(keywords)})", form)
 
     def _term(self, form: Form) -> Term:
         if form.is_symbol("_"):

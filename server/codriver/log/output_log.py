@@ -72,6 +72,7 @@ APP_SCHEMA = replace(
     SCHEMA,
     attributes=(*SCHEMA.attributes, "op", "name", "frame", "cause", "ms", "app-id"),
     indexed=SCHEMA.indexed | {"op", "name", "frame", "cause"},
+    only_in=("$app", len(SCHEMA.attributes)),
 )
 """The attributes of an event of an application: see `codriver.log.app_log`. Queries may name all of them."""
 
@@ -162,10 +163,6 @@ class Queryable(Protocol):
         """Its entities as they are now, with the log's attributes."""
 
 
-def _same(text: str) -> str:
-    return text
-
-
 class OutputLog:
     """The log of one server run. It is capped by count and by bytes of text: the lowest line leaves first.
 
@@ -180,7 +177,7 @@ class OutputLog:
         max_entities: int = MAX_ENTITIES,
         max_bytes: int = MAX_BYTES,
         next_line: int = 1,
-        redact: Callable[[str], str] = _same,
+        redact: Callable[[str], str] = str,
         listener: Listener | None = None,
     ) -> None:
         self._redact = redact
