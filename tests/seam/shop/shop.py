@@ -152,7 +152,7 @@ def put(value):
     state.update(value)
 
 
-if seam.install(app.debug):
+if seam.install(app.debug or None):
     seam.frame(
         "shop", lambda: state, put,
         dispatch=handle, enqueue=lambda event: events.put(seam.bind(handle, event)),
