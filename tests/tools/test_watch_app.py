@@ -139,8 +139,8 @@ def test_the_streams_are_listed_with_whose_they_are_and_end_when_told(watching):
     watch = begin(watching, "fx", filter={"operation": "db/write"}, who="ann")
     watching.call("evaluate_code", code="seam.emit('fx', 'db/write'); seam.emit('fx', 'other')")
     assert gained(watching, watch)
-    listed = watching.call("watch_app")
-    assert listed["lines"] == [f'{watch["subId"]} fx {{"operation": "db/write"}} by ann: 1 sent, 0 dropped']
+    line = f'{watch["subId"]} fx {{"operation": "db/write"}} by ann: 1 sent, 0 dropped'
+    until(lambda: watching.call("watch_app")["lines"] == [line], "the stream with what it sent")
     assert watching.call("watch_app", stop=watch["subId"]) == {"ok": True, "subId": watch["subId"], "existed": True}
     assert watching.call("watch_app", stop=watch["subId"])["existed"] is False
     assert watching.call("watch_app")["lines"] == []
@@ -336,7 +336,8 @@ def test_calls_of_a_function_that_knows_nothing_of_it_wake_whoever_waits_for_the
     [[_, text]] = told["result"]
     assert "call pay " in text
     assert "args=(order=Order(total=200), card='x') result=220" in text
-    assert watching.call("watch_app")["lines"][0].endswith("by ann: 1 sent, 0 dropped")
+    sent = "by ann: 1 sent, 0 dropped"
+    until(lambda: watching.call("watch_app")["lines"][0].endswith(sent), "the stream with what it sent")
     watching.call("evaluate_code", code="pay(Order(600), 'x')")
     told = until(lambda: [line for line in lines(watching, "call") if "raised=" in line], "the second call")
     assert "raised=ValueError('too much')" in told[0]
