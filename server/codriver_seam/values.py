@@ -6,6 +6,7 @@ Pure, and without any knowledge of the application. Names of attributes are read
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ TORN = 4
 REDACTED = "<redacted>"
 ANY = "*"
 """In a sensitive path: any key."""
+LISP = {"basilisp.lang.vector": "[{}]", "basilisp.lang.list": "({})", "basilisp.lang.set": "#{{{}}}"}
+"""By module of Basilisp, its collections that are no mappings, each as it prints itself."""
 PLAIN = (str, bytes, int, float, complex, type(None), frozenset, range)
 
 
@@ -84,6 +87,8 @@ class Egress:
                 return self._mark(kind.__name__, len(parts), path)
             return self._ends(kind.__name__, parts, path)
         shown = [(key, self.show(part, (*path, key))) for key, part in parts]
+        if kind.__module__ in LISP:
+            return LISP[kind.__module__].format(" ".join([text for _, text in shown]))
         if isinstance(value, Mapping):
             return "{" + ", ".join([f"{printed(key)}: {text}" for key, text in shown]) + "}"
         texts = ", ".join([text for _, text in shown])
@@ -119,7 +124,7 @@ def parts_of(value: Any) -> list[tuple[Any, Any]] | None:
     kind = type(value)
     if isinstance(value, Mapping):
         return list(value.items())
-    if kind in (list, tuple, set, frozenset):
+    if kind in (list, tuple, set, frozenset) or kind.__module__ in LISP:
         return list(enumerate(value))
     names = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "_fields", None)
     if names and not isinstance(value, type):
@@ -134,7 +139,7 @@ def part_at(value: Any, path: Path) -> Any:
         Refusal: there is none.
     """
     for place, key in enumerate(path):
-        parts = None if isinstance(value, (set, frozenset)) else parts_of(value)
+        parts = None if isinstance(value, AbstractSet) else parts_of(value)
         found = [part for step, part in parts or () if type(step) is type(key) and step == key]
         if not found:
             names = ", ".join(printed(step) for step, _ in (parts or ())[:ITEMS])
@@ -167,7 +172,7 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
     if old is new:
         return
     before, after = parts_of(old), parts_of(new)
-    if type(old) is not type(new) or before is None or after is None or isinstance(old, (set, frozenset)):
+    if type(old) is not type(new) or before is None or after is None or isinstance(old, AbstractSet):
         if type(old) is not type(new) or not _is_equal(old, new):
             yield "changed", path, old, new
         return

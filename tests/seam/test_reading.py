@@ -9,6 +9,7 @@ import pytest
 from seam_shop import START, TOKEN, ask, refused
 
 import codriver_seam as seam
+from codriver_seam import values
 from codriver_seam.accessors import FILTERS, as_map
 
 
@@ -415,3 +416,22 @@ def test_an_origin_is_found_by_its_evaluation_too():
     seam.emit("log", "x")
     seam.origin.reset(token)
     assert ask("trace", filter={"origin": "e7"})["lines"] == ["1 log x by=ann/e7"]
+
+
+def test_what_is_sensitive_is_hidden_within_collections_of_basilisp():
+    names = ("keyword", "vector", "list", "map", "set")
+    keyword, vector, lists, maps, sets = (pytest.importorskip(f"basilisp.lang.{name}") for name in names)
+    users, token = keyword.keyword("users"), keyword.keyword("token")
+    user = maps.map({token: "s3cr3t-token"})
+    for collection, shown in (
+        (vector.vector([user, 1]), "[{:token: <redacted>} 1]"),
+        (lists.list([user, 1]), "({:token: <redacted>} 1)"),
+        (sets.set([user]), "#{{:token: <redacted>}}"),
+    ):
+        state, path = maps.map({users: collection}), (users, "*", token)
+        egress = values.Egress([path])
+        assert egress.show(state) == f"{{:users: {shown}}}"
+        assert egress.redacted == 1
+        assert [*values.texts_at(state, path)] == ["s3cr3t-token"]
+    long = vector.vector(range(1000))
+    assert values.Egress().show(long) == "<elided PersistentVector 1000 []>"
