@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -276,3 +277,28 @@ def test_what_the_application_does_for_a_reading_agent_is_no_event(module):
     begin("captured_shop:pay")
     assert ask("state", frame="paid")["value"] == "0"
     assert calls() == []
+
+
+def test_threads_gain_what_they_gain_while_captures_come_and_go(module):
+    own, is_over, gained = module.maker.__code__, threading.Event(), set()
+
+    def work():
+        while not is_over.is_set():
+            gained.add((module.depth(9), module.maker(2)(3), *module.count(2), module.pay(3, "t")))
+            time.sleep(0)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for of in ("depth", "maker", "count", "pay"):
+            line = f"{module.__file__}:{line_of('return y')}"
+            begun = [begin(f"captured_shop:{of}", hits=1000)["subId"], begin(line, hits=1000)["subId"]]
+            for one in begun:
+                ask("unsubscribe", subId=one)
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join(20)
+    assert gained == {(9, 5, 0, 1, 2)}
+    assert module.maker.__code__ is own
