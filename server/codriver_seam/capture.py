@@ -308,11 +308,8 @@ def _running(codes: list[types.CodeType]) -> int:
 
 
 def _place(frame: Any) -> str:
-    """The place of a caller, by the last parts of its file's path."""
-    if frame is None:
-        return ""
-    file = "/".join(frame.f_code.co_filename.replace(os.sep, "/").split("/")[-2:])
-    return f"{file}:{frame.f_lineno}"
+    """The place of a caller."""
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _way() -> Monitored | Copied:

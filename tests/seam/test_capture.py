@@ -20,7 +20,7 @@ import codriver_seam as seam
 from codriver_seam import recording, streams
 
 SERVER = Path(seam.__file__).parents[1]
-PAY = "call pay args=(amount={}, token=<not shown>) result={} from=support/captured_calls.py"
+PAY = f"call pay args=(amount={{}}, token=<not shown>) result={{}} from={captured_calls.__file__}"
 
 
 @pytest.fixture(scope="module", params=["3.8", "3.11", "3.12", "3.13"])
@@ -49,7 +49,7 @@ def test_a_call_is_an_event_with_its_arguments_its_result_and_its_caller(told):
     [line] = shortened(lines)
     assert line == (
         "call Shop.add args=(self=<Shop>, order=Order(total=10, password=<not shown>), vip=True, more=(5, 6), "
-        "rest={'zap': {'a': [1, 2]}}) result=16.0 from=support/captured_calls.py"
+        f"rest={{'zap': {{'a': [1, 2]}}}}) result=16.0 from={captured_calls.__file__}"
     )
     assert is_same, "the signature or the docstring is another"
     assert is_own, "the function did not get its own code back"

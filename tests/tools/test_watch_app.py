@@ -297,7 +297,8 @@ def test_a_request_is_captured_in_an_application_that_runs_and_its_code_is_nobod
     shop, _, client = web
     line = 1 + next(place for place, line in enumerate(APP.splitlines()) if 'state["hits"] += 1' in line)
     calls = begin(client, "calls", filter={"of": "__main__:Shop.do_GET", "when": "self.path == '/fail'"})
-    begin(client, "calls", filter={"of": f"shop.py:{line}", "hits": 1})
+    [begun] = begin(client, "calls", filter={"of": f"shop.py:{line}", "hits": 1})["lines"]
+    assert f" at shop.py:{line}, " in begun
     assert client.call("what_changed")["differences"] == []
     assert (shop.get("/"), shop.get("/"), shop.get("/fail")) == (200, 200, 500)
     rows = until(lambda: (found := lines(client, "call")) and len(found) == 2 and found, "a call and a line")

@@ -10,6 +10,7 @@ from pydantic import Field
 from codriver.core import app_streams
 from codriver.core.actions import AppStreamBegan, AppStreamEnded
 from codriver.core.state import AppStream
+from codriver.log.app_log import near
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.inspect_app import SEAM, app_repl, read_told, refused
 
@@ -49,7 +50,7 @@ async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
     call.dispatch(AppStreamBegan(stream))
     kind = app_streams.OPS.get(arguments.topic, arguments.topic)
     op = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{kind}"]'
-    captured = {"lines": [_captured(told["capture"])]} if "capture" in told else {}
+    captured = {"lines": [near(_captured(told["capture"]), call.services.workspace)]} if "capture" in told else {}
     return Answer({"subId": stream.id, "since": since, "query": QUERY % op, **captured})
 
 
