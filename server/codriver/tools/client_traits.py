@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,7 @@ def is_lean(settings: Settings, client_name: str) -> bool:
     return settings.toolset == "lean" or client_name.startswith(settings.lean_clients)
 
 
+@lru_cache(maxsize=64)
 def traits_of(client_name: str) -> Traits:
     """The traits of the client of this name."""
     if not client_name.startswith(_SPECIAL):

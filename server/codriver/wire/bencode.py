@@ -172,13 +172,22 @@ class Decoder:
 
     def _add_string(self, raw: bytes) -> None:
         """Put a complete string where it belongs: a key that waits for its value, or a value."""
-        if self._open and self._keys[-1] is None and type(self._open[-1]) is dict:
+        container = self._open[-1] if self._open else None
+        key = self._keys[-1] if type(container) is dict else None
+        if type(container) is dict and key is None:
             self._keys[-1] = raw.decode("utf-8", "surrogateescape")
             return
+        value: Value
         try:
-            self._add(raw.decode())
+            value = raw.decode()
         except UnicodeDecodeError:
-            self._add(raw)
+            value = raw
+        if type(container) is dict and key is not None:
+            # As `_add` does: most strings of a message are the values of its fields.
+            container[key] = value
+            self._keys[-1] = None
+        else:
+            self._add(value)
 
     def _begin(self, container: list[Value] | dict[str, Value]) -> None:
         if len(self._open) >= self._max_depth:
@@ -240,8 +249,12 @@ def _write(value: Value, pieces: list[bytes]) -> None:
         # BEP 3 orders keys by their raw bytes, which for UTF-8 is the order of code points.
         named = [(*_encoded_key(key), item) for key, item in value.items()]
         for _, key, item in sorted(named, key=itemgetter(0)):
-            pieces += (key,)
-            _write(item, pieces)
+            if type(item) is str:
+                raw = item.encode("utf-8", "surrogateescape")
+                pieces += (key, b"%d:" % len(raw), raw)
+            else:
+                pieces += (key,)
+                _write(item, pieces)
         pieces += (b"e",)
     elif type(value) is list:
         pieces += (b"l",)
