@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import os
+import sys
 import time
 
 from .recording import CAUSE, EVENT, FRAME, HANDLER, ID, MS, NAME, OP, ORIGIN, SOURCE, TAGS, TIME, Unread, emit, seam
@@ -73,7 +74,7 @@ def read_literal(name: str, text: object, reason: str) -> Any:
 
 
 def _path_of(text: object) -> Path:
-    """A path as it is written: a list, or names and numbers with dots between."""
+    """A path as it is written: a list, names and numbers with dots between, or keywords of Basilisp."""
     if not text:
         return ()
     if isinstance(text, list):
@@ -81,8 +82,20 @@ def _path_of(text: object) -> Path:
     try:
         read = ast.literal_eval(str(text))
     except (ValueError, SyntaxError):
+        keywords = sys.modules.get("basilisp.lang.keyword")
+        if keywords is not None and str(text).lstrip()[:1] in ("[", ":"):
+            words = str(text).replace(",", " ").strip("[] ").split()
+            return tuple(_step_of(word, keywords.keyword) for word in words)
         return tuple(int(part) if part.isdigit() else part for part in str(text).split("."))
     return tuple(read) if isinstance(read, (list, tuple)) else (read,)
+
+
+def _step_of(word: str, keyword: Callable[[str, str | None], Any]) -> Any:
+    """A step of a path in Basilisp's notation; a keyword is made by Basilisp itself."""
+    if word[0] == ":":
+        namespace, _, name = word[1:].rpartition("/")
+        return keyword(name, namespace or None)
+    return int(word) if word.isdigit() else word.strip("'\"")
 
 
 def _limit(asked: Json, most: int) -> int:

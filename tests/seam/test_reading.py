@@ -435,3 +435,19 @@ def test_what_is_sensitive_is_hidden_within_collections_of_basilisp():
         assert [*values.texts_at(state, path)] == ["s3cr3t-token"]
     long = vector.vector(range(1000))
     assert values.Egress().show(long) == "<elided PersistentVector 1000 []>"
+
+
+def test_a_path_of_keywords_leads_into_maps_of_basilisp_and_to_what_is_hidden_there(shop):
+    keyword, vector, maps = (pytest.importorskip(f"basilisp.lang.{name}") for name in ("keyword", "vector", "map"))
+    users, token, qualified = keyword.keyword("users"), keyword.keyword("token"), keyword.keyword("b", "a")
+    state = maps.map({users: vector.vector([maps.map({token: "s3cr3t-token", qualified: 7, "plain": 8})])})
+    seam.frame("lisp", lambda: state, snapshot="none", sensitive=[(users, "*", token)])
+
+    def at(path):
+        return ask("state", frame="lisp", path=path)
+
+    assert at("[:users 0 :a/b]")["value"] == at(":users 0 :a/b")["value"] == "7"
+    assert at('[:users 0 "plain"]')["value"] == "8"
+    assert at("[:users 0 :token]")["value"] == "<redacted>"
+    assert at(at("[:users 0 :a/b]")["path"])["value"] == "7"
+    assert at("[:users 0 :other]")["reason"] == "path-not-found"
