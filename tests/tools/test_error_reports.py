@@ -164,6 +164,7 @@ def test_an_answer_names_the_projects_line_and_the_cause(tmp_path):
             "message": "no order",
             "form": 2,
             "trace": ["shop/orders.py:9 in total"],
+            "locals": "order={}",
             "causes": ["KeyError: 'cents' (shop/orders.py:2 in inner)"],
         }
         assert (answer["reason"], answer["stdout"], "stderr" in answer) == ("evaluation-failed", "first\n", False)
