@@ -116,7 +116,10 @@ def test_without_an_application_nothing_is_listed_and_a_call_is_told_how_to_show
         client.call("evaluate_code", code="1")
         assert not APP_TOOLS & set(client.tools()), "what was there went with its process"
         client.call("evaluate_code", code="import codriver_seam as seam; seam.install(True)")
-        assert look(client, "health")["sessionId"] != health["sessionId"]
+        anew = look(client, "health")
+        assert anew["sessionId"] != health["sessionId"]
+        assert [anew["sessionId"] in note for note in anew["notes"]] == [True], "who asked before is told once"
+        assert "notes" not in look(client, "health")
 
 
 def test_an_application_that_shows_itself_by_itself_is_found_by_the_list_of_sessions(tmp_path):
@@ -129,6 +132,19 @@ def test_an_application_that_shows_itself_by_itself_is_found_by_the_list_of_sess
         while "seam" not in client.call("list_sessions")["sessions"][0]["capabilities"]:
             pass
         assert set(client.tools()) >= APP_TOOLS
+
+
+def test_the_list_of_sessions_says_in_short_what_can_be_asked_of_an_application(client):
+    watched = client.call("watch_app", topic="error")["subId"]
+    [row] = client.call("list_sessions")["sessions"]
+    assert row["seam"] == {
+        "provider": "codriver",
+        "sessionId": look(client, "health")["sessionId"],
+        "frames": ["shop"],
+        "bands": ["inspect", "mutate", "stream", "epochs"],
+        "subscriptions": 1,
+    }
+    client.call("watch_app", stop=watched)
 
 
 def test_health_names_the_bands_and_changes_nothing(client):

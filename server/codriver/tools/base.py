@@ -44,6 +44,7 @@ Stamp = tuple[int, int, int]
 """When a file was written, how long it is, and which one it is: another stamp, another save."""
 
 
+MOST_APPS_TOLD: Final = 1000
 MOST_EDITS_NOTED: Final = 200
 
 UNLISTED: Final = "unlisted"
@@ -94,6 +95,24 @@ class Saves:
     """Edits that may be writing just now."""
     stamps: dict[Path, Stamp] = field(default_factory=dict)
     """The files as they were written."""
+
+
+@dataclass(slots=True)
+class AppsTold:
+    """The applications that each client had its last answers of, for the life of one server."""
+
+    sessions: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By client and REPL: the session id of the application's seam. Those asked last."""
+
+    def is_another(self, client: str, repl: str, seam: str | None) -> bool:
+        """Whether it is another one than this client's last answer was of; from now on that is told."""
+        if seam is None:
+            return False
+        before = self.sessions.pop((client, repl), seam)
+        self.sessions[client, repl] = seam
+        if len(self.sessions) > MOST_APPS_TOLD:
+            del self.sessions[next(iter(self.sessions))]
+        return before != seam
 
 
 @dataclass(slots=True)
@@ -154,6 +173,7 @@ class Services:
     """The queries that stand."""
     saves: Saves = field(default_factory=Saves)
     edits_noted: EditsNoted = field(default_factory=EditsNoted)
+    apps_told: AppsTold = field(default_factory=AppsTold)
     conflicts: Conflicts = field(default_factory=Conflicts)
     lisp: LispKnown = field(default_factory=LispKnown)
     withheld: Callable[[], tuple[str, ...]] = tuple

@@ -15,7 +15,7 @@ from codriver.tools.base import TEXTS, Answer, Call, Tool, answer_schema
 from codriver.tools.evaluate_code import begin
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import wait
-from codriver.tools.inspect_app import SEAM, app_repl, change_line, read_told, refused
+from codriver.tools.inspect_app import SEAM, app_repl, change_line, read_told, refused, with_news_of_app
 from codriver.tools.lean_answers import Evaluating
 from codriver.tools.session_choice import Target, check_tree, in_lane, resolve
 
@@ -66,8 +66,8 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     about = {key: value for key, value in described.fields.items() if key not in OUT}
     if not told["ok"]:
         answer = refused(call, told)
-        return Answer({**answer.fields, **about}, ok=False)
-    return Answer({**_shown(told, budget(call)), **about})
+        return with_news_of_app(call, repl, Answer({**answer.fields, **about}, ok=False))
+    return with_news_of_app(call, repl, Answer({**_shown(told, budget(call)), **about}))
 
 
 def _request(call: Call, target: Target, who: str, arguments: ChangeArguments) -> Request:

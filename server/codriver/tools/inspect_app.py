@@ -55,6 +55,9 @@ REASONS: Final = frozenset(
 """The closed list: every word by which a seam refuses."""
 
 
+ANEW: Final = "the app started anew, as session %s: its former epochs, events and subscriptions are gone"
+
+
 class InspectArguments(Arguments):
     """Arguments of `inspect_app`."""
 
@@ -87,7 +90,18 @@ async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
     told = read_told(call, answer, shows_told=shows_told)
     told = _unanswered(arguments, told) or told
     given = Answer(_shown(call, arguments.what, told, most)) if told["ok"] else refused(call, told)
-    return replace(given, shows_told=shows_told)
+    return with_news_of_app(call, repl, replace(given, shows_told=shows_told))
+
+
+def with_news_of_app(call: Call, repl: Repl, given: Answer) -> Answer:
+    """An answer about an application, with a note where it is another process than this client's last answer was of."""
+    now = call.state.repls.get(repl.id)
+    seam = now.profile.seam if now is not None and now.profile is not None else None
+    if not call.services.apps_told.is_another(call.client, repl.id, seam):
+        return given
+    before = given.fields.get("notes", ())
+    notes = [*(before if isinstance(before, list | tuple) else ()), ANEW % seam]
+    return replace(given, fields={**given.fields, "notes": notes})
 
 
 def _unanswered(arguments: InspectArguments, told: Told) -> Told | None:

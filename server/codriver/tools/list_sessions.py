@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codriver.core import repl_connections
+from codriver.core import app_streams, repl_connections
 from codriver.core.evaluation_queue import session_key
 from codriver.core.values import HELD, MAIN_SESSION
 from codriver.errors import CodriverError
 from codriver.repls.adapter_values import CAPABILITIES
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema, client_slug
+from codriver.tools.inspect_app import SEAM, read_told
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codriver.core.state import Repl, Session, State
     from codriver.core.values import Evaluation, Profile
     from codriver.log.app_log import AppLog
@@ -32,23 +35,44 @@ class NoArguments(Arguments):
 async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
     """Every REPL session, with what its REPL can do."""
     who = call.who(arguments.who)
-    await _look_for_seams(call)
+    seams = await _seams(call)
     state, rows = call.state, []
     for repl in state.repls.values():
         own = (call.client, who)
         for session in repl.sessions.values():
             if session.lane is None:
                 lanes = _lanes(state, repl, own) if session.name == MAIN_SESSION else []
-                rows.append(session_row(state, repl, session) | ({"lanes": lanes} if lanes else {}))
+                row = session_row(state, repl, session) | ({"lanes": lanes} if lanes else {})
+                is_of_app = session.name == MAIN_SESSION and repl.id in seams
+                rows.append(row | ({"seam": seams[repl.id]} if is_of_app else {}))
     return Answer({"sessions": rows, "count": len(rows)})
 
 
-async def _look_for_seams(call: Call) -> None:
-    """Ask where no application has shown itself yet: one may have done it by itself, with no evaluation of ours."""
+async def _seams(call: Call) -> dict[str, dict[str, object]]:
+    """By REPL, the application that shows itself there, in short.
+
+    All are asked: an application may have begun to do it by itself, with no evaluation of ours.
+    """
+    found = {}
     for repl in call.state.repls.values():
-        if repl.phase == "connected" and repl.profile is not None and repl.profile.seam is None:
+        if repl.phase == "connected" and repl.profile is not None:
             with suppress(CodriverError), anyio.move_on_after(LOOK_S):
-                await call.services.repls.adapter(repl.id).ask_seam("health", "{}")
+                told = await call.services.repls.adapter(repl.id).ask_seam("health", "{}")
+                found[repl.id] = _seam_row(call.state, repl, read_told(call, told))
+    return found
+
+
+def _seam_row(state: State, repl: Repl, told: Mapping[str, Any]) -> dict[str, object]:
+    now = state.repls[repl.id].profile
+    support = now.capabilities.get(SEAM) if now else None
+    bands = told.get("bands", {})
+    return {
+        "provider": support.op if support and support.adapted else "codriver",
+        "sessionId": told.get("sessionId"),
+        "frames": told.get("frames", []),
+        "bands": [name for name in bands if bands[name] is True],
+        "subscriptions": sum(stream.repl == repl.id for stream in app_streams.live(state)),
+    }
 
 
 def _lanes(state: State, repl: Repl, own: tuple[str, str]) -> list[dict[str, object]]:

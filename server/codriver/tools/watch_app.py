@@ -12,7 +12,7 @@ from codriver.core.actions import AppStreamBegan, AppStreamEnded
 from codriver.core.state import AppStream
 from codriver.log.app_log import near
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.inspect_app import SEAM, app_repl, read_told, refused
+from codriver.tools.inspect_app import SEAM, app_repl, read_told, refused, with_news_of_app
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,8 @@ async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
     kind = app_streams.OPS.get(arguments.topic, arguments.topic)
     op = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{kind}"]'
     captured = {"lines": [near(_captured(told["capture"]), call.services.workspace)]} if "capture" in told else {}
-    return Answer({"subId": stream.id, "since": since, "query": QUERY % op, **captured})
+    begun = Answer({"subId": stream.id, "since": since, "query": QUERY % op, **captured})
+    return with_news_of_app(call, repl, begun)
 
 
 def _captured(told: Mapping[str, Any]) -> str:
