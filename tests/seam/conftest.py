@@ -1,6 +1,7 @@
 """A seam that is new in each test."""
 
 import pytest
+from seam_lisp import started
 from seam_shop import Shop
 
 import codriver_seam as seam
@@ -23,3 +24,18 @@ def shop():
         enqueue=made.queue.append, sensitive=[("user", "token")],
     )  # fmt: skip
     return made
+
+
+@pytest.fixture(scope="session", params=["jvm", "nbb"])
+def lisp_process(request):
+    """A Clojure, or an nbb, for all tests: either takes seconds to load the seam."""
+    lisp = started(request.param)
+    yield lisp
+    lisp.close()
+
+
+@pytest.fixture
+def lisp(lisp_process):
+    """The same, with a shop that is new."""
+    lisp_process.run("(shop/open!)")
+    return lisp_process

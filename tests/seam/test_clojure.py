@@ -4,23 +4,14 @@ import json
 import re
 
 import pytest
-from seam_lisp import started
 
 TOKEN = "s3cr3t-token-of-ada"
 ANN = {"who": "ann", "evaluation": "e1"}
 
 
-@pytest.fixture(scope="module", params=["jvm", "nbb"])
-def process(request):
-    lisp = started(request.param)
-    yield lisp
-    lisp.close()
-
-
 @pytest.fixture
-def shop(process):
-    process.run("(shop/open!)")
-    return process
+def shop(lisp):
+    return lisp
 
 
 def test_health_names_frames_and_bands_and_changes_nothing(shop):

@@ -1,8 +1,6 @@
 """What an agent reads of an application: its state, what changed, what happened, what failed, who handles it."""
 
-import itertools
 import json
-import random
 from dataclasses import dataclass
 
 import pytest
@@ -10,7 +8,6 @@ from seam_shop import START, TOKEN, ask, refused
 
 import codriver_seam as seam
 from codriver_seam import values
-from codriver_seam.accessors import FILTERS, as_map
 
 
 def test_health_names_frames_and_bands_and_changes_nothing(shop):
@@ -362,53 +359,6 @@ def test_the_ring_keeps_the_newest_and_says_where_it_ends(shop):
     assert answer["lastId"] == 2500
     assert answer["lines"] == ["2500 log 2499"]
     assert ask("trace", filter={"since": 2499})["count"] == 1
-
-
-def random_event(draw):
-    origins = [None, {"who": "ann", "evaluation": "e1"}, {"who": "bob", "evaluation": "e2"}]
-    token = seam.origin.set(draw.choice(origins))
-    cause = seam.recording.cause.set(draw.choice([None, (1, frozenset()), (2, frozenset())]))
-    seam.emit(
-        draw.choice(["event", "fx", "error", "warning", "info", "log"]), draw.choice("abc"),
-        frame=draw.choice([None, "shop", "cart"]), event_id=draw.choice([None, "add"]),
-        handler_id=draw.choice([None, "h"]), source=draw.choice([None, "logging"]), ms=draw.random(),
-    )  # fmt: skip
-    seam.recording.cause.reset(cause)
-    seam.origin.reset(token)
-
-
-def brute(event, name, value):
-    who = event.get("origin") or {}
-    same = {"severity": "opType"}
-    tests = {
-        "origin": lambda: value in (who.get("who", "app"), who.get("evaluation")),
-        "since": lambda: event["id"] > value,
-        "sinceMs": lambda: event["time"] * 1000 > value,
-        "between": lambda: value[0] <= event["time"] * 1000 <= value[1],
-        "pred": lambda: event["operation"] != "a",
-    }
-    return tests[name]() if name in tests else event.get(same.get(name, name)) == value
-
-
-def test_each_filter_alone_and_in_pairs_finds_what_a_plain_search_finds():
-    draw = random.Random(7)
-    for _ in range(500):
-        random_event(draw)
-    events = [as_map(event) for event in seam.recording.seam.events]
-    middle = events[250]["time"] * 1000
-    seam.predicate("not-a", lambda event: event["operation"] != "a")
-    values = {
-        "operation": "b", "opType": "fx", "frame": "shop", "severity": "error", "eventId": "add", "handlerId": "h",
-        "source": "logging", "origin": "ann", "dispatchId": 2, "since": 250, "sinceMs": middle,
-        "between": [events[100]["time"] * 1000, middle], "pred": "not-a",
-    }  # fmt: skip
-    assert values.keys() == set(FILTERS)
-    assert len(FILTERS) == 13
-    for names in [*itertools.combinations(values, 1), *itertools.combinations(values, 2)]:
-        asked = {name: values[name] for name in names}
-        found = ask("trace", filter=asked, limit=500, raw=True)["events"]
-        expected = [event["id"] for event in events if all(brute(event, name, values[name]) for name in names)]
-        assert [event["id"] for event in found] == expected, names
 
 
 def test_an_origin_is_found_by_its_evaluation_too():

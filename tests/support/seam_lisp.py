@@ -49,7 +49,7 @@ class Lisp:
     def _read(self):
         for line in self._process.stdout:
             if line[0] == "\x1e":
-                self.frames.put(json.loads(line))
+                self.frames.put(json.loads(line[1:]))
             elif line[0] in "=!":
                 self._answers.put(line)
             else:
@@ -84,6 +84,13 @@ class Lisp:
     def state(self):
         """The state of the shop."""
         return self.run("@shop/db")
+
+    def frame(self, stream):
+        """The next frame of a stream; what is still under way from others before is passed over."""
+        while True:
+            frame = self.frames.get(timeout=30)
+            if frame["sub"] == stream:
+                return frame
 
     def close(self):
         """End the process."""

@@ -302,8 +302,9 @@
 (defn- loose-ring "As `ring`, cut when it is twice as long: what comes is not copied each time." [kept size one]
   (let [kept (conj kept one)] (if (> (count kept) (* 2 size)) (into [] (newest kept size)) kept)))
 
-(defn- scalar? [value]
-  (or (nil? value) (number? value) (boolean? value) (ident? value) (uuid? value) (inst? value) (char? value)))
+(defn- scalar? [value] ; `inst?` of anything else takes as long as all of this
+  (or (nil? value) (ident? value) (number? value) (boolean? value) (uuid? value) (char? value)
+      #?(:clj (instance? java.util.Date value) :cljs (inst? value))))
 
 (defn- tag-part [value]
   (cond (string? value) (cut value (quot (:tag most) (:parts most)))
@@ -335,9 +336,9 @@
                   *origin* (assoc :origin *origin*)
                   *cause* (assoc :dispatch-id (:dispatch-id *cause*)))
            event (reduce-kv (fn [event k v]
-                              (if (contains? fields k)
-                                (if (some? v) (assoc event k (if (or (scalar? v) (string? v)) v (tag v))) event)
-                                (assoc-in event [:tags k] (tag v))))
+                              (cond (not (contains? fields k)) (assoc event :tags (assoc (:tags event) k (tag v)))
+                                    (some? v) (assoc event k (tag v))
+                                    :else event))
                             told details)
            {:keys [last-id events subscriptions]}
            (swap! state (fn [{:keys [last-id events] :as s}]
@@ -1026,10 +1027,10 @@
   (let [now (clock-ms)]
     (end-subscriptions! #(< @(:ends %) now))
     (let [subs (for [{:keys [id queue ends lease-ms] :as subscription} (vals (:subscriptions @state))
-                     :let [{:keys [sent] :as queue} @queue]]
+                     :let [{:keys [sent taken] :as queue} @queue]]
                  (do (when (some #{id} renew) (reset! ends (+ now lease-ms)))
                      (merge (select-keys subscription [:id :topic :filter :origin :created-at])
-                            {:queue-depth (count (waiting queue)), :queue-bytes (reduce + (map size-of (waiting queue))),
+                            {:queue-depth (+ (count (waiting queue)) (- taken sent)), :queue-bytes (reduce + (map size-of (waiting queue))),
                              :dropped (dropped queue), :sent sent})))]
       {:subs (vec subs), :count (count subs)})))
 

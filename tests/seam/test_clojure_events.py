@@ -1,0 +1,182 @@
+"""Events of an application in Clojure or nbb: from where they come, how they are pushed, and from many threads."""
+
+import json
+
+import pytest
+
+TOKEN = "s3cr3t-token-of-ada"
+
+
+@pytest.fixture
+def jvm(lisp):
+    if lisp.dialect != "jvm":
+        pytest.skip("JavaScript has one thread")
+    return lisp
+
+
+def until(condition):
+    """Ask until it is so: each question is answered by the process, which goes on meanwhile."""
+    while not condition():
+        pass
+
+
+def pushed(lisp, stream, number):
+    """So many events of a stream, in the order in which they came."""
+    found = []
+    while len(found) < number:
+        found += lisp.frame(stream)["events"]
+    return found
+
+
+def test_events_are_pushed_as_they_come_each_with_its_fields_and_its_line(lisp):
+    answer = lisp.ask("subscribe", {"who": "ann", "evaluation": "e1"}, topic="trace")
+    assert answer["lastId"] == 0
+    lisp.ask("dispatch", {"who": "bob", "evaluation": "e2"}, event="[:add 1]", sync=True)
+    first, second = pushed(lisp, answer["subId"], 2)
+    assert {name: first[name] for name in first if name != "time"} == {
+        "id": 1, "opType": "event", "operation": "dispatched", "frame": ":shop", "eventId": ":add", "dispatchId": 1,
+        "origin": {"who": "bob", "evaluation": "e2"}, "line": "1 event dispatched :shop :add d1 by=bob/e2",
+    }  # fmt: skip
+    assert (second["opType"], second["operation"]) == ("epoch", "snapshotted")
+    assert second["ms"] >= 0
+    [row] = lisp.ask("subscriptions")["subs"]
+    assert (row["id"], row["topic"], row["filter"], row["origin"]) == (answer["subId"], "trace", {}, "ann")
+    assert (row["sent"], row["dropped"], row["queueDepth"]) == (2, 0, 0)
+    assert lisp.ask("unsubscribe", subId=answer["subId"]) == {"ok": True, "subId": answer["subId"], "existed": True}
+    assert not lisp.ask("unsubscribe", subId=answer["subId"])["existed"]
+
+
+def test_a_flood_is_cut_to_the_newest_and_what_is_lost_is_counted(lisp):
+    stream = lisp.ask("subscribe", topic="fx")["subId"]
+    lisp.run("(dotimes [n 3000] (seam/emit! :fx n))")
+    until(lambda: lisp.ask("subscriptions")["subs"][0]["queueDepth"] == 0)
+    [row] = lisp.ask("subscriptions")["subs"]
+    assert row["sent"] + row["dropped"] == 3000
+    assert row["dropped"] > 0
+    frames, newest = [], None
+    while newest != "2999":
+        frames.append(lisp.frame(stream))
+        newest = frames[-1]["events"][-1]["operation"]
+    assert all(len(frame["events"]) <= 100 for frame in frames)
+    assert sum(frame["dropped"] for frame in frames) == row["dropped"]
+    assert sum(len(frame["events"]) for frame in frames) == row["sent"]
+
+
+def test_events_that_are_large_take_the_room_of_many(lisp):
+    stream = lisp.ask("subscribe", topic="fx", maxBytes=5000)["subId"]
+    lisp.run('(dotimes [n 40] (seam/emit! :fx n {:text (apply str (repeat 300 "x"))}))')
+    until(lambda: lisp.ask("subscriptions")["subs"][0]["queueDepth"] == 0)
+    [row] = lisp.ask("subscriptions")["subs"]
+    assert row["sent"] + row["dropped"] == 40
+    assert row["dropped"] > 0
+    found = []
+    while not found or found[-1]["operation"] != "39":
+        found += lisp.frame(stream)["events"]
+    assert len(found) == row["sent"]
+
+
+def test_a_subscription_that_is_not_renewed_ends(lisp):
+    short = lisp.ask("subscribe", topic="error", leaseS=0.2)["subId"]
+    long = lisp.ask("subscribe", topic="error", leaseS=60)["subId"]
+    until(lambda: [row["id"] for row in lisp.ask("subscriptions")["subs"]] == [long])
+    kept = lisp.ask("subscribe", topic="error", leaseS=5)["subId"]
+    assert {row["id"] for row in lisp.ask("subscriptions", renew=[kept, short])["subs"]} == {kept, long}
+    assert lisp.ask("reset-for-test")["ok"]
+    assert lisp.ask("subscriptions")["count"] == 0
+
+
+def test_there_are_ten_subscriptions_at_most_and_none_of_a_strange_topic(lisp):
+    lisp.refused("subscribe", "accessor-failed", topic="fx", filter={"colour": "red"})
+    for _ in range(10):
+        lisp.ask("subscribe", topic="error")
+    assert "10 are the most" in lisp.refused("subscribe", "too-many-subscriptions", topic="error")["hint"]
+    assert "epoch" in lisp.refused("subscribe", "unknown-topic", topic="logs")["hint"]
+    lisp.run("(shop/open!)")
+    assert lisp.ask("subscriptions")["count"] == 0
+
+
+def test_nothing_sensitive_is_pushed(lisp):
+    stream = lisp.ask("subscribe", topic="trace")["subId"]
+    lisp.run(f'(seam/emit! :log "auth {TOKEN}" {{:message "Bearer {TOKEN}" :source "{TOKEN}"}})')
+    [event] = pushed(lisp, stream, 1)
+    assert TOKEN[:6] not in json.dumps(event)
+    assert event["operation"] == "auth <redacted>"
+
+
+def test_a_predicate_that_fails_in_a_filter_lets_nothing_through_and_ends_nothing(lisp):
+    lisp.run('(seam/predicate! :bad (fn [event] (throw (ex-info "bad" {}))))')
+    lisp.ask("subscribe", topic="trace", filter={"pred": "bad"})
+    assert lisp.run("(seam/emit! :log 1)") == "1"
+    assert lisp.ask("subscriptions")["subs"][0]["queueDepth"] == 0
+
+
+def test_the_writer_lives_as_long_as_there_are_subscriptions(jvm):
+    alive = '(count (filter #(= "codriver seam" (.getName %)) (keys (Thread/getAllStackTraces))))'
+    until(lambda: jvm.run(alive) == "0")
+    for _ in range(3):
+        jvm.ask("subscribe", topic="error")
+    assert jvm.run(alive) == "1"
+    jvm.ask("reset-for-test")
+    until(lambda: jvm.run(alive) == "0")
+    stream = jvm.ask("subscribe", topic="error")["subId"]
+    jvm.run("(seam/emit! :error :late)")
+    assert [event["operation"] for event in pushed(jvm, stream, 1)] == [":late"]
+
+
+def test_what_is_tapped_is_an_event(lisp):
+    lisp.run("(do (seam/tap!) (seam/tap!))")
+    lisp.run(f'(tap> {{:order 7 :of "{TOKEN}" :lines (range 60)}})')
+    until(lambda: lisp.ask("trace")["total"])
+    [line] = lisp.ask("trace")["lines"]
+    assert line.startswith('1 tap tap> value={:order 7, :of "<redacted>"')
+
+
+def test_what_nobody_catches_is_an_issue_with_its_place(lisp):
+    lisp.run("(do (seam/watch-uncaught!) (seam/watch-uncaught!))")
+    if lisp.dialect == "jvm":
+        lisp.run("(doto (Thread. (fn [] (shop/handle [:lost]))) .start .join)")
+    else:
+        lisp.run('(js/process.emit "uncaughtExceptionMonitor" (ex-info "no handler of :lost" {}))')
+    [line] = lisp.ask("issues")["lines"]
+    assert "error ExceptionInfo " in line
+    assert "no handler of :lost" in line
+    assert lisp.dialect != "jvm" or "shop.cljc:" in line
+
+
+def test_changes_of_many_threads_at_once_are_each_an_epoch_and_none_is_lost(jvm):
+    jvm.run("""
+        (let [threads (doall (for [_ (range 4)] (Thread. (fn [] (dotimes [_ 500] (swap! shop/db update :count inc))))))]
+          (run! (fn [t] (.start t)) threads)
+          (run! (fn [t] (.join t)) threads))
+        """)
+    assert jvm.run("(:count @shop/db)") == "2000"
+    assert jvm.ask("health")["lastId"] == 4000
+    rows = jvm.ask("epochs", path="[:count]", limit=50)["epochs"]
+    steps = [(int(row["changes"][0]["before"]), int(row["changes"][0]["after"])) for row in rows]
+    assert len(set(steps)) == 50
+    assert all(after == before + 1 for before, after in steps)
+    assert len({row["epochId"] for row in rows}) == 50
+
+
+def test_an_origin_goes_with_a_future_and_an_epoch_there_is_its_own_when_the_cascade_is_over(jvm):
+    jvm.run("(def gate (promise))")
+    jvm.run("""
+        (binding [seam/*origin* {:who "ann"}]
+          (def later (seam/epoch :shop :outer
+                       (future @gate (seam/epoch :shop :inner (swap! shop/db update :count inc))))))
+        """)
+    jvm.run("(do (deliver gate 1) @later)")
+    rows = jvm.ask("epochs")["epochs"]
+    assert [(row["eventId"], row["origin"]) for row in rows] == [(":outer", "ann"), (":inner", "ann")]
+    assert rows[0]["dispatchId"] == rows[1]["dispatchId"]
+
+
+def test_an_event_that_nobody_begins_is_said_to_be_overdue(lisp):
+    lisp.ask("dispatch", {"who": "ann"}, event="[:add 1]")
+    assert lisp.ask("issues")["count"] == 0
+    lisp.run("""
+        (with-redefs [seam/clock-ms (let [now (#'seam/clock-ms)] (fn [] (+ now 6000)))] (seam/call "trace"))
+        """)
+    [line] = lisp.ask("issues")["lines"]
+    assert "error not-begun :shop :add d1 by=ann" in line
+    assert lisp.ask("issues")["count"] == 1
