@@ -22,6 +22,7 @@ def test_health_names_frames_and_bands_and_changes_nothing(shop):
     assert {name for name, told in first["bands"].items() if told is True} == {"inspect", "mutate", "stream", "epochs"}
     assert first["bands"]["machines"] == "no machine is registered"
     assert first["enabled"] is True
+    assert first["issues"] == 0
     assert isinstance(first["pid"], int)
 
 
@@ -380,7 +381,18 @@ def test_a_state_that_no_epoch_has_is_kept_before_it_is_left(shop):
 
 def test_what_failed_halfway_is_not_restored(shop):
     shop.refused("dispatch", "handler-failed", event="[:bad]", sync=True)
-    shop.refused("restore", "non-ok-record", epochId=shop.ask("epochs")["epochs"][0]["epochId"])
+    epoch = shop.ask("epochs")["epochs"][0]["epochId"]
+    assert f"{-epoch} is the state before it" in shop.refused("restore", "non-ok-record", epochId=epoch)["hint"]
+
+
+def test_an_event_is_undone_by_the_number_that_its_answer_gives(shop):
+    before = shop.state()
+    answer = shop.ask("dispatch", event="[:add 5]", sync=True)
+    assert answer["undoneBy"] == -answer["epochId"]
+    undone = shop.ask("restore", ANN, epochId=answer["undoneBy"])
+    assert shop.state() == before
+    assert shop.ask("restore", epochId=undone["undoneBy"])["ok"]
+    assert shop.run("(:count @shop/db)") == "5"
 
 
 def test_nothing_is_changed_while_an_event_is_handled(shop):

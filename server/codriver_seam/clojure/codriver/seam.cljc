@@ -581,6 +581,8 @@
 (defn- last-id "The id of the newest event." []
   (:id (peek (:events @state)) 0))
 
+(declare issues)
+
 (defn- health "The seam itself, with what can be asked of it and why the rest cannot." [_]
   (let [{:keys [frames machines handlers events installed-ms loads]} @state
         none "no frame is registered"
@@ -595,7 +597,7 @@
              :stream true
              :epochs (cond (seq bare) (str "no snapshots of " (listing bare)) (seq frames) true :else none)
              :machines (if (seq machines) true "no machine is registered")}
-     :last-id (last-id), :events (min (count events) (:events most)), :handlers (count handlers)}))
+     :last-id (last-id), :events (min (count events) (:events most)), :handlers (count handlers), :issues (:total (issues {}))}))
 
 (defn- state-at "The state of a frame, or its part at a path." [{:keys [path include-sensitive include-large] :as asked}]
   (let [{:keys [id sensitive] :as frame} (frame-of asked)
@@ -785,7 +787,8 @@
                       "")))
     (if (:told? recorded)
       (let [[rows] (changes frame recorded recorded [])]
-        {:epoch-id (:id recorded), :changes rows, :count (count rows)})
+        (cond-> {:epoch-id (:id recorded), :changes rows, :count (count rows)}
+          (and (:set frame) (seq rows)) (assoc :undone-by (- (:id recorded)))))
       {:epoch-id (:id recorded), :unknown "what changed is not known: the frame has no :snapshot"})))
 
 (defn- note-queued! "Expects an epoch of what was queued, or anything else that is noted of it." [frame-id event-id]
@@ -860,17 +863,25 @@
     (refuse-draining frame)
     frame))
 
-(defn- restore "Makes the state what it was after an epoch." [{:keys [epoch-id] :as asked}]
+(def ^:private unkept "its state was not kept: the application gives the frame a :snapshot")
+
+(defn- after-of "The state after an epoch; refused where there is none that is whole." [{:keys [id after outcome] :as epoch}]
+  (when-not (restorable? epoch)
+    (refuse "non-ok-record" (if (= "ok" outcome) unkept (str "that event failed halfway: " (- id) " is the state before it"))))
+  after)
+
+(defn- before-of "The state before an epoch; refused where it was not kept." [{:keys [before told?]}]
+  (when (or (not told?) (unread? before)) (refuse "non-ok-record" unkept))
+  before)
+
+(defn- restore "Makes the state what it was after an epoch, or with a minus what it was before that." [{:keys [epoch-id] :as asked}]
   (let [{:keys [id] :as frame} (changeable asked)
         _ (when-not epoch-id (refuse "unknown-epoch" "give epochId, one of those that the accessor epochs lists"))
-        epoch (epoch-of frame epoch-id "unknown-epoch")]
-    (when-not (restorable? epoch)
-      (refuse "non-ok-record" (if (= "ok" (:outcome epoch))
-                                "its state was not kept: the application gives the frame a :snapshot"
-                                "that event failed halfway: take the epoch before it")))
-    (let [told (replace-state! frame (copied frame (:after epoch)) "restored")]
-      (swap! state assoc-in [:frames id :restored] epoch-id)
-      (merge {:frame (label id), :epoch-id epoch-id} told))))
+        before? (neg? epoch-id)
+        epoch (epoch-of frame (if before? (- epoch-id) epoch-id) "unknown-epoch")
+        told (replace-state! frame (copied frame ((if before? before-of after-of) epoch)) "restored")]
+    (when-not before? (swap! state assoc-in [:frames id :restored] epoch-id))
+    (cond-> (assoc told :frame (label id)) (not before?) (assoc :epoch-id epoch-id))))
 
 (defn- reset "Makes a value the state, as an epoch, by which it can be undone." [{:keys [value] :as asked}]
   (let [frame (changeable asked)]
