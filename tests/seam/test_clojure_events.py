@@ -180,3 +180,81 @@ def test_an_event_that_nobody_begins_is_said_to_be_overdue(lisp):
     [line] = lisp.ask("issues")["lines"]
     assert "error not-begun :shop :add d1 by=ann" in line
     assert lisp.ask("issues")["count"] == 1
+
+
+def watched(lisp, **asked):
+    return lisp.ask("subscribe", topic="calls", filter={"of": "shop:add", **asked})
+
+
+def test_calls_of_a_function_are_told_with_arguments_and_result_until_the_stream_ends(lisp):
+    before = lisp.run("(identical? shop/add shop/add)")
+    lisp.run("(def added shop/add)")
+    answer = watched(lisp)
+    assert answer["capture"]["of"] == "shop/add"
+    assert answer["capture"]["at"].endswith("shop.cljc:10")
+    lisp.run("(shop/handle [:add 5])")
+    [event] = pushed(lisp, answer["subId"], 1)
+    assert (event["opType"], event["operation"], event["source"]) == ("call", "shop/add", answer["subId"])
+    assert "args=(arg0={:count 0, :user {:name " in event["line"]
+    assert "amount=5) result={:count 5, " in event["line"]
+    assert ":token <not shown>" in event["line"]
+    assert TOKEN[:6] not in event["line"]
+    [row] = lisp.ask("subscriptions")["subs"]
+    assert row["capture"] == {"of": "shop/add", "hits": 1, "left": 49}
+    assert lisp.ask("unsubscribe", subId=answer["subId"])["existed"]
+    assert lisp.run("(identical? added shop/add)") == before == "true"
+    lisp.run("(shop/handle [:add 5])")
+    assert lisp.ask("trace", filter={"opType": "call"})["total"] == 1
+
+
+def test_a_call_that_throws_is_told_and_throws_what_it_threw(lisp):
+    answer = lisp.ask("subscribe", topic="calls", filter={"of": "shop/handle", "when": '(= raised "ExceptionInfo")'})
+    lisp.run("(shop/handle [:add 1])")
+    thrown = lisp.run(
+        "(try (shop/handle [:lost]) (catch #?(:clj Throwable :cljs :default) error (ex-message error)))"
+        if lisp.dialect == "nbb"
+        else "(try (shop/handle [:lost]) (catch Throwable error (ex-message error)))"
+    )
+    assert thrown == '"no handler of :lost"'
+    [event] = pushed(lisp, answer["subId"], 1)
+    assert "args=(arg0=[:lost]) raised=ExceptionInfo: no handler of :lost" in event["line"]
+
+
+@pytest.mark.parametrize("when", ["amount > 3", "(and (> amount 3) (< amount 6))", "(= (:count result) 5)"])
+def test_a_condition_picks_the_calls_and_hits_end_the_stream(lisp, when):
+    answer = watched(lisp, when=when, hits=1)
+    lisp.run("(run! (fn [n] (shop/add {:count 0} n)) [1 2 5 3 5 5])")
+    [event] = pushed(lisp, answer["subId"], 1)
+    assert "amount=5" in event["line"]
+    assert "ended=1 hits" in event["line"]
+    until(lambda: lisp.ask("subscriptions")["count"] == 0)
+
+
+def test_what_cannot_be_captured_is_refused_and_stays_as_it_is(lisp):
+    for of in ("shop:none", "none:add", "shop", "shop.cljc:12", "clojure.core/when", "shop/token"):
+        lisp.refused("subscribe", "path-not-found", topic="calls", filter={"of": of})
+    for when in ("(slurp 1)", "amount >", "(> amount other)", "1 > 2", "#=(+ 1 2)"):
+        lisp.refused("subscribe", "accessor-failed", topic="calls", filter={"of": "shop/add", "when": when})
+    lisp.refused("subscribe", "no-such-predicate", topic="calls", filter={"of": "shop/add", "pred": "x"})
+    assert lisp.ask("subscriptions")["count"] == 0
+
+
+def test_two_captures_of_one_function_end_in_any_order_and_what_is_lazy_stays_so(lisp):
+    lisp.run("(def added shop/add)")
+    lisp.run("(def asked (atom 0))")
+    first, second = watched(lisp)["subId"], watched(lisp)["subId"]
+    lisp.run("(do (shop/add {:count 1 :lazy (map (fn [n] (swap! asked inc) n) (list 1 2 3))} 1) nil)")
+    for stream in (first, second):
+        [event] = pushed(lisp, stream, 1)
+        assert "<not realised>" in event["line"]
+    assert lisp.run("@asked") == "0"
+    for stream in (first, second):
+        lisp.ask("unsubscribe", subId=stream)
+    assert lisp.run("(identical? added shop/add)") == "true"
+
+
+def test_a_function_of_primitive_numbers_is_refused(jvm):
+    jvm.run("(defn area ^long [^long a ^long b] (* a b))")
+    name = json.loads(jvm.run("(str (symbol #'area))"))
+    hint = jvm.refused("subscribe", "path-not-found", topic="calls", filter={"of": name})["hint"]
+    assert "primitive" in hint

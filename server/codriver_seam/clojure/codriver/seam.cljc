@@ -21,7 +21,7 @@
 
 (def ^:private at-rest
   {:last-id 0, :last-dispatch 0, :last-subscription 0, :installed-ms 0, :probes 0, :loads 0, :events [], :frames {},
-   :draining {}, :queued {}, :handlers {}, :machines {}, :predicates {}, :subscriptions {}, :traced {}})
+   :draining {}, :queued {}, :handlers {}, :machines {}, :predicates {}, :subscriptions {}, :wrapped {}})
 (defonce ^{:doc "Holds the id by which the seam is found: made by `install!`, another one in each process."} session-id
   (atom nil))
 (defonce ^{:private true, :doc "Holds all that the seam of this process knows."} state (atom at-rest))
@@ -175,6 +175,10 @@
   (vswap! counts update :elided inc)
   (str "#codriver/elided {:kind " (printed kind) ", :count " size ", :path " (printed path) "}"))
 
+(defn- unrealised? [value]
+  #?(:clj (and (instance? clojure.lang.IPending value) (not (realized? value)))
+     :cljs (and (satisfies? IPending value) (not (realized? value)))))
+
 (declare shown)
 
 (defn- leaf [{:keys [whole?] :as egress} value path]
@@ -186,13 +190,23 @@
         (mark egress (kind-name value) (count text) path)
         text))))
 
-(defn- branch [{:keys [whole? counts] :as egress} value path]
+(defn- realised-parts "The parts of a collection that are there without any work." [value]
+  (if (= :seq (kind-of value))
+    (map-indexed vector (loop [found [], rest-of value]
+                          (if (or (unrealised? rest-of) (empty? rest-of) (> (count found) (:items most)))
+                            found
+                            (recur (conj found (first rest-of)) (rest rest-of)))))
+    (parts-of value)))
+
+(defn- branch [{:keys [whole? counts careful?] :as egress} value path]
   (let [items (if whole? (:endless most) (:items most))
-        size (if (counted? value) (count value) (bounded-count (inc items) (parts-of value)))
+        size (cond (counted? value) (count value)
+                   careful? (count (realised-parts value))
+                   :else (bounded-count (inc items) (parts-of value)))
         deep? (and (not whole?) (pos? size) (or (>= (count path) (:depth most)) (<= (:left @counts) 0)))]
     (if (or deep? (and (> size items) (not (and whole? (counted? value)))))
       (mark egress (kind-name value) (if (or (counted? value) (<= size items)) size (str "\"more than " items "\"")) path)
-      (let [parts (mapv (fn [[step part]] [step (shown egress part (conj path step))]) (parts-of value))
+      (let [parts (mapv (fn [[step part]] [step (shown egress part (conj path step))]) (if careful? (realised-parts value) (parts-of value)))
             entries #(str "{" (str/join ", " (for [[step text] parts] (str (cut (printed step) (:text most)) " " text))) "}")
             items #(str %1 (str/join " " (map second parts)) %2)]
         (case (kind-of value)
@@ -204,9 +218,17 @@
           :host-map (str #?(:clj "" :cljs "#js ") (entries))
           (str (record-name value) (entries)))))))
 
-(defn- shown "The text of a value that stands at a path of the state." [{:keys [hidden counts] :as egress} value path]
-  (if (some #(covers? % path) hidden)
+(def ^:private secret-name "Names of variables and keys whose values a capture does not show."
+  #"(?i)passw|secret|token|api.?key|credential")
+
+(defn- shown "The text of a value that stands at a path of the state." [{:keys [hidden counts careful?] :as egress} value path]
+  (cond
+    (some #(covers? % path) hidden)
     (do (vswap! counts update :redacted inc) ":codriver/redacted")
+    (and careful? (let [step (peek path)] (and (or (ident? step) (string? step)) (re-find secret-name (name step)))))
+    "<not shown>"
+    (and careful? (unrealised? value)) "<not realised>"
+    :else
     (let [branch? (kind-of value)
           text (if branch? (branch egress value path) (leaf egress value path))]
       (vswap! counts update :left - (if branch? 2 (count text)))
@@ -452,6 +474,7 @@
 
 (defn forget! "Is as it was when it was loaded: for tests of applications." []
   (doseq [[_ {:keys [unwatch]}] (:frames @state) :when unwatch] (unwatch))
+  (doseq [[_ {{:keys [end]} :capture}] (:subscriptions @state) :when end] (end))
   (reset! state at-rest)
   (reset! session-id nil))
 
@@ -920,9 +943,118 @@
         (assoc clean :value part :from start :total total))
       clean)))
 
+;; Capture: calls of a function as events, for as long as somebody subscribes to them
+
+(def ^:private capture-limits {:hits 50, :most-hits 1000, :arguments 20})
+(def ^:private comparisons {"=" =, "==" =, "not=" not=, "!=" not=, "<" <, "<=" <=, ">" >, ">=" >=})
+
+(defn- captured "A value as a capture tells it: short, and nothing of it is realised for that." [value]
+  (cut (shown (assoc (egress nil false) :careful? true, :counts (volatile! {:left (:tag most), :redacted 0, :elided 0})) value [])
+       (:tag most)))
+
+(defn- named-arguments "The arguments of a call, each with its name, as far as one of the argument lists fits." [arglists arguments]
+  (let [size (bounded-count (:arguments capture-limits) arguments)
+        fixed #(vec (take-while (complement #{'&}) %))
+        list (some #(when (if (some #{'&} %) (<= (count (fixed %)) size) (= (count %) size)) (fixed %)) arglists)]
+    (map-indexed (fn [n value] (let [known (get list n)] [(if (symbol? known) (name known) (str "arg" n)) value]))
+                 (take size arguments))))
+
+(defn- condition
+  "The test of a call's variables that a form means: a comparison of a variable with a literal, or several with and, or.
+  It is read, and never evaluated."
+  [form]
+  (letfn [(bad [] (refuse "accessor-failed" (str "when is a comparison of a variable with a literal, such as (> total 100) or "
+                                                 "total > 100, or several with (and …), (or …); " (printed form) " is none")))
+          (operand [form]
+            (cond (symbol? form) (fn [values]
+                                   (if-let [[_ value] (find values (name form))] value
+                                           (throw (ex-info (str "there is no " form " then") {}))))
+                  (and (seq? form) (= 2 (count form)) (keyword? (first form)))
+                  (let [[key inner] form, value (operand inner)] #(get (value %) key))
+                  :else (bad)))]
+    (let [[op & forms] (when (seq? form) form), test (when (symbol? op) (get comparisons (name op)))]
+      (cond (and ('#{and or} op) (seq forms))
+            (let [tests (mapv condition forms), all? (= 'and op)]
+              (fn [values] (boolean (if all? (every? #(% values) tests) (some #(% values) tests)))))
+            (and test (= 2 (count forms)) (not (symbol? (second forms))) (not (seq? (second forms))))
+            (let [value (operand (first forms)), wanted (second forms)] #(test (value %) wanted))
+            :else (bad)))))
+
+(defn- condition-of "The test that a text means, as code or with the comparison in the middle." [text]
+  (let [forms (try (edn/read-string (str "[" text "\n]")) (catch #?(:clj Exception :cljs :default) _ nil))]
+    (condition (if (= 3 (count forms)) (let [[variable op wanted] forms] (list op variable wanted)) (first forms)))))
+
+(defn- function-var "The var of the function that is meant; refused where there is none that can be wrapped." [text]
+  (let [[ns-name function-name] (str/split (str text) #"[:/]" 2)
+        none #(refuse "path-not-found" (str "of is namespace/function of what is loaded, not " (printed text) %))]
+    #?(:org.babashka/nbb nil :cljs (none ": compiled ClojureScript has no vars to wrap") :default nil)
+    (when (or (str/blank? function-name) (re-matches #"\d+" function-name)) (none ""))
+    (let [found (when (find-ns (symbol ns-name)) (resolve (symbol ns-name function-name))), {:keys [macro protocol]} (meta found)]
+      (cond (nil? found) (none "")
+            (or macro protocol (not (fn? @found))) (none ": it is no plain function")
+            #?@(:clj [(some #(= "invokePrim" (.getName ^java.lang.reflect.Method %)) (.getMethods (class @found)))
+                      (none ": it takes primitive numbers, and whoever calls it expects that")]))
+      found)))
+
+(defn- tell-call! "Makes a call an event, if it is one of those that are asked for; it never throws."
+  [{:keys [id test hits failed over most-hits operation]} variables outcome ms]
+  (try
+    (let [{:keys [result raised]} outcome, values (merge (into {} variables) {"result" result, "raised" (some-> raised error-name)})]
+      (when (test values)
+        (let [number (swap! hits inc)]
+          (when (<= number most-hits)
+            (plainly
+             #(emit! "call" operation
+                     (cond-> {:source id, :ms (/ (#?(:clj Math/round :cljs js/Math.round) (double (* 1000 ms))) 1000.0)
+                              :args (str "(" (str/join ", " (for [[name value] variables]
+                                                              (str name "=" (if (re-find secret-name name) "<not shown>"
+                                                                                (captured value)))))
+                                         ")")}
+                       raised (assoc :raised (told raised))
+                       (not raised) (assoc :result (captured result))
+                       (= number most-hits) (assoc :ended (str number " hits"))))))
+          ; The event comes first: a stream whose capture is over ends when nothing waits.
+          (when (<= most-hits number) (reset! over true)))))
+    (catch #?(:clj Exception :cljs :default) error (swap! failed #(or % (told error))))))
+
+(defn- wrapped "A function that does what the other does, and tells of it." [original arglists {:keys [over] :as capture}]
+  (fn [& arguments]
+    (if (or @over *reading?*)
+      (apply original arguments)
+      (let [variables (named-arguments arglists arguments), began (clock-ms)]
+        (try (let [result (apply original arguments)]
+               (tell-call! capture variables {:result result} (- (clock-ms) began))
+               result)
+             (catch #?(:clj Throwable :cljs :default) error
+               (tell-call! capture variables {:raised error} (- (clock-ms) began))
+               (throw error)))))))
+
+(defn- begin-capture! "Wraps the function that is meant: the capture, with what ends it." [id {:keys [of when pred hits]}]
+  (let [found (function-var of), {:keys [arglists ns name file line]} (meta found), original @found
+        holds? (if when (condition-of when) (constantly true))
+        predicate (if pred ((:pred filters) pred) (constantly true))
+        operation (str ns "/" name)
+        test #(and (holds? %) (predicate {:op-type "call", :operation operation, :locals %}))
+        capture {:id id, :of operation, :test test, :hits (atom 0), :failed (atom nil), :over (atom false), :operation operation
+                 :most-hits (max 1 (min (or hits (:hits capture-limits)) (:most-hits capture-limits)))}
+        wrapper (wrapped original arglists capture)]
+    (swap! state assoc-in [:wrapped wrapper] {:original original, :over (:over capture)})
+    (alter-var-root found (constantly wrapper))
+    (assoc capture :at (str file ":" line), :end
+           (fn []
+             (reset! (:over capture) true)
+             ; What was defined anew meanwhile stays, and what others wrapped tells on; it may be around ours.
+             (alter-var-root found #(loop [function %]
+                                      (let [{:keys [original over]} (get-in @state [:wrapped function])]
+                                        (if (and over @over) (recur original) function))))
+             (swap! state update :wrapped #(if (every? (comp deref :over val) %) {} %))))))
+
+(defn- capture-row [{:keys [of hits failed most-hits]}]
+  (cond-> {:of of, :hits (min @hits most-hits), :left (max 0 (- most-hits @hits))} @failed (assoc :why @failed)))
+
 ;; Streams: subscriptions, whose events are pushed to whoever asked for them
 
-(def ^:private topics "By topic, the op-type of its events; nil: any." {"trace" nil, "epoch" "epoch", "fx" "fx", "error" "error"})
+(def ^:private topics "By topic, the op-type of its events; nil: any." {"trace" nil, "epoch" "epoch", "fx" "fx", "error" "error", "calls" "call"})
 (def ^:private stream-limits {:subscriptions 10, :events 500, :bytes 1048576, :batch 100, :rest-ms 20, :lease-s 60})
 
 (defn- waiting "The events that wait: of those kept, the newest for which there is room." [{:keys [kept max-events]}]
@@ -972,22 +1104,27 @@
                  in-context (if built-in (.. (built-in "async_hooks") -AsyncResource -bind) identity)]
              (in-context (fn [text] (print-fn text))))))
 
-(defn- end-subscriptions! "Ends the subscriptions that a test picks." [ended?]
-  (swap! state update :subscriptions #(into {} (remove (comp ended? val)) %)))
+(defn- end-subscriptions! "Ends the subscriptions that a test picks, and their captures." [ended?]
+  (doseq [[id {{:keys [end]} :capture :as subscription}] (:subscriptions @state) :when (ended? subscription)]
+    (when end (end))
+    (swap! state update :subscriptions dissoc id)))
+
+(defn- told-all? "Whether a subscription is of a capture that is over, and all of that is written." [{:keys [capture queue]}]
+  (and capture @(:over capture) (let [{:keys [taken sent] :as queue} @queue] (and (= taken sent) (empty? (waiting queue))))))
 
 (defn- pump! "Writes what waits, for each subscription whose lease goes on." []
-  (end-subscriptions! #(< @(:ends %) (clock-ms)))
+  (end-subscriptions! #(or (< @(:ends %) (clock-ms)) (told-all? %)))
   (binding [*reading?* true]
     (note-overdue!)
     (doseq [{:keys [id] :as subscription} (vals (:subscriptions @state))]
       (try (plainly #(flush! subscription))
            (catch #?(:clj Exception :cljs :default) _ (end-subscriptions! #(= id (:id %))))))))
 
-#?(:clj (defn- pump-while-subscribed! "The work of the one thread that writes, which ends with the last subscription." []
+#?(:clj (defn- pump-while-subscribed! "The work of the one thread that writes, which ends with the last subscription." [token]
           (loop []
             (pump!)
             (Thread/sleep (:rest-ms stream-limits))
-            (when (:pump (swap! state #(if (empty? (:subscriptions %)) (dissoc % :pump) %))) (recur)))))
+            (when (identical? token (:pump (swap! state #(if (empty? (:subscriptions %)) (dissoc % :pump) %)))) (recur)))))
 
 (defn- wake! "Has the writer run soon, where no thread of its own does." []
   #?(:clj nil
@@ -995,13 +1132,14 @@
              (let [timer (js/setTimeout (fn []
                                           (swap! state dissoc :pump)
                                           (pump!)
+                                          (end-subscriptions! told-all?)
                                           (when (some #(seq (waiting @(:queue %))) (vals (:subscriptions @state))) (wake!)))
                                         (:rest-ms stream-limits))]
                (swap! state assoc :pump true)
                (when (.-unref timer) (.unref timer)))))) ; it keeps no program from ending
 
 (defn- offering "Takes each event of the application, on its thread: it never waits, formats or throws." [topic filter queue]
-  (let [op-type (topics topic), wanted? (matcher filter)]
+  (let [op-type (topics topic), wanted? (matcher (dissoc filter :of :when :hits))]
     (fn [event]
       (when (and (or (nil? op-type) (= op-type (:op-type event)))
                  (try (wanted? event) (catch #?(:clj Throwable :cljs :default) _ false)))
@@ -1018,16 +1156,21 @@
     (when (<= (:subscriptions stream-limits) (count subscriptions))
       (refuse "too-many-subscriptions" (str (count subscriptions) " are the most; end one: " (listing (keys subscriptions)))))
     (let [id (str "s" (:last-subscription (swap! state update :last-subscription inc)) "-" (subs @session-id 0 6))
-          [old _] (swap-vals! state (fn [s]
-                                      (-> (assoc s :pump true)
-                                          (assoc-in [:subscriptions id]
-                                                    {:id id, :topic topic, :filter (or filter {}), :origin (who-of *origin*)
-                                                     :created-at (now-s), :lease-ms lease-ms, :ends (atom (+ (clock-ms) lease-ms))
-                                                     :queue queue, :write (writer), :offer (offering topic filter queue)}))))]
-      #?(:clj (when-not (:pump old)
-                (doto (Thread. ^Runnable pump-while-subscribed! "codriver seam") (.setDaemon true) .start))
-         :cljs (when-not (:pump old) (swap! state dissoc :pump)))
-      {:sub-id id, :topic topic, :last-id (last-id)})))
+          calls? (= "calls" topic)
+          ; Of a capture, `pred` is about the variables, and told there.
+          offer (offering topic (if calls? (-> filter (dissoc :pred) (assoc :source id)) filter) queue)
+          capture (when calls? (begin-capture! id filter))
+          token #?(:clj (Object.) :cljs nil)
+          subscription {:id id, :topic topic, :filter (or filter {}), :origin (who-of *origin*), :created-at (now-s),
+                        :lease-ms lease-ms, :ends (atom (+ (clock-ms) lease-ms)), :queue queue, :write (writer), :offer offer,
+                        :capture capture}
+          {:keys [pump]} (swap! state #(cond-> (assoc-in % [:subscriptions id] subscription)
+                                         (and token (nil? (:pump %))) (assoc :pump token)))]
+      #?(:clj (when (identical? token pump)
+                (doto (Thread. ^Runnable #(pump-while-subscribed! token) "codriver seam") (.setDaemon true) .start))
+         :cljs pump)
+      (cond-> {:sub-id id, :topic topic, :last-id (last-id)}
+        capture (assoc :capture {:of (:of capture), :at (:at capture), :hits (:most-hits capture), :how "wrapped"})))))
 
 (defn- unsubscribe "Ends a subscription." [{:keys [sub-id]}]
   (let [existed (contains? (:subscriptions @state) sub-id)]
@@ -1042,7 +1185,8 @@
                  (do (when (some #{id} renew) (reset! ends (+ now lease-ms)))
                      (merge (select-keys subscription [:id :topic :filter :origin :created-at])
                             {:queue-depth (+ (count (waiting queue)) (- taken sent)), :queue-bytes (reduce + (map size-of (waiting queue))),
-                             :dropped (dropped queue), :sent sent})))]
+                             :dropped (dropped queue), :sent sent}
+                            (when-let [capture (:capture subscription)] {:capture (capture-row capture)}))))]
       {:subs (vec subs), :count (count subs)})))
 
 (defn- reset-for-test "Forgets who wants events, and the calls of `probe`." [_]
