@@ -39,6 +39,7 @@ def test_events_are_pushed_as_they_come_each_with_its_fields_and_its_line(lisp):
     }  # fmt: skip
     assert (second["opType"], second["operation"]) == ("epoch", "snapshotted")
     assert second["ms"] >= 0
+    until(lambda: lisp.ask("subscriptions")["subs"][0]["queueDepth"] == 0)
     [row] = lisp.ask("subscriptions")["subs"]
     assert (row["id"], row["topic"], row["filter"], row["origin"]) == (answer["subId"], "trace", {}, "ann")
     assert (row["sent"], row["dropped"], row["queueDepth"]) == (2, 0, 0)
