@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from seam_lisp import SEAM
 
 TOKEN = "s3cr3t-token-of-ada"
 ANN = {"who": "ann", "evaluation": "e1"}
@@ -447,3 +448,7 @@ def test_the_count_of_loads_rises_with_loads_alone(shop):
     assert shop.ask("probe") == {"ok": True, "probe": 11, "buildTick": 1, "sessionId": shop.ask("health")["sessionId"]}
     assert shop.ask("reset-for-test")["sessionId"] == shop.ask("health")["sessionId"]
     assert shop.ask("probe")["probe"] == 1
+
+
+def test_the_file_can_be_sent_to_a_repl_that_loses_all_but_ascii():
+    assert (SEAM / "codriver" / "seam.cljc").read_text().isascii()

@@ -964,7 +964,7 @@
   It is read, and never evaluated."
   [form]
   (letfn [(bad [] (refuse "accessor-failed" (str "when is a comparison of a variable with a literal, such as (> total 100) or "
-                                                 "total > 100, or several with (and …), (or …); " (printed form) " is none")))
+                                                 "total > 100, or several with (and ...), (or ...); " (printed form) " is none")))
           (operand [form]
             (cond (symbol? form) (fn [values]
                                    (if-let [[_ value] (find values (name form))] value
