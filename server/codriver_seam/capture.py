@@ -277,9 +277,12 @@ class Capture:
             return
         self.hits = number
         told: dict[str, Any] = {name: Told(text) for name, text in tags.items() if text}
-        if number == self._most:
-            self.is_over, told["ended"] = True, f"{number} hits"
+        is_last = number == self._most
+        if is_last:
+            told["ended"] = f"{number} hits"
         emit("call", self.target.name, source=self.id, ms=ms, **told)
+        # Only then, as the writer forgets who is over and has nothing waiting.
+        self.is_over = self.is_over or is_last
 
     def _fail(self, error: Exception) -> None:
         self.failed += 1

@@ -67,6 +67,7 @@ def test_a_provider_without_a_form_refuses_in_the_words_of_the_contract():
     assert (refused["ok"], refused["reason"]) == (False, "no-such-accessor")
     assert refused["hint"].endswith("dispatch, state")
     assert seam_providers.refusal(FOREIGN, "dispatch", {"dispatch"})["hint"].endswith(" state")
+    assert seam_providers.refusal(FOREIGN, "subscribe")["reason"] == "band-missing"
     assert seam_providers.refusal(FOREIGN, "state") is None
     assert seam_providers.refusal(PROVIDERS[0], "whatever") is None
 

@@ -180,6 +180,10 @@ def may_bring(dialect: str, code: str) -> bool:
     )
 
 
+STREAMING: Final = frozenset({"subscribe", "unsubscribe", "subscriptions"})
+"""The accessors of the band `stream`."""
+
+
 def is_laid_in(dialect: str, file: Path) -> bool:
     """True for our own package, which a REPL in Python takes whatever its language."""
     return dialect in _PYTHON and file == FILE
@@ -198,9 +202,15 @@ def provider_of(name: str, dialect: str) -> Provider:
 
 
 def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Told | None:
-    """The contract's refusal of an accessor that a provider has no form for; None where it has one."""
+    """The contract's refusal of an accessor that a provider has no form for; None where it has one.
+
+    One that pushes no events lacks that band, and its trace can be asked for instead.
+    """
     if accessor not in lacking and (accessor in provider.accessors or ANY in provider.accessors):
         return None
+    if accessor in STREAMING:
+        hint = f"the seam {provider.name} pushes no events: ask inspect_app for trace with a filter since"
+        return {"ok": False, "reason": "band-missing", "hint": hint}
     able = ", ".join(sorted(provider.accessors.keys() - {*lacking, ANY}))
     return {"ok": False, "reason": "no-such-accessor", "hint": f"the seam {provider.name} has: {able}"}
 
