@@ -40,6 +40,7 @@ COMMANDS = {
     "doctor": "setup",
     "config": "setup",
     "trust": "setup",
+    "seam": "seam",
     "completion": "options",
 }
 """By command: the module of `codriver.commands` that has it."""
