@@ -123,6 +123,7 @@ def test_each_repl_has_a_row_for_each_capability(examine):
         Row("evaluate", "works", "by eval"),
         Row("lookup", "adapted", "by eval"),
         Row("clojuredocs", "missing", "start nREPL with cider-nrepl"),
+        Row("seam", "missing", missing("seam", "clojure")),
     )
     text = examine().to_text()
     assert "clj: clojure, clojure 1.11.1, nrepl 1.0.0, 127.0.0.1:7888 (connected, generation 2)" in text
@@ -148,6 +149,7 @@ def test_the_servers_own_rows_are_understood(examine, server):
         Row("evaluate", "works", "by eval"),
         Row("lookup", "adapted", "by eval"),
         Row("interrupt", "missing", "its server has no op `interrupt`"),
+        Row("seam", "missing", missing("seam", "basilisp")),
     )
     assert report.notes == ("It serves one client.",)
 
@@ -326,6 +328,19 @@ def test_a_repl_is_of_another_project_where_the_server_says_so(examine, server):
     (check,) = (check for check in of(examine(), "REPLs") if "another project" in check.text)
     assert (check.state, check.text) == ("note", "bb: /w/.nrepl-port leads to a REPL of another project, /elsewhere")
     assert check.fix.startswith("rm /w/.nrepl-port")
+
+
+def test_a_repl_tells_whether_an_application_in_it_shows_itself_and_how_it_would(launch, machine):
+    with serving(launch.workspace, "--repl", "python") as live, live.client() as client:
+        client.call("evaluate_code", code="1")
+
+        def seam_rows():
+            report = diagnose(launch, lambda tool, given: client.call(tool, **given), machine, lambda *_: None)
+            return [row for repl in report.repls for row in repl.rows if row.capability == "seam"]
+
+        assert seam_rows() == [Row("seam", "missing", missing("seam", "python"))]
+        client.call("evaluate_code", code="import codriver_seam as seam; seam.install(True)")
+        assert [row.support for row in seam_rows()] == ["works"]
 
 
 def test_a_repl_that_is_not_there_yet_has_no_rows_and_says_so(examine, server):

@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver import __version__, files
 from codriver.errors import CodriverError
-from codriver.files import (
-    LinkRefusedError,
-    is_private,
-)
+from codriver.files import LinkRefusedError, is_private
 from codriver.files.paths import port_file, presence_folder
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
@@ -29,14 +26,10 @@ from codriver.repls import kinds
 from codriver.repls.jupyter.connection_files import runtime_folder
 from codriver.repls.jupyter.kernel_discovery import KernelSearch
 from codriver.repls.launch.project_python import find_python
+from codriver.repls.nrepl import seam_providers
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
-from codriver.setup.doctor_report import (
-    Check,
-    ReplReport,
-    Report,
-    Row,
-)
+from codriver.setup.doctor_report import Check, ReplReport, Report, Row
 from codriver.setup.entry_checks import check_entries
 from codriver.setup.hook_checks import check_hooks
 from codriver.setup.project import find_projects, port_text
@@ -376,6 +369,9 @@ def _repl_report(session: dict[str, Any]) -> ReplReport:
         if isinstance(support, dict)
     ]
     rows += [Row(name, "missing", str(how)) for name, how in _map(session, "missing").items()]
+    if session.get("phase") == "connected" and "seam" not in _map(session, "capabilities"):
+        how = seam_providers.WAYS.get(str(session.get("dialect")), seam_providers.NO_WAY)
+        rows.append(Row("seam", "missing", how))
     state = f"{session.get('phase')}, generation {session.get('generation')}"
     notes = tuple(str(note) for note in session.get("notes", ()))
     if "capabilities" not in session:
