@@ -11,7 +11,7 @@ import time
 
 from .accessors import READING, changes, epoch_of, frame_of, read_literal, who_of
 from .recording import CAUSE, OP, TAGS, Epoch, Unread, cause, emit, epoch, is_reading, origin, seam
-from .sensitive import secrets
+from .sensitive import secrets, sensitive
 from .streams import STREAMING, subscribe
 from .values import Egress, Refusal, differences, is_mutable, printed, without, words_of
 
@@ -195,6 +195,8 @@ def _problem(found: Frame, value: Any) -> str | None:
     return str(said) if said else "the value is not valid"
 
 
+SENSITIVE = "sensitive"
+"""The accessor for the server alone, which takes these texts out of what evaluated code gives."""
 CHANGING: Mapping[str, Accessor] = {"dispatch": dispatch, "restore": restore, "reset": reset}
 
 
@@ -211,14 +213,15 @@ def call(name: str, arguments: str = "{}", held: str = "null", write: Write | No
         if is_change and answer.get("reason") not in (None, "handler-failed"):
             emit("error", answer["reason"], frame=asked.get("frame"), source="change", message=answer["hint"])
         is_reading.set(True)
-        return json.dumps(_leaving(answer, asked), ensure_ascii=False, default=printed)
+        leaving = answer if name == SENSITIVE else _leaving(answer, asked)
+        return json.dumps(leaving, ensure_ascii=False, default=printed)
     finally:
         is_reading.reset(second)
         origin.reset(first)
 
 
 def _answer(name: str, asked: Json, write: Write | None) -> Json:
-    function = {**READING, **STREAMING, **CHANGING}.get(name)
+    function = {**READING, **STREAMING, **CHANGING, SENSITIVE: sensitive}.get(name)
     if seam.session_id is None:
         return Refusal("not-enabled", "the application calls install(True), or runs with CODRIVER_SEAM=1").answer
     if function is None:

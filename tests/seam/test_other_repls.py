@@ -1,6 +1,7 @@
 """An application in a REPL that is not ours, which is asked for its seam by evaluation: found, inspected, changed."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -82,13 +83,24 @@ CLOJURE = {
     "seam": str(Path(codriver_seam.__file__).parent / "clojure" / "codriver" / "seam.cljc"), "frame": ":shop",
     "add": "[:add 3]", "pay": "[:pay]", "changed": "changed [:count]: 0 -> 3", "count": "[:count]",
     "token": "[:user :token]", "reset": "{:user #=(pr 1)}", "redacted": ":codriver/redacted",
+    "user": "(:user @shop/db)", "renew": "(swap! shop/db assoc-in [:user :token] %s)",
 }  # fmt: skip
 WORDS = {
-    "basilisp": {**PYTHON, "file": "shop.lpy"},
-    "hy": {**PYTHON, "file": "shop.hy"},
+    "basilisp": {
+        **PYTHON,
+        "file": "shop.lpy",
+        "user": '(get @db "user")',
+        "renew": '(swap! db assoc-in ["user" "token"] %s)',
+    },
+    "hy": {**PYTHON, "file": "shop.hy", "user": '(get db "user")', "renew": '(setv (get db "user" "token") %s)'},
     "jvm": {**CLOJURE, "file": "shop.clj"},
     "nbb": {**CLOJURE, "file": "shop.cljs"},
-    "ipykernel": {**PYTHON, "file": "shop.py"},
+    "ipykernel": {
+        **PYTHON,
+        "file": "shop.py",
+        "user": "state['user']",
+        "renew": "state['user']['token'] = %s",
+    },
 }
 """By REPL, what is asked and answered, in the notation of its application."""
 
@@ -196,6 +208,20 @@ def test_what_is_sensitive_is_in_no_byte_that_is_sent(shop):
     told.append(shop.client.call("repl_output_log"))
     assert TOKEN not in json.dumps(told)
     assert told[-2]["value"] == shop.words["redacted"]
+
+
+def test_what_is_sensitive_is_in_no_byte_that_evaluated_code_gives(shop):
+    evaluate = partial(shop.client.call, "evaluate_code")
+    told = evaluate(code=shop.words["user"])
+    assert told["ok"], told
+    assert ("Ada" in told["result"], TOKEN in json.dumps(told)) == (True, False), told
+    assert "<<redacted:" in told["result"]
+    # One that the application has had since.
+    later = "an0ther-of-ada-5678"
+    assert evaluate(code=shop.words["renew"] % '"an0ther-of-ada-5678"', detail=False)["ok"]
+    told = evaluate(code=shop.words["user"])
+    assert ("Ada" in told["result"], later in json.dumps(told)) == (True, False), told
+    assert evaluate(code=shop.words["renew"] % f'"{TOKEN}"', detail=False)["ok"]
 
 
 def test_what_it_does_is_pushed_into_the_log_and_wakes_who_waits_with_who_did_it(shop):

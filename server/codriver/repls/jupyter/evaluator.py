@@ -24,13 +24,14 @@ from codriver.repls.jupyter.failures import failure_of, not_run, report_of
 from codriver.repls.jupyter.kernel import EXECUTE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from codriver.core.values import Request
     from codriver.repls.adapter_values import Ended, Event, Listener
     from codriver.repls.jupyter.kernel import Kernel
     from codriver.repls.jupyter.messages import Message
     from codriver.repls.media import CellRun
+    from codriver.repls.nrepl.evaluator import Looks
 
 IDLE_S: Final = 2.0
 """How long after its reply, with nothing more of it, an execution waits for the kernel to be idle: that message may
@@ -99,13 +100,12 @@ class Evaluator:
         listener: Listener,
         loads: FileLoads,
         *,
-        after: Callable[[Request], Awaitable[None]] | None = None,
+        looks: Looks | None = None,
     ) -> None:
-        """`after` is awaited when a request was evaluated, before its end is told."""
         self._kernel = kernel
         self._listener = listener
         self._loads = loads
-        self._after = after
+        self._looks = looks
         self._quirks = kernel.info.quirks
         self._works: list[_Work] = []
         """In their order; the first is under way."""
@@ -141,9 +141,11 @@ class Evaluator:
         how: Ending | Exception = ReplDisconnectedError("it was closed by us")
         try:
             async with self._order:
+                if self._looks is not None:
+                    await self._looks.before()
                 how = self._misplaced(work.request) or await self._evaluate(work)
-                if self._after is not None:
-                    await self._after(work.request)
+                if self._looks is not None:
+                    await self._looks.after(work.request)
         except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
             how = error
         finally:

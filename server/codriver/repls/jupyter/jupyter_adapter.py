@@ -109,7 +109,7 @@ class JupyterAdapter(Adapter):
         self._kept = KeptBundles()
         self._introspection = introspection
         self._seam = seam
-        self._evaluator = Evaluator(kernel, self._heard, introspection, after=seam.look_after if seam else None)
+        self._evaluator = Evaluator(kernel, self._heard, introspection, looks=seam)
         self._tests: KernelTestRunner | None = None
         if introspection.python is not None:
             self._tests = KernelTestRunner(kernel, introspection.python, listener, self._evaluator.interrupt_kernel)

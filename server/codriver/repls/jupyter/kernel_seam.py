@@ -16,7 +16,7 @@ import anyio
 
 from codriver.core.values import Capability, Failure
 from codriver.errors import CodriverError
-from codriver.repls.adapter_values import AppEvents, SeamShown
+from codriver.repls.adapter_values import AppEvents, SeamShown, SensitiveSeen
 from codriver.repls.errors import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.jupyter.exchange import Exchange
 from codriver.repls.jupyter.expressions import silently, told_by
@@ -56,7 +56,20 @@ class KernelSeam:
         code = seam_providers.laying_in(seam_providers.KERNEL, request.file)
         return replace(request, code=code, file=None, kind="evaluate") if code else request
 
-    async def look_after(self, request: Request) -> None:
+    @property
+    def is_first(self) -> bool:
+        """Whether sensitive texts are asked for before code runs."""
+        return self._found is not None
+
+    async def before(self) -> None:
+        """Learn what stands at sensitive paths, before code runs that may show it. Never raises."""
+        if not self.is_first or self._kernel.is_busy:
+            return
+        with suppress(CodriverError, ValueError), anyio.move_on_after(LOOK_S):
+            told = json.loads(await self.ask(seam_providers.SENSITIVE, "{}"))
+            self._listener(None, SensitiveSeen(seam_providers.sensitive_texts(told)))
+
+    async def after(self, request: Request) -> None:
         """Look for an application, if none is known and what has run may have brought one. Never raises."""
         is_load = request.kind != "evaluate"
         if self._found is None and (is_load or seam_providers.may_bring(PYTHON, request.code)):

@@ -7,7 +7,7 @@ else is to be done about an evaluation is done while the REPL works.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 
@@ -20,7 +20,7 @@ from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_f
 from codriver.repls.nrepl.responses import KEEPS_VALUES, SEAM_OP, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Coroutine
 
     from codriver.core.values import PrintLimits, Request
     from codriver.repls.adapter_values import Ended, Listener
@@ -69,6 +69,20 @@ class _Work:
         return self.request.forms or (Form(self.request.code, 1, 1),)
 
 
+class Looks(Protocol):
+    """Looks at the application in a REPL around what is evaluated. None of them raises."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether there is something to look at before code runs, which then is not sent at once."""
+
+    async def before(self) -> None:
+        """Look before a request is evaluated."""
+
+    async def after(self, request: Request) -> None:
+        """Look when a request was evaluated, before its end is told."""
+
+
 class Evaluator:
     """Runs the evaluations of one adapter, for its life. One at a time in each session; the caller sees to that."""
 
@@ -80,7 +94,7 @@ class Evaluator:
         introspection: Introspection,
         holds: DefinitionHolds,
         *,
-        after: Callable[[Request], Awaitable[None]],
+        looks: Looks,
         op_timeout_s: float,
     ) -> None:
         self._sessions = sessions
@@ -91,15 +105,14 @@ class Evaluator:
         self._listener = listener
         self._introspection = introspection
         self._holds = holds
-        self._after = after
-        """Awaited when a request was evaluated, before its end is told."""
+        self._looks = looks
         self._op_timeout_s = op_timeout_s
         self._tasks = TaskSet()
 
     def start(self, request: Request, ended: Ended, limits: PrintLimits) -> None:
         """Send code to be run, form by form. See `Adapter.start_evaluation`."""
         work = self._work(request, ended, limits)
-        if self._is_free(work):
+        if not self._looks.is_first and self._is_free(work):
             work.session.is_stopping = False
             sent = self._open(work)
             fields = {**work.session.address(), **self._form_fields(work, work.forms[0])}
@@ -153,8 +166,9 @@ class Evaluator:
                     self._main_connection.check_open()
                     session.is_stopping = False
                     await self._sessions.renew(session)
+                    await self._looks.before()
                 how = await self._explain(work, await self._holding(work.request.hold, act))
-                await self._after(work.request)
+                await self._looks.after(work.request)
         except ReplDisconnectedError as error:
             how = error
             if session.connection is not self._main_connection:

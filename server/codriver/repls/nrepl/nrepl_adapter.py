@@ -162,7 +162,7 @@ class NreplAdapter(KernelOperations):
         self.restore = holds.restore
         self._seam = SeamQuestions(sessions, probed, listener, op_timeout_s=op_timeout_s)
         self._evaluator = Evaluator(
-            sessions, probed, listener, introspection, holds, after=self._seam.look_after, op_timeout_s=op_timeout_s
+            sessions, probed, listener, introspection, holds, looks=self._seam, op_timeout_s=op_timeout_s
         )
 
     async def end(self) -> None:

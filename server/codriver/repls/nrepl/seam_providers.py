@@ -180,6 +180,10 @@ def may_bring(dialect: str, code: str) -> bool:
     )
 
 
+SENSITIVE: Final = "sensitive"
+"""The accessor that tells the texts at sensitive paths, which is for the redactor alone."""
+PIECE_CHARACTERS: Final = 4096
+MOST_PIECES: Final = 16
 STREAMING: Final = frozenset({"subscribe", "unsubscribe", "subscriptions"})
 """The accessors of the band `stream`."""
 
@@ -213,6 +217,22 @@ def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) ->
         return {"ok": False, "reason": "band-missing", "hint": hint}
     able = ", ".join(sorted(provider.accessors.keys() - {*lacking, ANY}))
     return {"ok": False, "reason": "no-such-accessor", "hint": f"the seam {provider.name} has: {able}"}
+
+
+def tells_sensitive(provider: Provider) -> bool:
+    """True for our own seam, which tells what it hides for the redactor."""
+    return ANY in provider.accessors
+
+
+def sensitive_texts(told: Told) -> tuple[tuple[str, str], ...]:
+    """The texts at sensitive paths that a seam tells, each with a name; of a long one its pieces."""
+    rows = told.get("texts")
+    found = [(str(name), str(text)) for name, text in rows] if isinstance(rows, list) else []
+    return tuple(
+        (name, text[start : start + PIECE_CHARACTERS])
+        for name, text in found
+        for start in range(0, min(len(text), MOST_PIECES * PIECE_CHARACTERS), PIECE_CHARACTERS)
+    )
 
 
 def over(accessor: str, asked: Told, told: Told, known: Collection[str]) -> set[str]:

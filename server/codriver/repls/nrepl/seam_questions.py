@@ -15,7 +15,7 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, Failure
 from codriver.errors import CodriverError
-from codriver.repls.adapter_values import AppEvents, Output, SeamShown
+from codriver.repls.adapter_values import AppEvents, Output, SeamShown, SensitiveSeen
 from codriver.repls.errors import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
 from codriver.repls.nrepl import seam_providers
 from codriver.repls.nrepl.app_frames import FrameReader
@@ -81,7 +81,21 @@ class SeamQuestions:
             return request
         return replace(request, code=code, forms=(), file=None, kind="evaluate")
 
-    async def look_after(self, request: Request) -> None:
+    @property
+    def is_first(self) -> bool:
+        """Whether sensitive texts are asked for before code runs: our worker tells them by itself."""
+        found = self._found
+        return found is not None and not self._is_native and seam_providers.tells_sensitive(found.provider)
+
+    async def before(self) -> None:
+        """Learn what stands at sensitive paths, before code runs that may show it. Never raises."""
+        if not self.is_first or self._is_busy:
+            return
+        with suppress(CodriverError, ValueError), anyio.move_on_after(LOOK_S):
+            told = json.loads(await self.ask(seam_providers.SENSITIVE, "{}"))
+            self._listener(None, SensitiveSeen(seam_providers.sensitive_texts(told)))
+
+    async def after(self, request: Request) -> None:
         """Look for an application, if none is known and what has run may have brought one. Never raises."""
         if self._found is not None or self._question is None:
             return
@@ -96,15 +110,19 @@ class SeamQuestions:
         Raises:
             EvaluationFailedError: the REPL failed in answering.
         """
-        connection = self._sessions.get(MAIN_SESSION).connection
-        is_busy = connection.is_waiting and not self._dialect.answers_while_busy
-        if self._question is None or is_busy:
+        if self._question is None or self._is_busy:
             return
         answer = await self._evaluate(self._dialect.json % self._question)
         told = read_data("the question for an application", answer, self._dialect)
         self._found = seam_providers.found(self._dialect.name, told)
         if self._found:
             self._listener(None, SeamShown(self._found.session_id, self._found.provider.name))
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether the REPL runs something and would not answer."""
+        connection = self._sessions.get(MAIN_SESSION).connection
+        return connection.is_waiting and not self._dialect.answers_while_busy
 
     async def _ask_op(self, accessor: str, arguments: str) -> str:
         main = self._sessions.get(MAIN_SESSION)

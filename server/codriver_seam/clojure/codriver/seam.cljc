@@ -916,6 +916,11 @@
   (doseq [frame (vals (:frames @state)) :when (seq (:sensitive frame))] (keep-state frame))
   (sort-by (comp - count) (distinct (mapcat :secrets (vals (:frames @state))))))
 
+(defn- sensitive-texts
+  "All that stands or lately stood at sensitive paths, with names: for the redactor of whoever asks, and no answer." []
+  (secrets)
+  {:texts (vec (for [{:keys [id secrets]} (vals (:frames @state)), text secrets] [(label id) text]))})
+
 (defn- plainly "The value of a function, in which values print alike wherever it is called." [f]
   (binding [*print-length* nil, *print-level* nil, *print-readably* true, *print-namespace-maps* false, *print-meta* false]
     (f)))
@@ -1208,6 +1213,7 @@
     (when-not @session-id
       (refuse "not-enabled" "the application calls (codriver.seam/install! true), or runs with CODRIVER_SEAM=1"))
     (let [function (or (get reading accessor) (get changing accessor)
+                       (when (= accessor "sensitive") (fn [_] (sensitive-texts)))
                        (refuse "no-such-accessor" (str "accessors: " (str/join ", " (concat (keys reading) (keys changing))))))]
       (merge {:ok true} (function asked)))
     (catch #?(:clj Throwable :cljs :default) error
@@ -1232,7 +1238,7 @@
            (when (and change? (not (contains? #{nil "handler-failed" "not-enabled"} reason)))
              (emit! "error" reason {:frame (:frame asked), :source "change", :message hint}))
            (binding [*reading?* true]
-             (json (leaving answered asked)))))))))
+             (json (if (= accessor "sensitive") answered (leaving answered asked))))))))))
 
 ;; Sources of events: each is asked for by the application; twice is once
 
