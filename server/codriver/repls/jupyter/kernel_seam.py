@@ -58,7 +58,7 @@ class KernelSeam:
 
     @property
     def is_first(self) -> bool:
-        """Whether sensitive texts are asked for before code runs."""
+        """True where sensitive texts are asked for before code runs."""
         return self._found is not None
 
     async def before(self) -> None:

@@ -74,7 +74,7 @@ class Looks(Protocol):
 
     @property
     def is_first(self) -> bool:
-        """Whether there is something to look at before code runs, which then is not sent at once."""
+        """True where there is something to look at before code runs, which then is not sent at once."""
 
     async def before(self) -> None:
         """Look before a request is evaluated."""

@@ -83,7 +83,7 @@ class SeamQuestions:
 
     @property
     def is_first(self) -> bool:
-        """Whether sensitive texts are asked for before code runs: our worker tells them by itself."""
+        """True where sensitive texts are asked for before code runs: our worker tells them by itself."""
         found = self._found
         return found is not None and not self._is_native and seam_providers.tells_sensitive(found.provider)
 
