@@ -129,7 +129,7 @@ def _found(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
 
 
 def _is_ours(name: str, data: bytes, recorded: Mapping[str, str]) -> bool:
-    """Whether a file is as an earlier copy left it."""
+    """True of a file that is as an earlier copy left it."""
     return data.startswith(_HEADER.encode()) if name == RECORD else recorded.get(name) == _digest(data)
 
 

@@ -120,7 +120,7 @@ class SeamQuestions:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether the REPL runs something and would not answer."""
+        """True while the REPL runs something and would not answer."""
         connection = self._sessions.get(MAIN_SESSION).connection
         return connection.is_waiting and not self._dialect.answers_while_busy
 
