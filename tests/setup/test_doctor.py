@@ -498,6 +498,16 @@ def test_without_a_server_the_repls_of_port_files_are_looked_at(launch, machine)
     assert wide.state == "wrong"
 
 
+@pytest.mark.parametrize("written", ["free", "99999999"])
+def test_without_a_server_a_port_file_that_leads_nowhere_says_so_with_the_cure(launch, machine, written):
+    with listening("127.0.0.1") as port:
+        pass
+    (launch.workspace / ".nrepl-port").write_text(f"{port if written == 'free' else written}\n")
+    (note,) = of(diagnose(launch, nobody, machine), "REPLs")
+    assert "where nothing listens" in note.text
+    assert note.fix == "start the REPL again, or rm .nrepl-port"
+
+
 def test_without_a_server_a_python_that_may_lack_the_projects_packages_is_told(launch, machine):
     (launch.workspace / "pyproject.toml").write_text("[project]\nname = 'shop'\n")
     (note,) = of(diagnose(launch, nobody, machine), "REPLs")

@@ -33,7 +33,7 @@ from codriver.setup.doctor_report import Check, ReplReport, Report, Row
 from codriver.setup.entry_checks import check_entries
 from codriver.setup.hook_checks import check_hooks
 from codriver.setup.project import find_projects, port_text
-from codriver.setup.reachability import NAME, check_exposure, obstacle
+from codriver.setup.reachability import NAME, check_exposure, has_listener, obstacle
 from codriver.skills import Selection, SkillLibrary
 
 if TYPE_CHECKING:
@@ -355,7 +355,10 @@ def _check_port_files(workspace: Path) -> Iterator[Check]:
     """Without a server nobody has tried the REPLs, but who could reach them can be told."""
     for name in kinds.port_files():
         written = port_text(workspace, name)
-        if written.isdecimal():
+        if written.isdecimal() and not has_listener(int(written)):
+            told = f"{name} says {written}, where nothing listens: its REPL has ended, or was killed"
+            yield Check("REPLs", "note", told, f"start the REPL again, or rm {name}")
+        elif written.isdecimal():
             yield Check("REPLs", "note", f"{name} says {written}", "codriver serve connects to it")
             yield from check_exposure(name, "127.0.0.1", int(written))
 

@@ -7,6 +7,7 @@ import json
 import socket
 import struct
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -101,6 +102,14 @@ def listening_hosts(table: str, port: int) -> list[str]:
             packed = struct.pack(f"={len(words)}I", *words)
             hosts.append(str(ipaddress.ip_address(packed)))
     return hosts
+
+
+def has_listener(port: int) -> bool:
+    """True where something on this machine takes connections at `port` by a loopback address."""
+    for host in ("127.0.0.1", "::1"):
+        with suppress(OSError, OverflowError), socket.create_connection((host, port), timeout=CONNECT_S):
+            return True
+    return False
 
 
 def _reached_from_outside(port: int) -> str | None:
