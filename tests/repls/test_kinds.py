@@ -1,5 +1,7 @@
 """A REPL kind is one entry of one table: whatever finds, starts, suggests or serves REPLs reads it there."""
 
+import socket
+
 import anyio
 import pytest
 
@@ -66,8 +68,10 @@ async def test_discovery_finds_its_port_file_under_its_key(tmp_path):
 
 
 def test_doctor_looks_at_its_port_file(tmp_path):
-    write(tmp_path / ".moon" / "port", "7001")
-    assert [check.text for check in checks._check_port_files(tmp_path)] == [".moon/port says 7001"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        write(tmp_path / ".moon" / "port", str(port))
+        assert [check.text for check in checks._check_port_files(tmp_path)] == [f".moon/port says {port}"]
 
 
 def test_its_word_starts_it_under_its_key():

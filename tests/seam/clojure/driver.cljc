@@ -3,8 +3,12 @@
   #?(:cljs (:require ["readline" :as readline]
                      [nbb.core :as nbb])))
 
-(defn answer [mark value]
-  (println (str mark (pr-str value))))
+(defn answer
+  "Prints a line, in one piece: frames of events come from another thread."
+  [mark value]
+  (let [line (str mark (pr-str value))]
+    #?(:clj (do (print (str line "\n")) (flush))
+       :cljs (println line))))
 
 #?(:clj (do (loop []
               (when-let [line (read-line)]
