@@ -86,7 +86,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
 
 
 def _put_back(found: Frame, before: Any) -> str:
-    """Make the state what it was; in words what came of that, if it was changed."""
+    """Put the state back as it was before, if it was changed; the outcome in words."""
     now = found.keep()
     if now is before:
         is_sure = found.is_sure or not is_mutable(now)
@@ -105,7 +105,7 @@ def _put_back(found: Frame, before: Any) -> str:
 
 
 def restore(asked: Json) -> Json:
-    """Make the state what it was after an epoch, or with a minus what it was before that."""
+    """Put the state back as it was after an epoch, or with a minus as it was before that."""
     found, number = _changeable(asked), asked.get("epochId")
     if number is None:
         raise Refusal("unknown-epoch", "give epochId, one of those that the accessor epochs lists")

@@ -214,7 +214,7 @@ def _names_json(names: Names, services: Services, most: int) -> dict[str, object
 
 
 def _line(one: Listed, clean: Callable[[str], str]) -> str:
-    """A name with its parameters and what it is for; also what it is, where that is nothing to call."""
+    """A symbol in one line: its name, parameters and documentation; also its kind, where it is nothing to call."""
     parameters = _cut(clean(one.parameters), PARAMETERS_CHARACTERS)
     blank = " " if parameters.startswith("[") else ""
     kind = f" ({one.type})" if one.type in {*SPACES, "macro"} else ""

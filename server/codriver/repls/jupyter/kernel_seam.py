@@ -16,7 +16,7 @@ import anyio
 
 from codriver.core.values import Capability, Failure
 from codriver.errors import CodriverError
-from codriver.repls.adapter_values import AppEvents, SeamShown, SensitiveSeen
+from codriver.repls.adapter_values import AppEvents, SeamShown
 from codriver.repls.errors import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.jupyter.exchange import Exchange
 from codriver.repls.jupyter.expressions import silently, told_by
@@ -24,6 +24,7 @@ from codriver.repls.jupyter.kernel import EXECUTE
 from codriver.repls.jupyter.messages import mapping_of, text_of
 from codriver.repls.nrepl import seam_providers
 from codriver.repls.nrepl.app_frames import FrameReader
+from codriver.repls.nrepl.seam_questions import learn_sensitive
 
 if TYPE_CHECKING:
     from codriver.core.values import Request
@@ -63,11 +64,8 @@ class KernelSeam:
 
     async def before(self) -> None:
         """Learn what stands at sensitive paths, before code runs that may show it. Never raises."""
-        if not self.is_first or self._kernel.is_busy:
-            return
-        with suppress(CodriverError, ValueError), anyio.move_on_after(LOOK_S):
-            told = json.loads(await self.ask(seam_providers.SENSITIVE, "{}"))
-            self._listener(None, SensitiveSeen(seam_providers.sensitive_texts(told)))
+        if self.is_first and not self._kernel.is_busy:
+            await learn_sensitive(self.ask, self._listener)
 
     async def after(self, request: Request) -> None:
         """Look for an application, if none is known and what has run may have brought one. Never raises."""

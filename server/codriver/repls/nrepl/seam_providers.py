@@ -228,11 +228,13 @@ def sensitive_texts(told: Told) -> tuple[tuple[str, str], ...]:
     """The texts at sensitive paths that a seam tells, each with a name; of a long one its pieces."""
     rows = told.get("texts")
     found = [(str(name), str(text)) for name, text in rows] if isinstance(rows, list) else []
-    return tuple(
-        (name, text[start : start + PIECE_CHARACTERS])
-        for name, text in found
-        for start in range(0, min(len(text), MOST_PIECES * PIECE_CHARACTERS), PIECE_CHARACTERS)
-    )
+    return tuple((name, text[start : start + PIECE_CHARACTERS]) for name, text in found for start in _starts(len(text)))
+
+
+def _starts(length: int) -> list[int]:
+    """Where the pieces of a text begin; the last is as long as the others, as a short one is not looked for."""
+    last = min(length, MOST_PIECES * PIECE_CHARACTERS) - PIECE_CHARACTERS
+    return [*range(0, last, PIECE_CHARACTERS), last] if last > 0 else [0]
 
 
 def over(accessor: str, asked: Told, told: Told, known: Collection[str]) -> set[str]:

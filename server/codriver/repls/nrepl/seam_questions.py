@@ -24,7 +24,7 @@ from codriver.repls.nrepl.responses import SEAM_OP, Reply
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from codriver.core.values import Request
     from codriver.repls.adapter_values import Listener
@@ -37,7 +37,14 @@ if TYPE_CHECKING:
 
 SEAM: Final = "the application's seam"
 LOOK_S: Final = 1.0
-"""How long the end of an evaluation waits for the question whether an application came by it."""
+"""How long an evaluation waits for the questions before it and behind it."""
+
+
+async def learn_sensitive(ask: Callable[[str, str], Awaitable[str]], listener: Listener) -> None:
+    """Ask a seam what stands at sensitive paths, and tell it to who redacts. Never raises, nor waits for long."""
+    with suppress(CodriverError, ValueError), anyio.move_on_after(LOOK_S):
+        told = json.loads(await ask(seam_providers.SENSITIVE, "{}"))
+        listener(None, SensitiveSeen(seam_providers.sensitive_texts(told)))
 
 
 class SeamQuestions:
@@ -89,11 +96,8 @@ class SeamQuestions:
 
     async def before(self) -> None:
         """Learn what stands at sensitive paths, before code runs that may show it. Never raises."""
-        if not self.is_first or self._is_busy:
-            return
-        with suppress(CodriverError, ValueError), anyio.move_on_after(LOOK_S):
-            told = json.loads(await self.ask(seam_providers.SENSITIVE, "{}"))
-            self._listener(None, SensitiveSeen(seam_providers.sensitive_texts(told)))
+        if self.is_first and not self._is_busy:
+            await learn_sensitive(self.ask, self._listener)
 
     async def after(self, request: Request) -> None:
         """Look for an application, if none is known and what has run may have brought one. Never raises."""
