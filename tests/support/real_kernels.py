@@ -211,6 +211,26 @@ async def human(kernel):
         opened.stop_channels()
 
 
+def rows(client):
+    """The sessions that a server lists, by their keys."""
+    return {row["key"]: row for row in client.call("list_sessions")["sessions"]}
+
+
+def all_connected(client, keys):
+    """Whether a server is connected to each of these."""
+    found = rows(client)
+    return all(key in found and found[key]["phase"] == "connected" for key in keys)
+
+
+@contextmanager
+def variables(**values):
+    """Variables of the environment, for the length of the context."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setenv(name, str(value))
+        yield
+
+
 _shared: dict[str, RealKernel] = {}
 
 

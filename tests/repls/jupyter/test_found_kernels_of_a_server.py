@@ -2,32 +2,15 @@
 
 import json
 import socket
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import real_kernels
 from jupyter_servers import TOKEN, jupyter_server
 from live_server import serving, until
+from real_kernels import all_connected, rows, variables
 
 pytestmark = pytest.mark.slow
-
-
-def rows(client):
-    return {row["key"]: row for row in client.call("list_sessions")["sessions"]}
-
-
-def all_connected(client, keys):
-    found = rows(client)
-    return all(key in found and found[key]["phase"] == "connected" for key in keys)
-
-
-@contextmanager
-def variables(**values):
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in values.items():
-            patch.setenv(name, str(value))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,12 @@
 
 import json
 import os
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import pytest
 import real_kernels
 from live_server import Live, serving, until
-from real_kernels import VENV
+from real_kernels import VENV, all_connected, rows, variables
 
 pytestmark = pytest.mark.slow
 
@@ -19,28 +19,11 @@ KEYS = dict(zip(WORDS, ("jup", "jup-2", "bash", "deno", "r"), strict=True))
 PYTHON = str(VENV / "bin" / "python")
 
 
-def rows(client):
-    return {row["key"]: row for row in client.call("list_sessions")["sessions"]}
-
-
-def all_connected(client, keys):
-    found = rows(client)
-    return all(key in found and found[key]["phase"] == "connected" for key in keys)
-
-
 def is_alive(pid):
     with suppress(ProcessLookupError):
         os.kill(pid, 0)
         return True
     return False
-
-
-@contextmanager
-def variables(**values):
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in values.items():
-            patch.setenv(name, str(value))
-        yield
 
 
 @pytest.fixture(scope="module")
